@@ -1,0 +1,40 @@
+# Two commands do everything on a machine with Python (>= 3.11) and make:
+#   make demo    fit the bundled ecoli data, print how each solver converged
+#   make test    lint, types, import contract, tests
+# Both create .venv and install the project into it first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint format bench figures clean
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/python -m majorant
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
+
+figures: .venv/ready
+	$(BIN)/python -m examples.bound_figure docs/figures/bound.png
+
+clean:
+	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis

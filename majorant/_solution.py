@@ -1,0 +1,84 @@
+"""What a fit returns: parameters, an outcome with its sentence, and a trace of how it got there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+
+
+class Outcome(Enum):
+    """Why a fit stopped."""
+
+    CONVERGED = "converged"
+    STEP_LIMIT = "step limit"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+    NON_FINITE = "non-finite"
+    UNBOUNDED = "unbounded"
+
+
+@dataclass(frozen=True)
+class Result:
+    """An outcome, a sentence about it, and how far from the optimum the fit is certified to be.
+
+    ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate (some parameter unpenalised).
+    """
+
+    outcome: Outcome
+    message: str
+    gap: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit reached its tolerance."""
+        return self.outcome is Outcome.CONVERGED
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Trace(Mapping[str, Array]):
+    """One array per column, one entry per step, the starting point first.
+
+    Columns: ``step``, ``passes`` over the data, ``curvatures`` evaluated, ``seconds`` (metrics not counted),
+    ``objective``, ``gradient_norm``, ``gap``, and whatever metrics were asked for.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[float]] = {}
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add one step."""
+        for name, value in row.items():
+            self._columns.setdefault(name, []).append(value)
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._columns:
+            raise KeyError(f"{name!r}; the trace has {', '.join(self._columns)}")
+        return np.asarray(self._columns[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        steps = len(next(iter(self._columns.values()), []))
+        return f"Trace({steps} steps of {', '.join(self._columns)})"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Parameters, the result, the trace, and the solver's state, from which ``minimize`` can go on."""
+
+    params: Array
+    result: Result
+    trace: Trace
+    state: Any

@@ -1,0 +1,111 @@
+"""What a curvature is, and what it is made from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from majorant._checks import Array
+
+
+class Curvature(ABC):
+    """A positive semi-definite d×d operator Σ: the second-order term of a quadratic.
+
+    ``majorizes`` says whether ½δᵀΣδ is guaranteed to dominate (a bound), or is only a metric to be checked.
+    """
+
+    majorizes: bool
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of parameters d."""
+
+    @abstractmethod
+    def matvec(self, v: Array) -> Array:
+        """Return Σv."""
+
+    @abstractmethod
+    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
+        """Return (Σ + diag(ridge))⁻¹ b; the least-norm solution where that is singular."""
+
+    @abstractmethod
+    def as_matrix(self) -> Array:
+        """Return Σ as a d×d array."""
+
+    @abstractmethod
+    def __add__(self, other: Curvature) -> Curvature:
+        """Return Σ + Σ'. Exact; only low-rank sums recompress (and still majorize)."""
+
+
+class Factors(ABC):
+    """The curvature of one batch before it has a shape: Σ = Σ_j w_j F_jᵀ B_j F_j, B_j from scores alone.
+
+    Dense, low-rank, diagonal and Kronecker curvatures are different ways to absorb the same factors.
+    ``majorizes`` is True when the B_j come from the bound, False when they are Hessians.
+    """
+
+    majorizes: bool
+
+    @abstractmethod
+    def matrix(self) -> Array:
+        """Return Σ itself (d×d)."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Array]:
+        """Yield blocks of rows q (m×d) with Σ = Σ q qᵀ."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Return Σ |q| ‖q‖₁ over the rows q (d): as a diagonal matrix it dominates Σ."""
+
+    @abstractmethod
+    def kronecker(self, weigh: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Return (I_n, Σ_j w_j weigh(B_j) x_j x_jᵀ), where the model has that structure."""
+
+    @abstractmethod
+    def fixed(self) -> tuple[Array, Array]:
+        """Return the factors (n×n, p×p) of Böhning's bound, which holds at every parameter at once."""
+
+
+Form: TypeAlias = Callable[[Factors], Curvature]
+
+
+def form(name: str, rank: int = 10) -> Form:
+    """Return the form of that name.
+
+    =================  ======================================================  ========  ==================
+    name               curvature                                               bound?    storage
+    =================  ======================================================  ========  ==================
+    ``dense``          Σ of Algorithm 1                                        yes       d²
+    ``low-rank``       VᵀSV + D, corrected so that it dominates Σ              yes       (rank + 1) d
+    ``diagonal``       Σ |q| ‖q‖₁                                              yes       d
+    ``kronecker``      I ⊗ Σ_j λmax(B_j) x_j x_jᵀ                              yes       p²
+    ``boehning``       ½(I − 11ᵀ/n) ⊗ XᵀWX (¼ XᵀWX for one row)                yes       p²
+    ``mean-kronecker`` I ⊗ Σ_j tr(B_j)/(n−1) x_j x_jᵀ                          no        p²
+    =================  ======================================================  ========  ==================
+    """
+    from majorant.curvature.dense import Dense
+    from majorant.curvature.diagonal import Diagonal
+    from majorant.curvature.kronecker import Kronecker
+    from majorant.curvature.low_rank import LowRank
+
+    forms: dict[str, Form] = {
+        "dense": Dense.of,
+        "low-rank": lambda factors: LowRank.of(factors, rank),
+        "diagonal": Diagonal.of,
+        "kronecker": Kronecker.of,
+        "boehning": Kronecker.boehning,
+        "mean-kronecker": Kronecker.mean,
+    }
+    if name not in forms:
+        raise ValueError(f"curvature must be one of {', '.join(map(repr, forms))}, got {name!r}")
+    return forms[name]
+
+
+def ridge_vector(ridge: float | Array, size: int) -> Array:
+    """Return the ridge as one non-negative number per parameter."""
+    return np.broadcast_to(np.asarray(ridge, dtype=np.float64), (size,))

@@ -1,0 +1,92 @@
+"""Σ stored whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+from majorant._checks import Array
+from majorant.curvature.base import Curvature, Factors
+
+# 20,000² float64 numbers are 3.2 GB, and factorising them takes minutes.
+LARGEST = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Curvature):
+    """A d×d matrix.
+
+    Solving costs O(d³) by Cholesky; a singular matrix falls back to its pseudo-inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> curvature = Dense(np.diag([1.0, 3.0]), majorizes=True)
+    >>> curvature.solve(np.array([2.0, 2.0]), ridge=1.0)
+    array([1. , 0.5])
+    """
+
+    matrix: Array
+    majorizes: bool
+
+    @classmethod
+    def of(cls, factors: Factors) -> Dense:
+        """Absorb the factors of a batch by weighted Gram products."""
+        return cls(factors.matrix(), factors.majorizes)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters d."""
+        return len(self.matrix)
+
+    def matvec(self, v: Array) -> Array:
+        """Return Σv."""
+        return self.matrix @ v
+
+    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
+        """Return (Σ + diag(ridge))⁻¹ b, of least norm where that is singular."""
+        A = self.matrix.copy()
+        A[np.diag_indices_from(A)] += ridge
+        try:
+            factor, lower = cho_factor(A, lower=True, check_finite=False)
+        except LinAlgError:
+            return _least_norm_solve(A, b)
+        # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
+        kept = np.diag(factor) ** 2 / np.diag(A)
+        if kept.min() < 1e-13 * len(A):
+            return _least_norm_solve(A, b)
+        return cho_solve((factor, lower), b, check_finite=False)
+
+    def as_matrix(self) -> Array:
+        """Return Σ as a d×d array."""
+        return self.matrix.copy()
+
+    def __add__(self, other: Curvature) -> Curvature:
+        right = other.matrix if isinstance(other, Dense) else other.as_matrix()
+        return Dense(self.matrix + right, self.majorizes and other.majorizes)
+
+
+def refuse_large(size: int, what: str) -> None:
+    """Raise before a d×d array is asked of a machine that cannot hold it."""
+    if size > LARGEST:
+        raise ValueError(
+            f"{what} needs a {size}×{size} matrix ({8e-9 * size**2:.0f} GB); "
+            "choose curvature='low-rank', 'diagonal' or 'kronecker', or a solver without curvature"
+        )
+
+
+def add_as_matrices(left: Curvature, right: Curvature) -> Curvature:
+    """Return the sum of two curvatures of different kinds."""
+    refuse_large(left.size, f"adding {type(left).__name__} and {type(right).__name__}")
+    return Dense(left.as_matrix(), left.majorizes) + right
+
+
+def _least_norm_solve(A: Array, b: Array) -> Array:
+    # Scaling by the diagonal first makes the cut-off independent of the units of the features.
+    scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
+    values, vectors = eigh(A / np.outer(scale, scale), check_finite=False)
+    keep = values > 1e-13 * len(A) * max(values[-1], 1e-300)
+    inverse_root = vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None]
+    return inverse_root @ (inverse_root.T @ b)

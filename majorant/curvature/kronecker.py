@@ -1,0 +1,89 @@
+"""C ⊗ G: one matrix between classes, one between features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from majorant._checks import Array
+from majorant.curvature.base import Curvature, Factors, ridge_vector
+from majorant.curvature.dense import Dense, add_as_matrices
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker(Curvature):
+    """A Kronecker product C ⊗ G of an n×n and a p×p matrix.
+
+    It majorizes only if built so: :meth:`of` (largest eigenvalue of each B_j) and :meth:`boehning` are
+    bounds, :meth:`mean` is a metric.
+    """
+
+    classes: Array
+    features: Array
+    majorizes: bool
+
+    @classmethod
+    def of(cls, factors: Factors) -> Kronecker:
+        """Absorb the factors of a batch as I ⊗ Σ_j w_j λmax(B_j) x_j x_jᵀ."""
+        return cls(*factors.kronecker(largest_eigenvalues), factors.majorizes)
+
+    @classmethod
+    def mean(cls, factors: Factors) -> Kronecker:
+        """Absorb them with the mean non-zero eigenvalue instead: tighter, and no longer a bound."""
+        return cls(*factors.kronecker(mean_eigenvalues), majorizes=False)
+
+    @classmethod
+    def boehning(cls, factors: Factors) -> Kronecker:
+        """Ignore the scores: Böhning's ½(I − 11ᵀ/n) ⊗ XᵀWX holds for all of them.
+
+        References
+        ----------
+        Böhning, *Multinomial logistic regression algorithm*, Ann. Inst. Stat. Math. 44, 1992.
+        """
+        return cls(*factors.fixed(), majorizes=True)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters d = np."""
+        return len(self.classes) * len(self.features)
+
+    def matvec(self, v: Array) -> Array:
+        """Return (C ⊗ G)v."""
+        return (self.classes @ self._by_class(v) @ self.features).ravel()
+
+    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
+        """Return (C ⊗ G + diag(ridge))⁻¹ b, one p×p solve for each distinct eigenvalue of C."""
+        penalty = self._by_class(ridge_vector(ridge, self.size))
+        if not (penalty == penalty[0]).all():
+            raise ValueError("a Kronecker curvature needs the same ridge in every class; use curvature='dense'")
+        values, basis = eigh(self.classes)
+        rotated = basis.T @ self._by_class(b)
+        for value in np.unique(values.round(12)):
+            rows = values.round(12) == value
+            block = Dense(value * self.features, self.majorizes)
+            rotated[rows] = block.solve(rotated[rows].T, penalty[0]).T
+        return (basis @ rotated).ravel()
+
+    def as_matrix(self) -> Array:
+        """Return C ⊗ G as a d×d array."""
+        return np.kron(self.classes, self.features)
+
+    def __add__(self, other: Curvature) -> Curvature:
+        if isinstance(other, Kronecker) and np.array_equal(self.classes, other.classes):
+            return Kronecker(self.classes, self.features + other.features, self.majorizes and other.majorizes)
+        return add_as_matrices(self, other)
+
+    def _by_class(self, v: Array) -> Array:
+        return v.reshape(len(self.classes), len(self.features))
+
+
+def largest_eigenvalues(B: Array) -> Array:
+    """Return λmax of each B[:, :, j]."""
+    return np.linalg.eigvalsh(np.moveaxis(B, 2, 0))[:, -1]
+
+
+def mean_eigenvalues(B: Array) -> Array:
+    """Return the mean of the eigenvalues of each B[:, :, j] other than the zero along 1."""
+    return np.einsum("ccj->j", B) / max(len(B) - 1, 1)

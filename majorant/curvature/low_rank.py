@@ -1,0 +1,96 @@
+"""Σ ⪯ VᵀSV + D in O(kd) memory, absorbing one rank-one term at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh
+
+from majorant._checks import Array
+from majorant.curvature.base import Curvature, Factors, ridge_vector
+from majorant.curvature.dense import add_as_matrices
+from majorant.curvature.diagonal import Diagonal
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank(Curvature):
+    """VᵀSV + diag(D) with V (k×d) of orthonormal rows, S (k×k), D ≥ 0.
+
+    Two corrections to the published formulas are needed. Jebara & Choromanska (NIPS 2012) drop the cross
+    terms between V and the residual of a new direction, and lose the bound; here the smallest eigenpair of
+    the exact (k+1)×(k+1) matrix leaves for the diagonal. And Woodbury's identity, printed with a plus sign in
+    the 2013 paper, has a minus. ``tests/test_errata.py`` shows both printed forms failing.
+    """
+
+    V: Array
+    S: Array
+    D: Array
+    majorizes: bool
+
+    @classmethod
+    def empty(cls, rank: int, size: int, *, majorizes: bool) -> LowRank:
+        """Return the zero curvature, ready to absorb."""
+        if rank < 0:
+            raise ValueError(f"rank must be non-negative, got {rank}")
+        k = min(rank, size)
+        return cls(np.eye(k, size), np.zeros((k, k)), np.zeros(size), majorizes)
+
+    @classmethod
+    def of(cls, factors: Factors, rank: int) -> LowRank:
+        """Absorb the factors of a batch row by row, keeping ``rank`` directions."""
+        total: LowRank | None = None
+        for rows in factors.rows():
+            total = total or cls.empty(rank, rows.shape[1], majorizes=factors.majorizes)
+            total = total.absorb(rows)
+        if total is None:
+            raise ValueError("a low-rank curvature needs at least one row")
+        return total
+
+    def absorb(self, rows: Array) -> LowRank:
+        """Return a curvature that dominates this one plus Σ q qᵀ over ``rows`` (m×d)."""
+        from majorant.kernels import compiled
+
+        V, S, D = self.V.copy(), self.S.copy(), self.D.copy()
+        compiled.absorb_rows(V, S, D, rows)
+        return LowRank(V, S, D, self.majorizes)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters d."""
+        return len(self.D)
+
+    def matvec(self, v: Array) -> Array:
+        """Return (VᵀSV + D)v."""
+        return self.V.T @ (self.S @ (self.V @ v)) + self.D * v
+
+    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
+        """Return (VᵀSV + D + ridge)⁻¹b by Woodbury's identity, O(k²d).
+
+        With S = CCᵀ the inverse is E⁻¹ − E⁻¹VᵀC (I + CᵀVE⁻¹VᵀC)⁻¹ CᵀVE⁻¹, which never inverts S.
+        """
+        E = self.D + ridge_vector(ridge, self.size)
+        if not (E > 0).all():
+            raise ValueError("a low-rank curvature needs ridge > 0 to be solved: parts of its diagonal are zero")
+        Q = self._root()
+        QE = Q / E
+        small = cho_factor(np.eye(len(Q)) + QE @ Q.T)
+        x = b / E
+        return x - QE.T @ cho_solve(small, Q @ x)
+
+    def as_matrix(self) -> Array:
+        """Return VᵀSV + D as a d×d array."""
+        return self.V.T @ self.S @ self.V + np.diag(self.D)
+
+    def __add__(self, other: Curvature) -> Curvature:
+        both = self.majorizes and other.majorizes
+        if isinstance(other, Diagonal):
+            return LowRank(self.V, self.S, self.D + other.entries, both)
+        if isinstance(other, LowRank):
+            return LowRank(self.V, self.S, self.D + other.D, both).absorb(other._root())
+        return add_as_matrices(self, other)
+
+    def _root(self) -> Array:
+        """Return Q (k×d) with QᵀQ = VᵀSV."""
+        values, basis = eigh(self.S) if len(self.S) else (np.zeros(0), np.zeros((0, 0)))
+        return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0))[:, None] * basis.T) @ self.V)

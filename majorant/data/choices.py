@@ -1,0 +1,155 @@
+"""Outcome sets written out: row j has its own outcomes, each with its own features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from majorant._checks import Array, finite_array, row_weights
+from majorant.data.design import read_design, take_rows
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Choices:
+    """Sets of outcomes with features f_j(y), stacked, for :class:`~majorant.Enumerated`.
+
+    Parameters
+    ----------
+    features : array or sparse matrix of shape (N, d)
+        f_j(y) of all outcomes of all sets, one set after the other.
+    sizes : array of integers, shape (t,)
+        How many outcomes each set has; they sum to N.
+    chosen : array of integers, shape (t,), optional
+        Which outcome of its set each row observed (0 is the first).
+    target : array of shape (N,), optional
+        Instead of ``chosen``: observed frequencies of the outcomes, summing to one in each set.
+    weight : array of shape (t,), optional
+        Non-negative weight of each set.
+    log_measure : array of shape (N,), optional
+        log h_j(y); −∞ for an outcome that cannot happen.
+
+    Examples
+    --------
+    A traveller picks the second of two trips, then the first of three; features are price and hours.
+
+    >>> trips = [[3.0, 2.0], [1.0, 4.0], [2.0, 1.0], [2.0, 3.0], [5.0, 1.0]]
+    >>> data = Choices(trips, sizes=[2, 3], chosen=[1, 0])
+    >>> data.target
+    array([0., 1., 1., 0., 0.])
+    """
+
+    features: Any
+    indptr: Array
+    target: Array
+    weight: Array | None
+    log_measure: Array | None
+
+    def __init__(
+        self,
+        features: Any,
+        sizes: ArrayLike,
+        chosen: ArrayLike | None = None,
+        target: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        log_measure: ArrayLike | None = None,
+    ) -> None:
+        F = read_design("features", features)
+        indptr = _read_sizes(sizes, F.shape[0])
+        if (chosen is None) == (target is None):
+            raise ValueError("give either chosen (an outcome number per set) or target (frequencies), not both")
+        observed = _mark_chosen(chosen, indptr) if chosen is not None else _read_target(target, indptr)
+        log_h = _read_measure(log_measure, indptr, observed)
+        self._store(F, indptr, observed, row_weights("weight", weight, len(indptr) - 1), log_h)
+
+    def _store(self, F: Any, indptr: Array, target: Array, weight: Array | None, log_h: Array | None) -> None:
+        named = {"features": F, "indptr": indptr, "target": target, "weight": weight, "log_measure": log_h}
+        for name, value in named.items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return int(self.features.shape[1])
+
+    @cached_property
+    def by_size(self) -> list[tuple[Array, Array]]:
+        """For each size n that occurs: the sets of that size, and where their outcomes stand, as (n, sets)."""
+        sizes = np.diff(self.indptr)
+        groups = []
+        for n in np.unique(sizes):
+            sets = np.flatnonzero(sizes == n)
+            groups.append((sets, self.indptr[sets] + np.arange(n)[:, None]))
+        return groups
+
+    def blocks(self, rows: int) -> Iterator[Choices]:
+        """Yield the data as views of at most ``rows`` sets each."""
+        for start in range(0, len(self), rows):
+            stop = min(start + rows, len(self))
+            first, last = self.indptr[start], self.indptr[stop]
+            block = object.__new__(Choices)
+            block._store(
+                take_rows(self.features, first, last),
+                self.indptr[start : stop + 1] - first,
+                self.target[first:last],
+                None if self.weight is None else self.weight[start:stop],
+                None if self.log_measure is None else self.log_measure[first:last],
+            )
+            yield block
+
+
+def _read_sizes(sizes: ArrayLike, outcomes: int) -> Array:
+    counts = np.asarray(sizes)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or len(counts) == 0:
+        raise ValueError(f"sizes must be a non-empty list of integers, got {counts!r:.80}")
+    if counts.min() < 1:
+        where = int(np.argmin(counts))
+        raise ValueError(f"sizes must be at least 1: outcome set {where} is empty (size {counts[where]})")
+    if counts.sum() != outcomes:
+        raise ValueError(f"sizes must sum to the rows of features ({outcomes}), got {counts.sum()}")
+    return np.concatenate(([0], np.cumsum(counts)))
+
+
+def _mark_chosen(chosen: ArrayLike, indptr: Array) -> Array:
+    picks = np.asarray(chosen)
+    sizes = np.diff(indptr)
+    if picks.shape != sizes.shape or picks.dtype.kind not in "iu":
+        raise ValueError(f"chosen must be one integer per set ({len(sizes)}), got {picks!r:.80}")
+    wrong = np.flatnonzero((picks < 0) | (picks >= sizes))
+    if len(wrong):
+        j = wrong[0]
+        raise ValueError(f"chosen must lie in 0 … size−1: set {j} has {sizes[j]} outcomes, got {picks[j]}")
+    target = np.zeros(indptr[-1])
+    target[indptr[:-1] + picks] = 1.0
+    return target
+
+
+def _read_target(target: ArrayLike | None, indptr: Array) -> Array:
+    values = finite_array("target", np.asarray(target), ndim=1).astype(np.float64)
+    if len(values) != indptr[-1]:
+        raise ValueError(f"target must have one entry per outcome ({indptr[-1]}), got {len(values)}")
+    sums = np.add.reduceat(values, indptr[:-1])
+    if (values < 0).any() or not np.allclose(sums, 1.0, atol=1e-6):
+        raise ValueError("target must be non-negative and sum to one within each set")
+    return values
+
+
+def _read_measure(log_measure: ArrayLike | None, indptr: Array, observed: Array) -> Array | None:
+    if log_measure is None:
+        return None
+    log_h = finite_array("log_measure", log_measure, ndim=1, allow="-inf").astype(np.float64)
+    if len(log_h) != indptr[-1]:
+        raise ValueError(f"log_measure must have one entry per outcome ({indptr[-1]}), got {len(log_h)}")
+    impossible = np.flatnonzero(np.isneginf(np.maximum.reduceat(log_h, indptr[:-1])))
+    if len(impossible):
+        raise ValueError(f"log_measure must leave an outcome possible: set {impossible[0]} has h(y) = 0 for all")
+    if (observed[np.isneginf(log_h)] > 0).any():
+        raise ValueError("log_measure is −inf (h(y) = 0) for an outcome that was observed")
+    return log_h

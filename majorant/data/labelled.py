@@ -1,0 +1,101 @@
+"""Rows x_j, each with a label out of a fixed set of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from majorant._checks import Array, finite_array, row_weights
+from majorant.data.design import read_design, take_rows
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Labelled:
+    """Rows x_j with labels y_j in 0 … n−1, for :class:`~majorant.Multinomial` and :class:`~majorant.Binary`.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (t, p)
+        float32 is kept, everything else becomes float64; sparse becomes CSR.
+    y : array of integers, shape (t,)
+        Labels 0 … n−1.
+    weight : array of shape (t,), optional
+        Non-negative; a weight of 2 is the same as the row twice.
+    offset : array of shape (t, n) or (t,), optional
+        log h_j(y), added to the scores: (t, n) for ``Multinomial``, (t,) for ``Binary``. −∞ forbids a class.
+
+    Examples
+    --------
+    >>> data = Labelled([[1.0, 0.5], [1.0, -0.5]], [0, 2])
+    >>> len(data), data.n_features
+    (2, 2)
+    """
+
+    X: Any
+    y: Array
+    weight: Array | None
+    offset: Array | None  # class-major, (n, t)
+
+    def __init__(
+        self, X: Any, y: ArrayLike, weight: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> None:
+        design = read_design("X", X)
+        rows = design.shape[0]
+        if rows == 0:
+            raise ValueError("X must have at least one row")
+        self._store(design, _read_labels(y, rows), row_weights("weight", weight, rows), _read_offset(offset, rows))
+
+    def _store(self, X: Any, y: Array, weight: Array | None, offset: Array | None) -> None:
+        for name, value in (("X", X), ("y", y), ("weight", weight), ("offset", offset)):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns p."""
+        return int(self.X.shape[1])
+
+    def blocks(self, rows: int) -> Iterator[Labelled]:
+        """Yield the data as views of at most ``rows`` rows each."""
+        for start in range(0, len(self), rows):
+            stop = min(start + rows, len(self))
+            block = object.__new__(Labelled)
+            block._store(
+                take_rows(self.X, start, stop),
+                self.y[start:stop],
+                None if self.weight is None else self.weight[start:stop],
+                None if self.offset is None else self.offset[:, start:stop],
+            )
+            yield block
+
+
+def _read_labels(y: ArrayLike, rows: int) -> Array:
+    labels = np.asarray(y)
+    if labels.shape != (rows,):
+        raise ValueError(f"y must have one label per row of X ({rows}), got an array of shape {labels.shape}")
+    if labels.dtype.kind not in "iub":
+        whole = labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == labels.round()).all()
+        if not whole:
+            raise ValueError(
+                f"y must hold the class numbers 0 … n−1, got dtype {labels.dtype}; "
+                "encode labels first, e.g. classes, y = np.unique(labels, return_inverse=True)"
+            )
+    labels = labels.astype(np.intp)
+    if labels.min() < 0:
+        raise ValueError(f"y must hold the class numbers 0 … n−1, got {labels.min()}; encode −1/+1 as 0/1")
+    return labels
+
+
+def _read_offset(offset: ArrayLike | None, rows: int) -> Array | None:
+    if offset is None:
+        return None
+    values = finite_array("offset", offset, ndim=(1, 2), allow="-inf").astype(np.float64)
+    if len(values) != rows:
+        raise ValueError(f"offset must have one row per row of X ({rows}), got {len(values)}")
+    return np.ascontiguousarray(values.reshape(rows, -1).T)

@@ -1,0 +1,71 @@
+"""Loops that BLAS cannot do, compiled by Numba. Import this module inside functions: Numba is slow to load.
+
+Each kernel is plain Python on arrays, so ``kernel.py_func`` is its uncompiled twin for the tests.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from majorant._checks import Array
+
+_compile = numba.njit(cache=True, nogil=True)
+
+
+@_compile
+def csr_grams(data: Array, indices: Array, indptr: Array, weights: Array, p: int) -> Array:
+    """Return Σ_j weights[j, k] x_j x_jᵀ for every k, upper triangles only, as a (p, p, m) array.
+
+    Column indices must be sorted within each row.
+    """
+    m = weights.shape[1]
+    grams = np.zeros((p, p, m))
+    for j in range(len(indptr) - 1):
+        for a in range(indptr[j], indptr[j + 1]):
+            for b in range(a, indptr[j + 1]):
+                product = data[a] * data[b]
+                cell = grams[indices[a], indices[b]]
+                for k in range(m):
+                    cell[k] += weights[j, k] * product
+    return grams
+
+
+@_compile
+def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
+    """Update V, S, D in place so that VᵀSV + diag(D) still dominates after Σ q qᵀ over ``rows`` is added to it.
+
+    With p = Vq and residual g, the sum so far and q qᵀ are exactly [V; ĝ]ᵀ M [V; ĝ] for a small matrix M.
+    Only its smallest eigenpair (s, v) leaves, for the diagonal: s r rᵀ ⪯ s diag(|r| ‖r‖₁) with r = [V; ĝ]ᵀv.
+    One Householder reflection then sends v to the last axis. Cost: O(kd) a row.
+    """
+    k = len(V)
+    M = np.empty((k + 1, k + 1))
+    for i in range(len(rows)):
+        q = rows[i]
+        p = V @ q
+        g = q - p @ V
+        correction = V @ g  # a second Gram–Schmidt sweep: the first loses digits when q is nearly in the span
+        p = p + correction
+        g = g - correction @ V
+        γ = np.sqrt(g @ g)
+        if γ <= 1e-14 * np.sqrt(q @ q):
+            S += np.outer(p, p)
+            continue
+        g /= γ
+        M[:k, :k] = S + np.outer(p, p)
+        M[:k, k] = γ * p
+        M[k, :k] = γ * p
+        M[k, k] = γ * γ
+        values, vectors = np.linalg.eigh(M)
+        s, v = max(values[0], 0.0), np.ascontiguousarray(vectors[:, 0])
+        r = v[:k] @ V + v[k] * g
+        size = np.abs(r)
+        D += s * np.sum(size) * size
+        sign = 1.0 if v[k] >= 0 else -1.0
+        u = v.copy()
+        u[k] += sign  # reflects v to −sign·e_k; this sign avoids cancellation
+        scale = 2.0 / (u @ u)
+        V -= np.outer(scale * u[:k], r + sign * g)
+        H = np.eye(k + 1) - scale * np.outer(u, u)
+        S[:] = (H @ (M - s * np.outer(v, v)) @ H)[:k, :k]

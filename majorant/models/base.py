@@ -1,0 +1,96 @@
+"""The small surface every model offers, and the conventions of the package.
+
+Conventions
+-----------
+*Objective.* Solvers minimise, with p_j(y) = h_j(y) exp(θᵀf_j(y)) / Z_j(θ),
+
+    F(θ) = Σ_j w_j [ log Z_j(θ) − log h_j(y_j) − θᵀf_j(y_j) ] + (λ/2)‖θ‖².
+
+The paper maximises J = −F. The loss is a weighted **sum** over rows, never a mean, and λ (``ridge``) is not
+multiplied by the number of rows.
+
+*Parameters.* One flat vector θ. For :class:`Multinomial` it is the n×p matrix of coefficients, row by row
+(f_x(y) = e_y ⊗ x, so d = np); all n rows are kept, as in the paper. For :class:`Binary` it is one row.
+
+*λ and C.* scikit-learn's ``C`` equals 1/λ, for :class:`Multinomial` with n ≥ 3 and for :class:`Binary`. With
+``Multinomial(2)`` the optimum has θ = ±w/2, the penalty is (λ/4)‖w‖², and so C = 2/λ.
+
+*Intercept.* None is added: append a constant column. It is penalised like any other unless its ``ridge`` is 0.
+
+*Scores* are log-potentials log h_j(y) + θᵀf_j(y), class-major (n×t) or flat over outcomes
+(:class:`Enumerated`). *Potentials* are scores without log h: they are linear in θ.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.curvature import Factors
+
+Batch = TypeVar("Batch")
+
+
+class Model(ABC, Generic[Batch]):
+    """A log-linear model p(y|x) ∝ h(y) exp(θᵀf(x, y)): frozen settings, no data, no parameters."""
+
+    @abstractmethod
+    def check(self, data: Batch) -> None:
+        """Raise if the data do not fit the model."""
+
+    @abstractmethod
+    def n_parameters(self, data: Batch) -> int:
+        """Return d."""
+
+    @abstractmethod
+    def n_outcomes(self, data: Batch) -> int:
+        """Return the size n of the (largest) outcome set."""
+
+    @abstractmethod
+    def potentials(self, theta: Array, batch: Batch) -> Array:
+        """Return θᵀf_j(y) for every row and outcome."""
+
+    @abstractmethod
+    def add_measure(self, potentials: Array, batch: Batch) -> Array:
+        """Return the scores: potentials plus log h_j(y)."""
+
+    @abstractmethod
+    def loss(self, scores: Array, batch: Batch) -> float:
+        """Return Σ_j w_j [log Z_j − score of what was observed]."""
+
+    @abstractmethod
+    def loss_and_residual(self, scores: Array, batch: Batch) -> tuple[float, Array]:
+        """Return the loss and its derivative with respect to the scores, w_j (p_j(y) − 1[y = y_j])."""
+
+    @abstractmethod
+    def lift(self, residual: Array, batch: Batch) -> Array:
+        """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
+
+    @abstractmethod
+    def bound_factors(self, scores: Array, batch: Batch) -> Factors:
+        """Return the curvature factors of the bound of Algorithm 1."""
+
+    @abstractmethod
+    def hessian_factors(self, scores: Array, batch: Batch) -> Factors:
+        """Return the curvature factors of the loss itself."""
+
+    @abstractmethod
+    def margins(self, scores: Array, batch: Batch) -> Array:
+        """Return by how much the observed outcome beats the best other one, for each row."""
+
+    def scores(self, theta: Array, batch: Batch) -> Array:
+        """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
+        return self.add_measure(self.potentials(theta, batch), batch)
+
+
+def weighted_sum(values: Array, weight: Array | None) -> float:
+    """Return Σ_j w_j values_j."""
+    return float(np.sum(values) if weight is None else weight @ values)
+
+
+def weigh(values: Array, weight: Array | None) -> Array:
+    """Return values whose last axis runs over rows, times the weight of each row."""
+    return values if weight is None else values * weight

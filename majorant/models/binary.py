@@ -1,0 +1,77 @@
+"""Logistic regression in its one-row form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from majorant._checks import Array
+from majorant.curvature import Factors
+from majorant.data import Labelled
+from majorant.kernels.partition import curvature_weight
+from majorant.models.base import weigh, weighted_sum
+from majorant.models.class_space import ClassFactors, ClassModel
+
+
+@dataclass(frozen=True)
+class Binary(ClassModel):
+    """p(1|x) = 1 / (1 + exp(−u)), u = θᵀx + offset: two outcomes with f(0) = 0 and f(1) = x.
+
+    The bound of Algorithm 1 is then that of Jaakkola and Jordan: B_j = tanh(u/2)/(2u).
+
+    Examples
+    --------
+    >>> from majorant import Labelled, Objective
+    >>> F = Objective(Binary(), Labelled([[1.0], [-1.0]], [1, 0]), ridge=1.0)
+    >>> round(F.value([0.0]), 4)  # 2 log 2
+    1.3863
+    """
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Rows of the coefficient matrix: one."""
+        return 1
+
+    def check(self, data: Labelled) -> None:
+        """Raise if a label is neither 0 nor 1, or the offset is not one finite number per row."""
+        if data.y.max() > 1:
+            raise ValueError(f"y must hold the labels 0 and 1 for Binary, got {data.y.max()}; use Multinomial")
+        if data.offset is None:
+            return
+        if len(data.offset) != 1:
+            raise ValueError(f"offset must have shape (t,) for Binary, got {len(data.offset)} columns")
+        if not np.isfinite(data.offset).all():
+            raise ValueError("offset must be finite for Binary; use Multinomial(2) to forbid a class")
+
+    def loss(self, scores: Array, batch: Labelled) -> float:
+        """Return Σ_j w_j log(1 + exp(∓u_j))."""
+        return weighted_sum(np.logaddexp(0.0, -self.margins(scores, batch)), batch.weight)
+
+    def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
+        """Return the loss and w_j (p_j − y_j)."""
+        return self.loss(scores, batch), weigh(expit(scores) - batch.y, batch.weight)
+
+    def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors β(u_j)."""
+        return self._factors(scores, batch, curvature_weight, majorizes=True)
+
+    def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors p_j(1 − p_j)."""
+        return self._factors(scores, batch, lambda u: expit(u) * expit(-u), majorizes=False)
+
+    def margins(self, scores: Array, batch: Labelled) -> Array:
+        """Return u where the label is 1, −u where it is 0."""
+        return np.where(batch.y == 1, scores[0], -scores[0])
+
+    def _factors(self, scores: Array, batch: Labelled, curve, *, majorizes: bool) -> Factors:  # type: ignore[no-untyped-def]
+        return ClassFactors(
+            scores,
+            batch.X,
+            batch.weight,
+            matrices=lambda u: curve(u)[None],
+            directions=lambda u: np.sqrt(curve(u))[None],
+            fixed_classes=np.array([[0.25]]),
+            majorizes=majorizes,
+        )

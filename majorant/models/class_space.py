@@ -1,0 +1,111 @@
+"""What ``Multinomial`` and ``Binary`` share: f(x, y) = e_y ⊗ x, so everything but X lives in class space.
+
+A row contributes B_j ⊗ x_j x_jᵀ to the curvature, with B_j an n×n matrix found from its n scores alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.curvature import Factors
+from majorant.curvature.dense import refuse_large
+from majorant.data import Labelled
+from majorant.kernels import design
+from majorant.models.base import Model, weigh
+
+# Rows of parameter-space factors made at a time, in scalars.
+FACTOR_BLOCK = 2**22
+
+
+class ClassModel(Model[Labelled]):
+    """A model with one coefficient vector per class: scores W Xᵀ, gradients R X."""
+
+    @property
+    @abstractmethod
+    def coefficient_rows(self) -> int:
+        """Rows of the coefficient matrix W."""
+
+    def n_parameters(self, data: Labelled) -> int:
+        """Return d, the number of coefficients."""
+        return self.coefficient_rows * data.n_features
+
+    def n_outcomes(self, data: Labelled) -> int:
+        """Return the rows of the coefficient matrix."""
+        return self.coefficient_rows
+
+    def potentials(self, theta: Array, batch: Labelled) -> Array:
+        """Return W Xᵀ."""
+        return design.project(batch.X, theta.reshape(self.coefficient_rows, -1))
+
+    def add_measure(self, potentials: Array, batch: Labelled) -> Array:
+        """Return W Xᵀ + offset."""
+        return potentials if batch.offset is None else potentials + batch.offset
+
+    def lift(self, residual: Array, batch: Labelled) -> Array:
+        """Return residual · X, flat."""
+        return design.pull_back(batch.X, residual).ravel()
+
+
+@dataclass(frozen=True)
+class ClassFactors(Factors):
+    """Σ_j w_j B_j ⊗ x_j x_jᵀ, with B_j = Σ_y L_jy L_jyᵀ.
+
+    Parameters
+    ----------
+    scores, X, weight : arrays
+        The batch.
+    matrices, directions : functions of the scores
+        Return B (n, n, t) and L (m, n, t).
+    fixed_classes : array of shape (n, n)
+        Dominates every B_j whatever the scores (Böhning's matrix).
+    majorizes : bool
+        Whether the B_j come from the bound.
+    """
+
+    scores: Array
+    X: Any
+    weight: Array | None
+    matrices: Callable[[Array], Array]
+    directions: Callable[[Array], Array]
+    fixed_classes: Array
+    majorizes: bool
+
+    def matrix(self) -> Array:
+        """Return Σ by weighted Gram products."""
+        refuse_large(len(self.scores) * self.X.shape[1], "a dense curvature")
+        return design.weighted_gram(self.X, weigh(self.matrices(self.scores), self.weight))
+
+    def rows(self) -> Iterator[Array]:
+        """Yield the rows √w L_y ⊗ x."""
+        L = self._weighted_directions()
+        m, n, t = L.shape
+        step = max(FACTOR_BLOCK // max(m * n * self.X.shape[1], 1), 1)
+        for start in range(0, t, step):
+            some = slice(start, start + step)
+            yield design.outer_rows(L[:, :, some], self.X[some])
+
+    def diagonal(self) -> Array:
+        """Return Σ |q| ‖q‖₁; both factors of q = L_y ⊗ x can be summed apart."""
+        size = np.abs(self._weighted_directions())
+        in_class_space = (size * size.sum(axis=1, keepdims=True)).sum(axis=0)
+        magnitude, total = design.absolute(self.X)
+        return design.pull_back(magnitude, in_class_space * total).ravel()
+
+    def kronecker(self, weigh_rows: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Return I and Σ_j w_j weigh(B_j) x_j x_jᵀ."""
+        each = weigh(weigh_rows(self.matrices(self.scores)), self.weight)
+        return np.eye(len(self.scores)), design.weighted_gram(self.X, each[None, None])
+
+    def fixed(self) -> tuple[Array, Array]:
+        """Return Böhning's class matrix and XᵀWX."""
+        each = weigh(np.ones(self.scores.shape[1]), self.weight)
+        return self.fixed_classes, design.weighted_gram(self.X, each[None, None])
+
+    def _weighted_directions(self) -> Array:
+        return weigh(self.directions(self.scores), None if self.weight is None else np.sqrt(self.weight))

@@ -1,0 +1,107 @@
+"""Multinomial logistic regression with all n classes kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from majorant._checks import Array, one_of
+from majorant.curvature import Factors
+from majorant.data import Labelled
+from majorant.kernels import partition, softmax
+from majorant.models.base import weigh, weighted_sum
+from majorant.models.class_space import ClassFactors, ClassModel
+
+
+@dataclass(frozen=True)
+class Multinomial(ClassModel):
+    """p(y|x) ∝ h(y) exp(θ_yᵀx) over n classes; θ is an n×p matrix, flat.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes n ≥ 2.
+    order : {"descending", "ascending", "given"}
+        In which order the bound visits the classes of a row; "given" is label order.
+
+    Examples
+    --------
+    >>> from majorant import Labelled, Objective
+    >>> data = Labelled([[1.0, 2.0], [1.0, -1.0], [1.0, 0.0]], [0, 1, 2])
+    >>> F = Objective(Multinomial(3), data, ridge=1.0)
+    >>> round(F.value([0.0] * 6), 4)  # 3 log 3
+    3.2958
+    """
+
+    n_classes: int
+    order: str = "descending"
+
+    def __post_init__(self) -> None:
+        if self.n_classes < 2:
+            raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
+        one_of("order", self.order, partition.ORDERS)
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Rows of the coefficient matrix: all n classes."""
+        return self.n_classes
+
+    def check(self, data: Labelled) -> None:
+        """Raise if a label or an offset does not fit n classes."""
+        if data.y.max() >= self.n_classes:
+            raise ValueError(f"y must hold labels below n_classes={self.n_classes}, got {data.y.max()}")
+        if data.offset is None:
+            return
+        if len(data.offset) != self.n_classes:
+            raise ValueError(f"offset must have {self.n_classes} columns, one per class, got {len(data.offset)}")
+        if np.isneginf(data.offset[data.y, np.arange(len(data))]).any():
+            raise ValueError("offset is −inf (h(y) = 0) for a class that was observed")
+
+    def loss(self, scores: Array, batch: Labelled) -> float:
+        """Return Σ_j w_j [log Z_j − s_j(y_j)]."""
+        return weighted_sum(softmax.log_partition(scores) - self._observed(scores, batch), batch.weight)
+
+    def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
+        """Return the loss and w_j (p_j − e_{y_j})."""
+        log_z, R = softmax.log_partition_and_probabilities(scores)
+        loss = weighted_sum(log_z - self._observed(scores, batch), batch.weight)
+        R[batch.y, np.arange(len(batch))] -= 1.0
+        return loss, weigh(R, batch.weight)
+
+    def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors of Algorithm 1's bound."""
+        return ClassFactors(
+            scores,
+            batch.X,
+            batch.weight,
+            matrices=partial(partition.bound_matrices, order=self.order),
+            directions=partial(partition.bound_directions, order=self.order),
+            fixed_classes=self._boehning(),
+            majorizes=True,
+        )
+
+    def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors of the Hessian."""
+        return ClassFactors(
+            scores,
+            batch.X,
+            batch.weight,
+            matrices=softmax.hessian_matrices,
+            directions=softmax.hessian_directions,
+            fixed_classes=self._boehning(),
+            majorizes=False,
+        )
+
+    def margins(self, scores: Array, batch: Labelled) -> Array:
+        """Return s(y_j) − max of the other scores."""
+        others = scores.copy()
+        others[batch.y, np.arange(len(batch))] = -np.inf
+        return self._observed(scores, batch) - others.max(axis=0)
+
+    def _observed(self, scores: Array, batch: Labelled) -> Array:
+        return scores[batch.y, np.arange(len(batch))]
+
+    def _boehning(self) -> Array:
+        return 0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes)

@@ -1,0 +1,178 @@
+"""F(θ) = loss of a model on data + ½ Σ_i λ_i θ_i²: all a solver ever sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from majorant._bound import QuadraticBound
+from majorant._checks import Array, finite_array
+from majorant.curvature import Curvature, Form, form
+from majorant.models import Model
+
+# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes.
+BLOCK = 2**20
+
+
+@dataclass
+class Work:
+    """What has been spent: passes over the data, and curvatures evaluated."""
+
+    passes: float = 0.0
+    curvatures: int = 0
+
+
+class Objective:
+    """A model, its data and a ridge penalty.
+
+    Parameters
+    ----------
+    model : Model
+        ``Multinomial``, ``Binary`` or ``Enumerated``.
+    data : Labelled or Choices
+        What the model reads.
+    ridge : float or array of shape (d,)
+        λ ≥ 0, one for all parameters or one for each. scikit-learn's C is 1/λ (see ``majorant.models.base``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from majorant import Binary, Labelled
+    >>> F = Objective(Binary(), Labelled([[1.0], [-1.0], [2.0]], [1, 0, 0]), ridge=1.0)
+    >>> value, gradient = F.value_and_gradient(np.zeros(1))
+    >>> bound = F.bound(np.zeros(1))
+    >>> bool(bound.minimizer() != 0) and F.value(bound.minimizer()) < value
+    True
+    """
+
+    def __init__(self, model: Model[Any], data: Any, *, ridge: float | ArrayLike) -> None:
+        model.check(data)
+        self.model = model
+        self.data = data
+        self.size = model.n_parameters(data)
+        self.ridge = _read_ridge(ridge, self.size)
+        rows = max(BLOCK // model.n_outcomes(data) ** 2, 256)
+        self.blocks = list(data.blocks(rows))
+        self.work = Work()
+
+    def value(self, theta: ArrayLike) -> float:
+        """Return F(θ)."""
+        θ = self._read(theta)
+        self.work.passes += 1
+        loss = sum(self.model.loss(self.model.scores(θ, block), block) for block in self.blocks)
+        return loss + self._penalty(θ)
+
+    def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
+        """Return F(θ) and ∇F(θ)."""
+        θ = self._read(theta)
+        self.work.passes += 1
+        value, gradient = self._penalty(θ), self.ridge * θ
+        for block in self.blocks:
+            loss, residual = self.model.loss_and_residual(self.model.scores(θ, block), block)
+            value += loss
+            gradient += self.model.lift(residual, block)
+        return value, gradient
+
+    def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
+        """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
+
+        ``curvature`` names a form (see :func:`majorant.curvature.form`) or is one.
+        """
+        θ = self._read(theta)
+        value, gradient, Σ = self._expand(θ, "bound_factors", curvature, rank)
+        return QuadraticBound(θ, value, gradient, Σ, self.ridge)
+
+    def hessian(self, theta: ArrayLike, curvature: str | Form = "dense") -> tuple[float, Array, Curvature]:
+        """Return F(θ), ∇F(θ) and the Hessian of the loss (without the ridge), in one pass."""
+        return self._expand(self._read(theta), "hessian_factors", curvature, rank=10)
+
+    def ray(self, theta: ArrayLike, direction: ArrayLike) -> Ray:
+        """Return F along θ + aδ as a function of the number a; this costs one pass, evaluating it none."""
+        return Ray(self, self._read(theta), self._read(direction))
+
+    def gap(self, value: float, gradient: Array) -> float:
+        """Return a bound on (F(θ) − F*) / F(θ); NaN where a parameter is unpenalised.
+
+        F is strongly convex in the norm of the ridge, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
+        non-negative, so F* ≥ 0 and the gap never exceeds one.
+        """
+        if not (self.ridge > 0).all():
+            return float("nan")
+        if value == 0:
+            return 0.0
+        return float(min(0.5 * np.sum(gradient**2 / self.ridge) / value, 1.0))
+
+    def separated(self, theta: ArrayLike) -> bool:
+        """Return whether θ separates the data completely: then, with no ridge, F has no minimum."""
+        θ = self._read(theta)
+        return all(self._least_margin(θ, block) > 0 for block in self.blocks)
+
+    def _expand(self, θ: Array, kind: str, curvature: str | Form, rank: int) -> tuple[float, Array, Curvature]:
+        absorb = form(curvature, rank) if isinstance(curvature, str) else curvature
+        self.work.passes += 1
+        self.work.curvatures += 1
+        value, gradient, Σ = self._penalty(θ), self.ridge * θ, None
+        for block in self.blocks:
+            scores = self.model.scores(θ, block)
+            loss, residual = self.model.loss_and_residual(scores, block)
+            value += loss
+            gradient += self.model.lift(residual, block)
+            part = absorb(getattr(self.model, kind)(scores, block))
+            Σ = part if Σ is None else Σ + part
+        assert Σ is not None
+        return value, gradient, Σ
+
+    def _penalty(self, θ: Array) -> float:
+        return float(0.5 * np.sum(self.ridge * θ**2))
+
+    def _least_margin(self, θ: Array, block: Any) -> float:
+        potentials = self.model.potentials(θ, block)
+        scores = self.model.add_measure(potentials, block)
+        # log h moves scores but not their slopes along θ: only potentials count, of outcomes that can happen.
+        margins = self.model.margins(np.where(np.isneginf(scores), -np.inf, potentials), block)
+        if block.weight is not None:
+            margins = margins[block.weight > 0]
+        return float(margins.min(initial=np.inf))
+
+    def _read(self, theta: ArrayLike) -> Array:
+        θ = np.asarray(theta, dtype=np.float64)
+        if θ.shape != (self.size,):
+            raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
+        return θ
+
+
+class Ray:
+    """F(θ + aδ) as a function of a. Scores are linear in a, so the data are visited once, when it is made."""
+
+    def __init__(self, objective: Objective, theta: Array, direction: Array) -> None:
+        model = objective.model
+        objective.work.passes += 1
+        self._objective, self._theta, self._direction = objective, theta, direction
+        self._scores = [model.scores(theta, block) for block in objective.blocks]
+        self._slopes = [model.potentials(direction, block) for block in objective.blocks]
+
+    def at(self, a: float) -> Array:
+        """Return θ + aδ."""
+        return self._theta + a * self._direction
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative with respect to a."""
+        F, θ = self._objective, self.at(a)
+        value, slope = F._penalty(θ), float(np.sum(F.ridge * θ * self._direction))
+        for S, V, block in zip(self._scores, self._slopes, F.blocks, strict=True):
+            loss, residual = F.model.loss_and_residual(S + a * V, block)
+            value += loss
+            slope += float(np.sum(residual * V))
+        return value, slope
+
+
+def _read_ridge(ridge: float | ArrayLike, size: int) -> Array:
+    values = finite_array("ridge", ridge, ndim=(0, 1)).astype(np.float64)
+    if (values < 0).any():
+        raise ValueError(f"ridge must be non-negative, got {values.min():g}")
+    if values.ndim == 1 and len(values) != size:
+        raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
+    return np.broadcast_to(values, (size,))

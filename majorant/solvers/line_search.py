@@ -1,0 +1,31 @@
+"""The best step along a ray. It costs exponentials only: the data were visited when the ray was made."""
+
+from __future__ import annotations
+
+from scipy.optimize import brentq
+
+from majorant.objective import Ray
+
+# Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
+FLAT_ENOUGH = 0.1
+LONGEST = 2.0**30
+
+
+def best_step(ray: Ray) -> float:
+    """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend."""
+    downhill = ray.value_and_slope(0.0)[1]
+    if not downhill < 0:
+        return 0.0
+
+    def slope(a: float) -> float:
+        s = ray.value_and_slope(a)[1]
+        return 0.0 if abs(s) <= FLAT_ENOUGH * -downhill else s
+
+    low, high = 0.0, 1.0
+    at_high = slope(high)
+    while at_high < 0 and high < LONGEST:
+        low, high = high, 2.0 * high
+        at_high = slope(high)
+    if at_high <= 0:
+        return high
+    return float(brentq(slope, low, high, rtol=1e-2, maxiter=30, disp=False))
