@@ -101,7 +101,7 @@ def log_partition_bound(
     >>> bound = log_partition_bound([0.0], [[0.0], [1.0]])
     >>> round(bound.value, 4), bound.gradient, bound.curvature.as_matrix()
     (0.6931, array([0.5]), array([[0.25]]))
-    >>> bound([3.0]) >= np.log(1 + np.exp(3.0))
+    >>> bool(bound([3.0]) >= np.log(1 + np.exp(3.0)))
     True
     """
     anchor = finite_array("theta", theta, ndim=1).astype(np.float64)

@@ -39,12 +39,12 @@ class Objective:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from majorant import Binary, Labelled
     >>> F = Objective(Binary(), Labelled([[1.0], [-1.0], [2.0]], [1, 0, 0]), ridge=1.0)
-    >>> value, gradient = F.value_and_gradient(np.zeros(1))
-    >>> bound = F.bound(np.zeros(1))
-    >>> bool(bound.minimizer() != 0) and F.value(bound.minimizer()) < value
+    >>> bound = F.bound([0.5])
+    >>> bound(bound.anchor) == F.value(bound.anchor)
+    True
+    >>> F.value(bound.minimizer()) < F.value(bound.anchor)
     True
     """
 

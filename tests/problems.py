@@ -1,0 +1,100 @@
+"""The table of problems that models and solvers are tested on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Objective, datasets
+
+
+def design(rng, t=60, p=4):
+    return np.column_stack([rng.normal(size=(t, p - 1)), np.ones(t)])
+
+
+def binary(rng):
+    X = design(rng)
+    return Binary(), Labelled(X, (X[:, 0] + rng.logistic(size=60) > 0).astype(int)), 0.5
+
+
+def binary_everything(rng):
+    X = design(rng)
+    y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
+    return Binary(), Labelled(sp.csr_array(X), y, rng.integers(0, 4, size=60), rng.normal(size=60)), 2.0
+
+
+def two_rows(rng):
+    X = design(rng)
+    return Multinomial(2), Labelled(X, rng.integers(0, 2, size=60)), 1.0
+
+
+def multinomial(rng):
+    X = design(rng)
+    return Multinomial(4), Labelled(X, rng.integers(0, 4, size=60)), 0.1
+
+
+def multinomial_everything(rng):
+    X = design(rng) * (rng.uniform(size=(60, 4)) < 0.4)
+    y = rng.integers(0, 3, size=60)
+    offset = rng.normal(size=(60, 3))
+    offset[np.arange(60), (y + 1) % 3] = np.where(rng.uniform(size=60) < 0.3, -np.inf, 0.0)
+    weight = rng.exponential(size=60)
+    return Multinomial(3), Labelled(sp.csr_matrix(X), y, weight, offset), np.array([1.0, 2, 0.5, 0.1] * 3)
+
+
+def conditional_logit(rng):
+    sizes = rng.integers(1, 6, size=40)
+    F = rng.normal(size=(sizes.sum(), 5))
+    return Enumerated(), Choices(F, sizes, chosen=rng.integers(0, sizes)), 0.3
+
+
+def enumerated_everything(rng):
+    sizes = rng.integers(2, 6, size=40)
+    F = rng.normal(size=(sizes.sum(), 5)) * (rng.uniform(size=(sizes.sum(), 5)) < 0.5)
+    chosen = rng.integers(0, sizes)
+    log_h = rng.normal(size=sizes.sum())
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    log_h[starts + (chosen + 1) % sizes] = -np.inf
+    return Enumerated(), Choices(sp.csr_array(F), sizes, chosen, None, rng.exponential(size=40), log_h), 1.0
+
+
+def maximum_entropy(rng):
+    F = rng.normal(size=(30, 4))
+    return Enumerated(), Choices(F, [30], target=rng.dirichlet(np.ones(30)), weight=[50.0]), 0.05
+
+
+def ecoli(rng):
+    X, y = datasets.load("ecoli")
+    return Multinomial(8), Labelled(X, y), 1.0
+
+
+MAKERS = [
+    binary,
+    binary_everything,
+    two_rows,
+    multinomial,
+    multinomial_everything,
+    conditional_logit,
+    enumerated_everything,
+    maximum_entropy,
+]
+
+
+def make(maker, seed=0):
+    model, data, ridge = maker(np.random.default_rng(seed))
+    return Objective(model, data, ridge=ridge)
+
+
+every_problem = pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)
+
+
+def shared_data(relative):
+    """Return a path under MAJORANT_DATA, or skip."""
+    root = os.environ.get("MAJORANT_DATA")
+    if not root or not (Path(root) / relative).exists():
+        pytest.skip(f"MAJORANT_DATA does not hold {relative}")
+    return Path(root) / relative

@@ -1,0 +1,84 @@
+"""Class-space kernels against their definitions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from majorant.kernels import compiled, design, partition, softmax
+from tests import oracles
+
+
+def random_scores(seed, n, t=7, scale=3.0):
+    rng = np.random.default_rng(seed)
+    S = scale * rng.normal(size=(n, t))
+    S[rng.uniform(size=S.shape) < 0.15] = -np.inf
+    S[rng.integers(n, size=t), np.arange(t)] = rng.normal(size=t)
+    return S
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 8), st.sampled_from(partition.ORDERS), st.floats(-2, 4))
+def test_matrices_are_sums_of_directions_and_dominate_the_hessian(seed, n, order, log_scale):
+    S = random_scores(seed, n, scale=10**log_scale)
+    B, L = partition.bound_matrices(S, order), partition.bound_directions(S, order)
+    np.testing.assert_allclose(B, np.einsum("ycj,yej->cej", L, L), atol=1e-13)
+    np.testing.assert_allclose(B.sum(axis=0), 0, atol=1e-13)
+    for difference in np.moveaxis(B - softmax.hessian_matrices(S), 2, 0):
+        assert np.linalg.eigvalsh(difference)[0] >= -1e-13
+
+
+def test_matrices_equal_algorithm_1_on_unit_features():
+    S = random_scores(3, 6)
+    B = partition.bound_matrices(S, "given")
+    for j in range(S.shape[1]):
+        _, _, Sigma = oracles.naive_bound(np.zeros(6), np.eye(6), S[:, j])
+        np.testing.assert_allclose(B[:, :, j], Sigma, atol=1e-12)
+
+
+def test_curvature_weight_is_smooth_even_and_bounded():
+    u = np.concatenate([[0.0], np.logspace(-12, 3, 2000)])
+    beta = partition.curvature_weight(u)
+    np.testing.assert_array_equal(beta, partition.curvature_weight(-u))
+    assert beta[0] == 0.25
+    assert (np.diff(beta) <= 1e-16).all()
+    at_switch = partition.curvature_weight(np.array([1e-2 * (1 - 1e-12), 1e-2]))
+    assert at_switch[0] == pytest.approx(at_switch[1], rel=1e-12)
+    assert partition.curvature_weight(np.array([np.inf, -np.inf])).tolist() == [0.0, 0.0]
+
+
+def test_hessian_directions_make_the_hessian():
+    S = random_scores(5, 5)
+    L = softmax.hessian_directions(S)
+    np.testing.assert_allclose(np.einsum("ycj,yej->cej", L, L), softmax.hessian_matrices(S), atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("density", [0.1, 0.9])
+@pytest.mark.parametrize("n", [1, 3])
+def test_weighted_gram_of_dense_and_csr(n, density, dtype, monkeypatch):
+    monkeypatch.setattr(design, "CHUNK", 1)  # forces several chunks
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(300, 5)) * (rng.uniform(size=(300, 5)) < density)).astype(dtype)
+    B = rng.normal(size=(n, n, 300))
+    B += B.transpose(1, 0, 2)
+    expected = np.einsum("cej,jp,jq->cpeq", B, X, X).reshape(5 * n, 5 * n)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-4
+    for form in (X, sp.csr_array(X), sp.csr_matrix(X)):
+        np.testing.assert_allclose(design.weighted_gram(form, B), expected, rtol=tolerance, atol=10 * tolerance)
+
+
+def test_compiled_kernels_equal_their_python_twins():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((30, 6), density=0.3, format="csr", rng=rng)
+    X.sum_duplicates()
+    weights = rng.normal(size=(30, 2))
+    arguments = (X.data, X.indices, X.indptr, weights, 6)
+    np.testing.assert_allclose(compiled.csr_grams(*arguments), compiled.csr_grams.py_func(*arguments), atol=1e-13)
+    rows = rng.normal(size=(20, 6))
+    states = [(np.eye(3, 6), np.zeros((3, 3)), np.zeros(6)) for _ in range(2)]
+    compiled.absorb_rows(*states[0], rows)
+    compiled.absorb_rows.py_func(*states[1], rows)
+    matrices = [V.T @ S @ V + np.diag(D) for V, S, D in states]
+    np.testing.assert_allclose(*matrices, atol=1e-10)

@@ -1,0 +1,190 @@
+"""Models against enumeration, finite differences, each other, and scikit-learn's conventions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import majorant
+from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Newton, Objective, minimize
+from tests import oracles, problems
+from tests.problems import every_problem
+
+
+@every_problem
+def test_value_equals_enumeration_and_gradient_finite_differences(maker):
+    F = problems.make(maker)
+    theta = np.random.default_rng(1).normal(size=F.size)
+    sets = list(oracles.enumerate_sets(F.model, F.data))
+
+    def slow(theta):
+        return oracles.objective(theta, sets, F.ridge)
+
+    value, gradient = F.value_and_gradient(theta)
+    assert F.value(theta) == pytest.approx(slow(theta), rel=1e-12)
+    assert value == pytest.approx(slow(theta), rel=1e-12)
+    np.testing.assert_allclose(gradient, oracles.finite_difference(slow, theta), rtol=1e-5, atol=1e-6)
+
+
+@every_problem
+def test_hessian_equals_finite_differences_of_the_gradient(maker):
+    F = problems.make(maker)
+    theta = np.random.default_rng(1).normal(size=F.size)
+    _, gradient, H = F.hessian(theta)
+    np.testing.assert_allclose(gradient, F.value_and_gradient(theta)[1], atol=1e-11)
+    numeric = oracles.finite_difference(lambda x: F.value_and_gradient(x)[1], theta)
+    np.testing.assert_allclose(H.as_matrix() + np.diag(F.ridge), numeric, rtol=1e-5, atol=1e-6)
+    assert not H.majorizes
+
+
+@every_problem
+def test_bound_curvature_equals_algorithm_1_row_by_row(maker):
+    F = problems.make(maker)
+    theta = np.random.default_rng(2).normal(size=F.size)
+    expected = np.zeros((F.size, F.size))
+    for features, log_h, _, weight in oracles.enumerate_sets(F.model, F.data):
+        order = np.argsort(-(features @ theta + log_h), kind="stable")
+        expected += weight * oracles.naive_bound(theta, features, log_h, order)[2]
+    np.testing.assert_allclose(F.bound(theta).curvature.as_matrix(), expected, atol=1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(problems.MAKERS), st.integers(0, 10**6), st.floats(-2, 2))
+def test_bound_lies_above_the_objective(maker, seed, log_distance):
+    F = problems.make(maker, seed)
+    rng = np.random.default_rng(seed)
+    bound = F.bound(rng.normal(size=F.size))
+    assert bound(bound.anchor) == pytest.approx(F.value(bound.anchor), rel=1e-12)
+    for _ in range(10):
+        theta = bound.anchor + 10**log_distance * rng.normal(size=F.size)
+        assert bound(theta) >= F.value(theta) * (1 - 1e-12)
+
+
+@every_problem
+@pytest.mark.parametrize("curvature", ["dense", "diagonal"])
+def test_blocks_make_the_whole(maker, curvature):
+    whole, parts = problems.make(maker), problems.make(maker)
+    parts.blocks = list(parts.data.blocks(7))
+    theta = np.random.default_rng(3).normal(size=whole.size)
+    one, many = whole.bound(theta, curvature), parts.bound(theta, curvature)
+    assert many.value == pytest.approx(one.value, rel=1e-13)
+    np.testing.assert_allclose(many.gradient, one.gradient, atol=1e-11)
+    np.testing.assert_allclose(many.curvature.as_matrix(), one.curvature.as_matrix(), atol=1e-11)
+
+
+def labelled_pair(rng, n):
+    X, y = problems.design(rng), rng.integers(0, n, size=60)
+    return X, y, rng.integers(0, 4, size=60)
+
+
+@pytest.mark.parametrize("model", [Binary(), Multinomial(3)], ids=str)
+def test_weights_are_repetitions(model):
+    X, y, times = labelled_pair(np.random.default_rng(4), max(2, model.coefficient_rows))
+    weighted = Objective(model, Labelled(X, y, weight=times), ridge=1.0)
+    repeated = Objective(model, Labelled(np.repeat(X, times, axis=0), np.repeat(y, times)), ridge=1.0)
+    same_objective(weighted, repeated)
+
+
+def test_weights_are_repetitions_of_choices():
+    rng = np.random.default_rng(5)
+    sizes, times = rng.integers(1, 5, size=20), rng.integers(0, 3, size=20)
+    sets = np.split(rng.normal(size=(sizes.sum(), 3)), np.cumsum(sizes)[:-1])
+    chosen = rng.integers(0, sizes)
+    again = [j for j, k in enumerate(times) for _ in range(k)]
+    weighted = Choices(np.concatenate(sets), sizes, chosen, weight=times)
+    repeated = Choices(np.concatenate([sets[j] for j in again]), sizes[again], chosen[again])
+    same_objective(Objective(Enumerated(), weighted, ridge=1.0), Objective(Enumerated(), repeated, ridge=1.0))
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_matrix])
+@pytest.mark.parametrize("model", [Binary(), Multinomial(3)], ids=str)
+def test_dense_equals_sparse(model, kind):
+    X, y, weight = labelled_pair(np.random.default_rng(6), max(2, model.coefficient_rows))
+    X *= np.random.default_rng(0).uniform(size=X.shape) < 0.2
+    dense = Objective(model, Labelled(X, y, weight), ridge=1.0)
+    same_objective(dense, Objective(model, Labelled(kind(X), y, weight), ridge=1.0))
+
+
+def test_unsorted_csr_with_duplicates_is_put_right_without_touching_the_callers():
+    X = sp.csr_matrix((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    data = Labelled(X, [1])
+    assert data.X.toarray().tolist() == [[2.0, 4.0]]
+    assert X.nnz == 3
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_float32_stays_float32_and_agrees(sparse):
+    X, y, _ = labelled_pair(np.random.default_rng(7), 3)
+    X = X.astype(np.float32)
+    narrow = Objective(Multinomial(3), Labelled(sp.csr_array(X) if sparse else X, y), ridge=1.0)
+    assert narrow.data.X.dtype == np.float32
+    wide = Objective(Multinomial(3), Labelled(X.astype(np.float64), y), ridge=1.0)
+    same_objective(narrow, wide, tolerance=1e-4)
+
+
+def test_multinomial_is_enumerated_with_kronecker_features():
+    X, y, weight = labelled_pair(np.random.default_rng(8), 3)
+    offset = np.random.default_rng(9).normal(size=(60, 3))
+    compact = Objective(Multinomial(3), Labelled(X, y, weight, offset), ridge=0.5)
+    features = np.concatenate([np.kron(np.eye(3), x) for x in X])
+    written_out = Choices(features, np.full(60, 3), y, weight=weight, log_measure=offset.ravel())
+    same_objective(compact, Objective(Enumerated(), written_out, ridge=0.5))
+
+
+def test_one_row_and_two_row_binary_differ_by_the_factor_two():
+    X, y, _ = labelled_pair(np.random.default_rng(10), 2)
+    one = minimize(Objective(Binary(), Labelled(X, y), ridge=1.0), Newton(), tol=1e-12).params
+    two = minimize(Objective(Multinomial(2), Labelled(X, y), ridge=2.0), Newton(), tol=1e-12).params.reshape(2, -1)
+    np.testing.assert_allclose(two[1] - two[0], one, atol=1e-6)
+    np.testing.assert_allclose(two[1], one / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "n"), [(Binary(), 2), (Multinomial(3), 3)], ids=str)
+def test_ridge_is_one_over_scikit_learns_c(model, n):
+    from sklearn.linear_model import LogisticRegression
+
+    X, y, weight = labelled_pair(np.random.default_rng(11), n)
+    ours = minimize(Objective(model, Labelled(X, y, weight), ridge=0.25), Newton(), tol=1e-13).params
+    theirs = LogisticRegression(C=4.0, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
+    theirs.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(ours.reshape(theirs.coef_.shape), theirs.coef_, atol=1e-6)
+
+
+def test_classes_sum_to_zero_along_the_path_from_zero():
+    X, y, _ = labelled_pair(np.random.default_rng(12), 4)
+    F = Objective(Multinomial(4), Labelled(X, y), ridge=0.1)
+    theta = minimize(F, majorant.BatchMajorization(memory=0), max_steps=5).params
+    np.testing.assert_allclose(theta.reshape(4, -1).sum(axis=0), 0, atol=1e-12)
+
+
+def test_ranking_as_choices_from_shrinking_sets():
+    """A Plackett–Luce ranking is the best of all, then the best of the rest, and so on."""
+    rng = np.random.default_rng(13)
+    items, taste = rng.normal(size=(50, 5, 2)), np.array([2.0, -1.0])
+    ranking = np.argsort(-(items @ taste + rng.gumbel(size=(50, 5))), axis=1)
+    ranked = np.take_along_axis(items, ranking[:, :, None], axis=1)
+    stages = [each[k:] for each in ranked for k in range(4)]
+    data = Choices(np.concatenate(stages), [len(s) for s in stages], chosen=[0] * len(stages))
+    found = minimize(Objective(Enumerated(), data, ridge=1e-3)).params
+    np.testing.assert_allclose(found, taste, atol=0.5)
+
+
+def test_maximum_entropy_matches_the_expectations():
+    F = problems.make(problems.maximum_entropy)
+    data = F.data
+    theta = minimize(Objective(Enumerated(), data, ridge=1e-9), Newton(), tol=1e-12).params
+    p = np.exp(data.features @ theta - oracles.log_partition(theta, data.features))
+    np.testing.assert_allclose(p @ data.features, data.target @ data.features, atol=1e-6)
+
+
+def same_objective(left, right, tolerance=1e-11):
+    theta = np.random.default_rng(0).normal(size=left.size)
+    for curvature in ("dense", "diagonal"):
+        a, b = left.bound(theta, curvature), right.bound(theta, curvature)
+        assert a.value == pytest.approx(b.value, rel=tolerance)
+        scale = max(np.abs(b.gradient).max(), 1.0)
+        np.testing.assert_allclose(a.gradient, b.gradient, atol=tolerance * scale)
+        matrix = b.curvature.as_matrix()
+        np.testing.assert_allclose(a.curvature.as_matrix(), matrix, atol=tolerance * np.abs(matrix).max())
+    np.testing.assert_allclose(left.hessian(theta)[2].as_matrix(), right.hessian(theta)[2].as_matrix(), atol=1e-2)

@@ -1,0 +1,334 @@
+"""Every solver finds the optimum; bound majorization never rises on the way; every ending has its sentence."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_svmlight_file
+
+import majorant
+from majorant import (
+    BFGS,
+    LBFGS,
+    BatchMajorization,
+    Binary,
+    Choices,
+    ConjugateGradient,
+    Enumerated,
+    Labelled,
+    Multinomial,
+    Newton,
+    Objective,
+    Outcome,
+    SteepestDescent,
+    held_out,
+    minimize,
+)
+from tests import problems
+from tests.problems import every_problem
+
+SOLVERS = [
+    BatchMajorization(),
+    BatchMajorization(memory=0),
+    BatchMajorization(curvature="low-rank", rank=3),
+    BatchMajorization(curvature="diagonal"),
+    LBFGS(),
+    BFGS(),
+    ConjugateGradient(),
+    SteepestDescent(),
+]
+
+
+def rises(trace):
+    """Largest relative increase of the objective in one step."""
+    F = trace["objective"]
+    return max(np.max(np.diff(F) / np.abs(F[:-1]), initial=0.0), 0.0)
+
+
+@every_problem
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_reaches_the_newton_reference(maker, solver):
+    F = problems.make(maker)
+    reference = minimize(F, Newton(), tol=1e-14).trace["objective"][-1]
+    solution = minimize(F, solver, max_steps=20_000, tol=1e-9)
+    assert solution.result.converged, solution.result
+    assert F.value(solution.params) - reference <= 1e-8 * reference
+    if isinstance(solver, BatchMajorization):
+        assert rises(solution.trace) <= 1e-12
+
+
+@pytest.mark.parametrize("curvature", ["kronecker", "boehning"])
+@pytest.mark.parametrize("maker", [problems.binary, problems.multinomial, problems.ecoli], ids=lambda m: m.__name__)
+def test_kronecker_bounds_drive_the_same_solver(maker, curvature):
+    F = problems.make(maker)
+    solution = minimize(F, BatchMajorization(curvature=curvature), max_steps=5000)
+    assert solution.result.converged
+    assert rises(solution.trace) <= 1e-12
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(problems.MAKERS),
+    st.integers(0, 10**6),
+    st.floats(0.01, 1.99),
+    st.sampled_from([0, 10]),
+    st.sampled_from(["dense", "diagonal", "low-rank"]),
+    st.floats(-3, 2),
+)
+def test_monotone_for_every_step_size_start_and_bound(maker, seed, eta, memory, curvature, log_start):
+    F = problems.make(maker, seed)
+    start = 10**log_start * np.random.default_rng(seed).normal(size=F.size)
+    solver = BatchMajorization(step_size=eta, memory=memory, curvature=curvature, rank=2)
+    solution = minimize(F, solver, start=start, max_steps=25)
+    assert rises(solution.trace) <= 1e-12
+    assert solution.trace["objective"][-1] < F.value(start) or solution.trace["gap"][0] <= 1e-8
+
+
+def near_separable(seed, ridge):
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(500, 10)), rng.normal(size=10)
+    y = (X @ w + 0.05 * np.linalg.norm(w) * rng.normal(size=500) > 0).astype(int)
+    return Objective(Binary(), Labelled(X, y), ridge=ridge)
+
+
+def test_acceleration_saves_most_steps_on_nearly_separable_data():
+    F = near_separable(0, ridge=0.5)
+    plain = minimize(F, BatchMajorization(memory=0), max_steps=5000)
+    fast = minimize(F, BatchMajorization())
+    assert plain.result.converged
+    assert fast.result.converged
+    assert 8 * fast.trace["step"][-1] < plain.trace["step"][-1]
+
+
+def test_bad_scaling_does_not_matter_to_a_dense_bound():
+    rng = np.random.default_rng(0)
+    X, y = problems.design(rng), rng.integers(0, 3, size=60)
+    scale = 10.0 ** rng.uniform(-4, 4, size=4)
+    plain = Objective(Multinomial(3), Labelled(X, y), ridge=1.0)
+    scaled = Objective(Multinomial(3), Labelled(X * scale, y), ridge=np.tile(scale**2, 3))
+    a, b = minimize(plain), minimize(scaled)
+    assert abs(a.trace["step"][-1] - b.trace["step"][-1]) <= 1
+    np.testing.assert_allclose(a.params, b.params * np.tile(scale, 3), atol=1e-5)
+
+
+def test_a_metric_is_refused():
+    with pytest.raises(ValueError, match="metric, not a bound"):
+        minimize(problems.make(problems.multinomial), BatchMajorization(curvature="mean-kronecker"))
+
+
+@pytest.mark.parametrize("eta", [0.0, 2.0, -1.0, np.nan])
+def test_step_size_out_of_range(eta):
+    with pytest.raises(ValueError, match="step_size must be above 0 and below 2, got"):
+        BatchMajorization(step_size=eta)
+
+
+def test_memory_out_of_range():
+    with pytest.raises(ValueError, match="memory must be non-negative, got -1"):
+        BatchMajorization(memory=-1)
+
+
+# --- the certificate --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(problems.MAKERS), st.integers(0, 10**6), st.floats(-3, 1))
+def test_the_certificate_is_never_below_the_true_gap(maker, seed, log_distance):
+    F = problems.make(maker, seed)
+    best = minimize(F, Newton(), tol=1e-13)
+    theta = best.params + 10**log_distance * np.random.default_rng(seed).normal(size=F.size)
+    value, gradient = F.value_and_gradient(theta)
+    true_gap = (value - best.trace["objective"][-1]) / value
+    assert F.gap(value, gradient) >= true_gap - 1e-12
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------
+
+
+def test_converged_carries_its_certificate():
+    result = minimize(problems.make(problems.binary)).result
+    assert result.outcome is Outcome.CONVERGED
+    assert result.gap <= 1e-8
+    assert "certified to be within" in str(result)
+
+
+def test_step_limit():
+    result = minimize(problems.make(problems.ecoli), max_steps=2).result
+    assert result.outcome is Outcome.STEP_LIMIT
+    assert "limit of 2 steps; certified to be within" in result.message
+    assert not result.converged
+
+
+def separable(**kwargs):
+    X = np.array([[1.0, 0.2], [2.0, -1.0], [-1.0, 0.5], [-2.0, 0.1]])
+    return Labelled(X, [1, 1, 0, 0], **kwargs)
+
+
+@pytest.mark.parametrize("solver", [BatchMajorization(), BatchMajorization(memory=0), LBFGS(), Newton()], ids=str)
+@pytest.mark.parametrize("model", [Binary(), Multinomial(2)], ids=str)
+def test_separated_data_without_ridge_are_unbounded(model, solver):
+    result = minimize(Objective(model, separable(), ridge=0.0), solver).result
+    assert result.outcome is Outcome.UNBOUNDED
+    assert "set ridge > 0" in result.message
+    assert np.isnan(result.gap)
+
+
+def test_separated_choices_without_ridge_are_unbounded():
+    data = Choices([[1.0], [0.0], [2.0], [5.0]], sizes=[2, 1, 1], chosen=[0, 0, 0])
+    assert minimize(Objective(Enumerated(), data, ridge=0.0)).result.outcome is Outcome.UNBOUNDED
+
+
+def test_offsets_do_not_count_as_separation():
+    """The offset alone classifies every row; the parameters do not, so there is a minimum."""
+    X, y = np.array([[1.0], [1.5], [-1.0], [-0.5]]), [1, 0, 1, 0]
+    data = Labelled(X, y, offset=np.array([5.0, -5.0, 5.0, -5.0]))
+    solution = minimize(Objective(Binary(), data, ridge=0.0))
+    assert solution.result.converged
+    assert solution.trace["step"][-1] > 0
+
+
+def test_overlapping_data_without_ridge_converge_without_a_certificate():
+    F = problems.make(problems.multinomial)
+    F = Objective(F.model, F.data, ridge=0.0)
+    solution = minimize(F)
+    assert solution.result.converged
+    assert np.isnan(solution.result.gap)
+    assert "no certificate" in solution.result.message
+    assert np.linalg.norm(F.value_and_gradient(solution.params)[1]) < 1e-5
+
+
+def test_an_impossible_tolerance_stalls_honestly():
+    for solver in (BatchMajorization(), BatchMajorization(memory=0), Newton(), LBFGS(), BFGS()):
+        result = minimize(problems.make(problems.ecoli), solver, tol=0.0).result
+        assert result.outcome is Outcome.STALLED
+        assert "no further decrease is possible in this precision" in result.message
+        assert result.gap < 1e-8
+
+
+def test_float32_converges_or_stalls_but_never_lies():
+    X, y = majorant.datasets.load("ecoli")
+    narrow = Objective(Multinomial(8), Labelled(X.astype(np.float32), y), ridge=1.0)
+    wide = Objective(Multinomial(8), Labelled(X.astype(np.float32).astype(float), y), ridge=1.0)
+    solution = minimize(narrow)
+    assert solution.result.outcome in (Outcome.CONVERGED, Outcome.STALLED)
+    best = minimize(wide, Newton()).trace["objective"][-1]
+    assert wide.value(solution.params) - best <= 1e-5 * best
+
+
+@pytest.mark.parametrize("solver", [BatchMajorization(), LBFGS(), Newton(), SteepestDescent()], ids=str)
+@pytest.mark.parametrize("start", [np.nan, np.inf, 1e200])
+def test_a_non_finite_start_ends_as_such(solver, start):
+    F = problems.make(problems.binary)
+    solution = minimize(F, solver, start=np.full(F.size, start))
+    assert solution.result.outcome is Outcome.NON_FINITE
+    assert not solution.result.converged
+
+
+def test_one_class_only_is_fine_with_a_ridge():
+    F = Objective(Multinomial(3), Labelled(np.ones((5, 1)), [1] * 5), ridge=1.0)
+    assert minimize(F).result.converged
+
+
+def test_constant_and_empty_columns_are_fine():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=40), np.zeros(40), np.ones(40), np.ones(40)])
+    y = (X[:, 0] + rng.logistic(size=40) > 0).astype(int)
+    for ridge in (0.0, 1.0):
+        for data in (X, sp.csr_array(X)):
+            assert minimize(Objective(Binary(), Labelled(data, y), ridge=ridge)).result.converged
+
+
+# --- the loop ---------------------------------------------------------------------------------------------
+
+
+def test_trace_has_equal_columns_and_held_out_metrics():
+    X, y = majorant.datasets.load("ecoli")
+    train, test = np.arange(336) % 10 != 0, np.arange(336) % 10 == 0
+    F = Objective(Multinomial(8), Labelled(X[train], y[train]), ridge=1.0)
+    T = Objective(Multinomial(8), Labelled(X[test], y[test]), ridge=1.0)
+    trace = minimize(F, metrics={f"test_{k}": m for k, m in held_out(T).items()}).trace
+    columns = ["step", "passes", "curvatures", "seconds", "objective", "gradient_norm", "gap"]
+    assert list(trace) == [*columns, "test_log_likelihood", "test_error"]
+    assert len({len(trace[c]) for c in trace}) == 1
+    assert (np.diff(trace["passes"]) > 0).all()
+    assert (np.diff(trace["seconds"]) > 0).all()
+    assert trace["test_error"][-1] < 0.25 < trace["test_error"][0]
+    assert trace["test_log_likelihood"][0] == pytest.approx(-np.log(8))
+    with pytest.raises(KeyError, match="the trace has step, passes"):
+        trace["loss"]
+
+
+@pytest.mark.parametrize("solver", [BatchMajorization(), LBFGS()], ids=str)
+def test_metrics_cost_neither_time_nor_passes(solver):
+    import time
+
+    F = problems.make(problems.binary)
+
+    def slow(theta):
+        time.sleep(0.02)
+        return F.value(theta)
+
+    with_metric, without = minimize(F, solver, metrics={"slow": slow}), minimize(F, solver)
+    assert with_metric.trace["seconds"][-1] < 0.02 * len(with_metric.trace["step"])
+    np.testing.assert_array_equal(with_metric.trace["passes"], without.trace["passes"])
+
+
+@pytest.mark.parametrize("solver", [BatchMajorization(), LBFGS(), ConjugateGradient()], ids=str)
+def test_a_callback_sees_each_step_and_can_stop(solver):
+    seen = []
+
+    def stop_at_three(row, theta):
+        seen.append((row["step"], theta.shape))
+        return row["step"] == 3
+
+    solution = minimize(problems.make(problems.ecoli), solver, callback=stop_at_three)
+    assert seen == [(k, (64,)) for k in range(4)]
+    assert solution.result.outcome is Outcome.STOPPED
+    assert "certified to be within" in solution.result.message
+
+
+@pytest.mark.parametrize("solver", [BatchMajorization(), BatchMajorization(memory=0), Newton()], ids=str)
+def test_a_run_resumed_from_its_state_is_the_same_run(solver):
+    F = problems.make(problems.ecoli)
+    whole = minimize(F, solver, max_steps=8, tol=0.0)
+    first = minimize(F, solver, max_steps=3, tol=0.0)
+    second = minimize(F, solver, start=first, max_steps=5, tol=0.0)
+    np.testing.assert_array_equal(second.params, whole.params)
+
+
+def test_parameters_of_one_solver_start_another():
+    F = problems.make(problems.ecoli)
+    rough = minimize(F, LBFGS(), tol=1e-2)
+    assert minimize(F, BatchMajorization(), start=rough).trace["step"][-1] < minimize(F).trace["step"][-1]
+
+
+def test_passes_and_curvatures_are_counted():
+    F = problems.make(problems.ecoli)
+    plain = minimize(F, BatchMajorization(memory=0), max_steps=4, tol=0.0).trace
+    assert plain["passes"].tolist() == plain["curvatures"].tolist() == [1, 2, 3, 4, 5]
+    newton = minimize(F, Newton(), max_steps=2, tol=0.0).trace
+    assert newton["passes"].tolist() == [1, 3, 5]  # a step is one ray and one expansion
+    assert newton["curvatures"].tolist() == [1, 2, 3]
+    assert minimize(F, LBFGS(), max_steps=2, tol=0.0).trace["curvatures"].tolist() == [0, 0, 0]
+
+
+# --- real data --------------------------------------------------------------------------------------------
+
+
+def test_a9a_converges_in_few_passes():
+    X, y = load_svmlight_file(str(problems.shared_data("libsvm/a9a.gz")), n_features=123)
+    X = sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+    solution = minimize(Objective(Binary(), Labelled(X, (y > 0).astype(int)), ridge=1.0))
+    assert solution.result.converged
+    assert solution.trace["curvatures"][-1] <= 15
+    assert rises(solution.trace) <= 1e-12
+
+
+def test_digit1_agrees_with_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    stored = np.load(problems.shared_data("ssl_benchmark/digit1.npz"))
+    X, y = stored["X"], (stored["y"].ravel() > 0).astype(int)
+    ours = minimize(Objective(Binary(), Labelled(X, y), ridge=1.0), tol=1e-13)
+    theirs = LogisticRegression(C=1.0, fit_intercept=False, solver="newton-cholesky", tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.params, theirs.coef_[0], atol=1e-6)
