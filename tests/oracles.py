@@ -71,5 +71,5 @@ def finite_difference(f, theta, eps=1e-6):
 
 
 def shortfall(upper, lower):
-    """Return by how much ``upper ⪰ lower`` fails, relative to the size of the matrices: about 1e-15 if it holds."""
+    """Return by how much ``upper ⪰ lower`` fails, relative to their size: about 1e-15 if it holds."""
     return max(-np.linalg.eigvalsh(upper - lower)[0], 0.0) / max(np.abs(upper).max(), 1e-300)

@@ -1,9 +1,10 @@
 """Batch bound majorization (BBM): minimise a bound, move there, bound again.
 
 A bound step decreases F whatever the data, with no step size to choose, but it is short where the data are nearly
-separable: its rate is 1 − H/Σ. What the gradient did along the last steps corrects Σ (a limited-memory BFGS update
-of the bound's metric), and the best point along that direction is found without visiting the data again. The bound
-is the safeguard: where the corrected step fails to descend, its own step cannot.
+separable (its rate is 1 − H/Σ), and a new Σ at every step is most of the work. So, unless the plain algorithm is
+asked for, the bound's Σ is the initial metric of a limited-memory BFGS, renewed at steps 1, 3, 9, 27, …; the best
+point along each direction is found without visiting the data again. The bound remains the safeguard: where the
+corrected step fails to descend, its own step cannot.
 
 References
 ----------
@@ -26,10 +27,11 @@ from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_step
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BatchState(State):
-    """The bound at θ, and the secant pairs of the last few steps."""
+    """The latest bound (anchored at θ, or earlier if accelerated), the secant pairs, and the steps made."""
 
     bound: QuadraticBound
     pairs: Pairs = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class BatchMajorization(SteppingSolver[BatchState]):
     step_size : float in (0, 2)
         η. Every value is monotone; 1 goes to the minimum of the bound. It only scales the bound's own step.
     memory : int
-        How many past steps correct the metric. 0 is the plain algorithm of the paper.
+        How many past steps correct the metric. 0 is the plain algorithm of the paper, a new bound at each step.
 
     Examples
     --------
@@ -74,20 +76,35 @@ class BatchMajorization(SteppingSolver[BatchState]):
 
     def step(self, objective: Objective, state: BatchState) -> BatchState:
         """Return the next state: after the corrected step if it descends, after the bound's own otherwise."""
-        if state.pairs:
-            corrected = self._move(objective, state, self._corrected(objective, state))
-            if improves(corrected, state):
-                return corrected
-        plain = self._move(objective, state, state.theta + self.step_size * state.bound.step())
-        return plain if improves(plain, state) else replace(state, stalled=True)
+        if self.memory:
+            new = self._corrected_step(objective, state)
+            if improves(new, state):
+                return new
+        new = self._bound_step(objective, state)
+        return new if improves(new, state) else replace(state, stalled=True)
 
-    def _corrected(self, objective: Objective, state: BatchState) -> Array:
-        bound = state.bound
+    def _bound_step(self, objective: Objective, state: BatchState) -> BatchState:
+        here = state if state.bound.anchor is state.theta else self.start(objective, state.theta)
+        new = self.start(objective, state.theta + self.step_size * here.bound.step())
+        return replace(new, steps=state.steps + 1)
+
+    def _corrected_step(self, objective: Objective, state: BatchState) -> BatchState:
+        bound = self.start(objective, state.theta).bound if _is_power_of_three(state.steps) else state.bound
         step = quasi_newton_step(state.gradient, state.pairs, lambda q: bound.curvature.solve(q, bound.ridge))
         ray = objective.ray(state.theta, step)
-        return ray.at(best_step(ray))
+        theta = ray.at(best_step(ray))
+        value, gradient = objective.value_and_gradient(theta)
+        return BatchState(
+            theta=theta,
+            value=value,
+            gradient=gradient,
+            bound=bound,
+            pairs=add_pair(state.pairs, theta - state.theta, gradient - state.gradient, self.memory),
+            steps=state.steps + 1,
+        )
 
-    def _move(self, objective: Objective, state: BatchState, theta: Array) -> BatchState:
-        new = self.start(objective, theta)
-        pairs = add_pair(state.pairs, theta - state.theta, new.gradient - state.gradient, self.memory)
-        return replace(new, pairs=pairs)
+
+def _is_power_of_three(n: int) -> bool:
+    while n > 1 and n % 3 == 0:
+        n //= 3
+    return n == 1

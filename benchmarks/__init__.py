@@ -1,0 +1,1 @@
+"""Measurements. They live outside the package, share one objective, and keep failures as rows."""
