@@ -1,0 +1,42 @@
+"""The package as a whole: what is public, what importing costs, what the examples do."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import majorant
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_public_name_exists_and_is_documented():
+    for name in majorant.__all__:
+        assert getattr(majorant, name).__doc__, name
+
+
+def test_version_is_that_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert majorant.__version__ == project["version"]
+
+
+def test_importing_loads_no_compiler():
+    code = "import sys, majorant; print(sorted({'numba', 'sklearn', 'matplotlib'} & set(sys.modules)))"
+    assert run("-c", code).strip() == "[]"
+
+
+def test_demo_prints_its_tables():
+    out = run("-m", "majorant")
+    assert "certified to be within" in out
+    assert out.count("converged") >= 6
+
+
+def test_the_figure_of_the_readme_is_drawn(tmp_path):
+    run("-m", "examples.bound_figure", str(tmp_path / "bound.png"))
+    assert (tmp_path / "bound.png").stat().st_size > 10_000
+
+
+def run(*arguments):
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
