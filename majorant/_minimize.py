@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ def minimize(
     tol: float = 1e-8,
     gradient_tol: float = 1e-8,
     max_steps: int = 1000,
+    max_passes: float = np.inf,
     metrics: Mapping[str, Metric] | None = None,
     callback: Callback | None = None,
     threads: int | None = 1,
@@ -47,7 +49,9 @@ def minimize(
         Where there is no certificate (a parameter is unpenalised), stop when the gradient has shrunk to this share
         of the gradient at zero.
     max_steps : int
-        Stop after so many steps.
+        Stop after so many steps. A step of a stochastic solver is a pass, or what its ``report_every`` says.
+    max_passes : float
+        Stop after so many passes over the data.
     metrics : mapping of names to functions of θ, optional
         Evaluated at every step and kept in the trace; their time is not counted. See :func:`held_out`.
     callback : callable, optional
@@ -71,7 +75,7 @@ def minimize(
     (True, True)
     """
     solver = solver or BatchMajorization()
-    monitor = _Monitor(objective, tol, gradient_tol, max_steps, metrics or {}, callback)
+    monitor = _Monitor(objective, tol, gradient_tol, max_steps, max_passes, metrics or {}, callback)
     with _blas_threads(threads), np.errstate(over="ignore", invalid="ignore"):
         solver.drive(objective, _first_state(objective, solver, start), monitor.observe)
     assert monitor.result is not None
@@ -127,11 +131,13 @@ class _Monitor:
         tol: float,
         gradient_tol: float,
         max_steps: int,
+        max_passes: float,
         metrics: Mapping[str, Metric],
         callback: Callback | None,
     ) -> None:
         self.objective, self.tol, self.gradient_tol = objective, tol, gradient_tol
-        self.max_steps, self.metrics, self.callback = max_steps, metrics, callback
+        self.max_steps, self.max_passes = max_steps, max_passes
+        self.metrics, self.callback = metrics, callback
         self.trace = Trace()
         self.result: Result | None = None
         self.state = State(np.zeros(objective.size), np.nan, np.zeros(objective.size))
@@ -147,11 +153,14 @@ class _Monitor:
         paused = time.perf_counter()
         spent = (self.objective.work.passes, self.objective.work.curvatures)
         self._steps += 1
+        if not state.evaluated:
+            value, gradient = self.objective.value_and_gradient(state.theta)
+            state = replace(state, value=value, gradient=gradient)
         finite = bool(np.isfinite(state.value) and np.isfinite(state.gradient).all())
         if finite or self._steps == 0:
             self.state = state
-        row = self._record(state, paused) if finite else {}
-        self.result = self._judge(state, finite)
+        row = self._record(state, paused, spent) if finite else {}
+        self.result = self._judge(state, finite, spent[0] - self._spent[0])
         wants_stop = bool(finite and self.callback and self.callback(row, state.theta))
         if wants_stop and self.result is None:
             self.result = self._say(Outcome.STOPPED, "stopped by the callback")
@@ -159,11 +168,11 @@ class _Monitor:
         self._clock += time.perf_counter() - paused
         return self.result is not None
 
-    def _record(self, state: State, now: float) -> dict[str, float]:
+    def _record(self, state: State, now: float, spent: tuple[float, int]) -> dict[str, float]:
         row = {
             "step": float(self._steps),
-            "passes": self.objective.work.passes - self._spent[0],
-            "curvatures": float(self.objective.work.curvatures - self._spent[1]),
+            "passes": spent[0] - self._spent[0],
+            "curvatures": float(spent[1] - self._spent[1]),
             "seconds": now - self._clock,
             "objective": state.value,
             "gradient_norm": float(np.linalg.norm(state.gradient)),
@@ -173,7 +182,7 @@ class _Monitor:
         self.trace.append(row)
         return row
 
-    def _judge(self, state: State, finite: bool) -> Result | None:
+    def _judge(self, state: State, finite: bool, passes: float) -> Result | None:
         if not finite:
             return self._say(
                 Outcome.NON_FINITE,
@@ -191,6 +200,8 @@ class _Monitor:
             return self._say(Outcome.STALLED, "no further decrease is possible in this precision")
         if self._steps >= self.max_steps:
             return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {self.max_steps} steps")
+        if passes >= self.max_passes:
+            return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {self.max_passes:g} passes")
         return None
 
     def _has_converged(self, state: State) -> bool:

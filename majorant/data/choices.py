@@ -94,15 +94,27 @@ class Choices:
         for start in range(0, len(self), rows):
             stop = min(start + rows, len(self))
             first, last = self.indptr[start], self.indptr[stop]
-            block = object.__new__(Choices)
-            block._store(
-                take_rows(self.features, first, last),
-                self.indptr[start : stop + 1] - first,
-                self.target[first:last],
-                None if self.weight is None else self.weight[start:stop],
-                None if self.log_measure is None else self.log_measure[first:last],
-            )
-            yield block
+            features = take_rows(self.features, first, last)
+            indptr = self.indptr[start : stop + 1] - first
+            yield self._part(features, indptr, slice(first, last), slice(start, stop))
+
+    def take(self, rows: Array) -> Choices:
+        """Return a copy of the given sets, in that order, repeats included."""
+        sizes = np.diff(self.indptr)[rows]
+        indptr = np.concatenate(([0], np.cumsum(sizes)))
+        outcomes = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], sizes)
+        return self._part(self.features[outcomes], indptr, outcomes, rows)
+
+    def _part(self, features: Any, indptr: Array, outcomes: Any, sets: Any) -> Choices:
+        part = object.__new__(Choices)
+        part._store(
+            features,
+            indptr,
+            self.target[outcomes],
+            None if self.weight is None else self.weight[sets],
+            None if self.log_measure is None else self.log_measure[outcomes],
+        )
+        return part
 
 
 def _read_sizes(sizes: ArrayLike, outcomes: int) -> Array:

@@ -65,14 +65,21 @@ class Labelled:
         """Yield the data as views of at most ``rows`` rows each."""
         for start in range(0, len(self), rows):
             stop = min(start + rows, len(self))
-            block = object.__new__(Labelled)
-            block._store(
-                take_rows(self.X, start, stop),
-                self.y[start:stop],
-                None if self.weight is None else self.weight[start:stop],
-                None if self.offset is None else self.offset[:, start:stop],
-            )
-            yield block
+            yield self._part(take_rows(self.X, start, stop), slice(start, stop))
+
+    def take(self, rows: Array) -> Labelled:
+        """Return a copy of the given rows, in that order, repeats included."""
+        return self._part(self.X[rows], rows)
+
+    def _part(self, X: Any, rows: Any) -> Labelled:
+        part = object.__new__(Labelled)
+        part._store(
+            X,
+            self.y[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.offset is None else self.offset[:, rows],
+        )
+        return part
 
 
 def _read_labels(y: ArrayLike, rows: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -13,14 +13,26 @@ from majorant._checks import Array
 from majorant.objective import Objective
 
 
+UNKNOWN = np.empty(0)
+
+
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a solver is. ``stalled`` says that it cannot decrease the objective any further."""
+    """Where a solver is.
+
+    ``value`` and ``gradient`` are F and ∇F at θ; a stochastic solver does not know them and leaves NaN, and the
+    loop finds them out of the solver's time. ``stalled`` says that F cannot be decreased any further.
+    """
 
     theta: Array
-    value: float
-    gradient: Array
+    value: float = float("nan")
+    gradient: Array = field(default_factory=lambda: UNKNOWN)
     stalled: bool = False
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether the solver knows F and ∇F here."""
+        return self.gradient is not UNKNOWN
 
 
 S = TypeVar("S", bound=State)

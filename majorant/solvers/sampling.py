@@ -1,0 +1,98 @@
+"""What stochastic solvers share: which rows come next, and how often to report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.objective import Objective
+from majorant.solvers.base import State, SteppingSolver
+
+# Rows copied at a time: a shuffled pass never holds a second copy of the data.
+CHUNK = 2**13
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StochasticState(State):
+    """A state after so many draws. F and its gradient are left to whoever asks: the solver never sees them."""
+
+    visited: int = 0
+
+
+S = TypeVar("S", bound=StochasticState)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticSolver(SteppingSolver[S]):
+    """Visits mini-batches. A pass is as many draws as there are rows; a step ends where a report is due.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows m of a mini-batch.
+    replacement : bool
+        Whether rows are drawn with replacement. Without, each pass visits every row once.
+    shuffle : bool
+        False visits the rows as they stand, pass after pass.
+    seed : int
+        The same seed gives the same run, whole or resumed.
+    report_every : float
+        Passes between two entries of the trace.
+    """
+
+    batch_size: int = 1
+    replacement: bool = False
+    shuffle: bool = True
+    seed: int = 0
+    report_every: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
+        if not self.report_every > 0:
+            raise ValueError(f"report_every must be above 0 passes, got {self.report_every}")
+
+    @abstractmethod
+    def visit(self, objective: Objective, state: S, rows: Any) -> S:
+        """Return the state after visiting ``rows``, mini-batch by mini-batch; all are of one pass."""
+
+    def begin_pass(self, objective: Objective, state: S) -> S:
+        """Return the state as the next pass finds it."""
+        return state
+
+    def step(self, objective: Objective, state: S) -> S:
+        """Return the state at the next report, or at the end of the pass if that is sooner."""
+        t = len(objective.data)
+        if self.batch_size > t:
+            raise ValueError(f"batch_size must not exceed the number of rows ({t}), got {self.batch_size}")
+        passes, position = divmod(state.visited, t)
+        if position == 0:
+            state = self.begin_pass(objective, state)
+        order = _order(t, self.seed, passes, self.replacement) if self.shuffle else np.arange(t)
+        end = min(position + self._rows_per_report(t), t)
+        for rows in self._chunks(order[position:end]):
+            state = self.visit(objective, state, objective.data.take(rows))
+            state = replace(state, visited=state.visited + len(rows))
+            objective.work.passes += len(rows) / t
+        return state
+
+    def _rows_per_report(self, t: int) -> int:
+        batches = round(self.report_every * t / self.batch_size)
+        return max(batches, 1) * self.batch_size if self.report_every < 1 else t
+
+    def _chunks(self, order: Array) -> Iterator[Array]:
+        size = max(CHUNK // self.batch_size, 1) * self.batch_size
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
+
+
+@lru_cache(maxsize=4)
+def _order(t: int, seed: int, passes: int, replacement: bool) -> Array:
+    rng = np.random.default_rng([seed, passes])
+    return rng.integers(t, size=t) if replacement else rng.permutation(t)

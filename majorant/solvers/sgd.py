@@ -1,0 +1,110 @@
+"""Stochastic gradient descent with the gains of the paper: the opponents that need tuning.
+
+References
+----------
+Choromanska & Jebara, *Stochastic Bound Majorization*, 2013, section 2.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array, one_of, positive
+from majorant.data import Labelled
+from majorant.objective import Objective
+from majorant.solvers.sampling import StochasticSolver, StochasticState
+
+GAINS = ("constant", "adaptive", "inverse")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SGDState(StochasticState):
+    """Parameters, and how many mini-batches were visited."""
+
+    iterations: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(StochasticSolver[SGDState]):
+    """θ ← θ − η_i Σ_{j in batch} ∇F_j, with F_j the share of row j in F.
+
+    Parameters
+    ----------
+    gain : float
+        η₀.
+    schedule : {"constant", "adaptive", "inverse"}
+        η_i = η₀ (the paper's SGD), η₀τ/(τ + i) or η₀/i (its ASGD), i = 1, 2, … counting mini-batches.
+    tau : float
+        τ of "adaptive".
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> solution = majorant.minimize(F, SGD(gain=0.01, batch_size=10), max_steps=3)
+    >>> bool(solution.trace["objective"][-1] < solution.trace["objective"][0])
+    True
+    """
+
+    gain: float
+    schedule: str = "constant"
+    tau: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("gain", self.gain)
+        positive("tau", self.tau)
+        one_of("schedule", self.schedule, GAINS)
+
+    def start(self, objective: Objective, theta: Array) -> SGDState:
+        """Return the state at θ."""
+        return SGDState(theta=theta)
+
+    def visit(self, objective: Objective, state: SGDState, rows: Any) -> SGDState:
+        """Return the state after the mini-batches of ``rows``."""
+        batches = -(-len(rows) // self.batch_size)
+        gains = self.gains(state.iterations + 1 + np.arange(batches))
+        descend = _descend_compiled if isinstance(rows, Labelled) else _descend
+        theta = descend(objective, state.theta, rows, gains, self.batch_size)
+        return SGDState(theta=theta, visited=state.visited, iterations=state.iterations + batches)
+
+    def gains(self, i: Array) -> Array:
+        """Return η_i."""
+        if self.schedule == "constant":
+            return np.full(len(i), self.gain)
+        return self.gain * (self.tau / (self.tau + i) if self.schedule == "adaptive" else 1.0 / i)
+
+
+def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int) -> Array:
+    """Descend on any model, through its surface."""
+    model, decay = objective.model, objective.ridge / len(objective.data)
+    for gain, batch in zip(gains, rows.blocks(m), strict=True):
+        residual = model.loss_and_residual(model.scores(theta, batch), batch)[1]
+        theta = theta - gain * (model.lift(residual, batch) + len(batch) * decay * theta)
+    return theta
+
+
+def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains: Array, m: int) -> Array:
+    """Descend on a class model; the sparse kernel costs as much as there are non-zeros."""
+    ridge = objective.ridge
+    if not (ridge == ridge[0]).all():
+        return _descend(objective, theta, rows, gains, m)
+    from majorant.kernels import compiled
+
+    decay = float(ridge[0]) / len(objective.data)
+    W = theta.reshape(-1, rows.n_features)
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    offset = np.zeros((len(W), len(rows))) if rows.offset is None else rows.offset
+    if not sp.issparse(rows.X):
+        W = W.copy()
+        compiled.sgd_dense(rows.X, rows.y, weight, offset, W, gains, m, decay)
+        return W.ravel()
+    U = W.T.copy()
+    X = rows.X
+    compiled.sgd_csr(X.data, X.indices, X.indptr, rows.y, weight, offset, U, gains, m, decay)
+    return U.T.ravel()
