@@ -13,10 +13,12 @@ from majorant.objective import Objective
 from majorant.solvers import (
     BFGS,
     LBFGS,
+    SGD,
     BatchMajorization,
     ConjugateGradient,
     Newton,
     SteepestDescent,
+    StochasticMajorization,
 )
 
 __version__ = "0.1.0"
@@ -24,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BFGS",
     "LBFGS",
+    "SGD",
     "BatchMajorization",
     "Binary",
     "Choices",
@@ -38,6 +41,7 @@ __all__ = [
     "Result",
     "Solution",
     "SteepestDescent",
+    "StochasticMajorization",
     "Trace",
     "curvature",
     "datasets",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array
@@ -45,7 +47,10 @@ class QuadraticBound:
 
     def __call__(self, theta: ArrayLike) -> float:
         """Return the bound at θ."""
-        δ = np.asarray(theta, dtype=np.float64) - self.anchor
+        θ = np.asarray(theta, dtype=np.float64)
+        if θ.shape != self.anchor.shape:
+            raise ValueError(f"theta must have shape {self.anchor.shape}, got {θ.shape}")
+        δ = θ - self.anchor
         return float(self.value + self.gradient @ δ + 0.5 * δ @ (self.curvature.matvec(δ) + self.ridge * δ))
 
     def __add__(self, other: QuadraticBound) -> QuadraticBound:
@@ -105,9 +110,7 @@ def log_partition_bound(
     True
     """
     anchor = finite_array("theta", theta, ndim=1).astype(np.float64)
-    F = finite_array("features", features, ndim=2).astype(np.float64)
-    if F.shape[0] == 0:
-        raise ValueError("features must have at least one row: the outcome set is empty")
+    F = _read_features(features)
     if F.shape[1] != len(anchor):
         raise ValueError(f"features must have one column per parameter ({len(anchor)}), got {F.shape[1]}")
     scores = F @ anchor
@@ -118,7 +121,19 @@ def log_partition_bound(
         if np.isneginf(log_h).all():
             raise ValueError("log_measure must leave at least one outcome possible, got h(y) = 0 for all")
         scores = scores + log_h
-    S = scores[:, None]
-    log_z, P = softmax.log_partition_and_probabilities(S)
-    Q = partition.bound_directions(S, order)[:, :, 0] @ F
+    from majorant.kernels import compiled
+
+    log_z, P = softmax.log_partition_and_probabilities(scores[:, None])
+    visit = partition.visiting_order(scores[:, None], order)
+    one_set, weight = np.array([0, len(F)]), np.ones(1)
+    Q = compiled.bound_rows(scores, np.arange(len(F)) if visit is None else visit[:, 0], one_set, weight, F)
     return QuadraticBound(anchor, float(log_z[0]), P[:, 0] @ F, Dense(Q.T @ Q, majorizes=True))
+
+
+def _read_features(features: Any) -> Array:
+    if sp.issparse(features):
+        features = features.toarray()
+    F = finite_array("features", features, ndim=2).astype(np.float64)
+    if F.shape[0] == 0:
+        raise ValueError("features must have at least one row: the outcome set is empty")
+    return F

@@ -18,6 +18,8 @@ def finite_array(name: str, value: ArrayLike, *, ndim: int | tuple[int, ...], al
     """
     try:
         array = np.asarray(value)
+        if array.dtype.kind not in "fiubO":
+            raise TypeError(f"got dtype {array.dtype}")
         if array.dtype != np.float32:
             array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as problem:
@@ -39,11 +41,9 @@ def refuse_non_finite(name: str, array: Array, *, allow: str = "") -> None:
         bad &= ~np.isneginf(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        at = where[0] if len(where) == 1 else where
-        raise ValueError(
-            f"{name} must be finite, got {array[where]} at {at} "
-            f"({int(bad.sum())} such values); impute or drop these rows first"
-        )
+        place = f" at {where[0] if len(where) == 1 else where}" if where else ""
+        count = f" ({int(bad.sum())} such values)" if bad.sum() > 1 else ""
+        raise ValueError(f"{name} must be finite, got {array[where]}{place}{count}")
 
 
 def row_weights(name: str, value: ArrayLike | None, rows: int) -> Array | None:
@@ -66,6 +66,13 @@ def positive(name: str, value: float, *, below: float = np.inf) -> float:
         upper = "" if below == np.inf else f" and below {below:g}"
         raise ValueError(f"{name} must be above 0{upper}, got {value}")
     return float(value)
+
+
+def whole(name: str, value: object, *, least: int) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
 
 
 def one_of(name: str, value: str, known: tuple[str, ...]) -> str:

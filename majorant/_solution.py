@@ -70,15 +70,16 @@ class Trace(Mapping[str, Array]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        steps = len(next(iter(self._columns.values()), []))
-        return f"Trace({steps} steps of {', '.join(self._columns)})"
+        entries = len(next(iter(self._columns.values()), []))
+        return f"Trace({entries} entries of {', '.join(self._columns)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
-    """Parameters, the result, the trace, and the solver's state, from which ``minimize`` can go on."""
+    """Parameters, the result, the trace, and the solver with its state, from which ``minimize`` can go on."""
 
     params: Array
     result: Result
     trace: Trace
     state: Any
+    solver: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, finite_array
-from majorant.curvature import Curvature, Form, form
+from majorant.curvature import Curvature, Factors, Form, form
 from majorant.models import Model
 
-# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes.
+# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes, unless one row alone does not.
 BLOCK = 2**20
 
 
@@ -49,12 +50,14 @@ class Objective:
     """
 
     def __init__(self, model: Model[Any], data: Any, *, ridge: float | ArrayLike) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model must be a model such as Multinomial(3) or Binary(), got {model!r}")
         model.check(data)
         self.model = model
         self.data = data
         self.size = model.n_parameters(data)
         self.ridge = _read_ridge(ridge, self.size)
-        rows = max(BLOCK // model.n_outcomes(data) ** 2, 256)
+        rows = max(BLOCK // model.scores_per_row(data) ** 2, 1)
         self.blocks = list(data.blocks(rows))
         self.work = Work()
 
@@ -82,12 +85,12 @@ class Objective:
         ``curvature`` names a form (see :func:`majorant.curvature.form`) or is one.
         """
         θ = self._read(theta)
-        value, gradient, Σ = self._expand(θ, "bound_factors", curvature, rank)
+        value, gradient, Σ = self._expand(θ, self.model.bound_factors, form(curvature, rank))
         return QuadraticBound(θ, value, gradient, Σ, self.ridge)
 
-    def hessian(self, theta: ArrayLike, curvature: str | Form = "dense") -> tuple[float, Array, Curvature]:
+    def hessian(self, theta: ArrayLike) -> tuple[float, Array, Curvature]:
         """Return F(θ), ∇F(θ) and the Hessian of the loss (without the ridge), in one pass."""
-        return self._expand(self._read(theta), "hessian_factors", curvature, rank=10)
+        return self._expand(self._read(theta), self.model.hessian_factors, form("dense"))
 
     def ray(self, theta: ArrayLike, direction: ArrayLike) -> Ray:
         """Return F along θ + aδ as a function of the number a; this costs one pass, evaluating it none."""
@@ -105,13 +108,20 @@ class Objective:
             return 0.0
         return float(min(0.5 * np.sum(gradient**2 / self.ridge) / value, 1.0))
 
-    def separated(self, theta: ArrayLike) -> bool:
-        """Return whether θ separates the data completely: then, with no ridge, F has no minimum."""
-        θ = self._read(theta)
-        return all(self._least_margin(θ, block) > 0 for block in self.blocks)
+    @property
+    def rounding(self) -> float:
+        """Relative size of the rounding errors of F, in the precision of the data."""
+        return 1e-14 if self.model.precision(self.data) == np.float64 else 1e-6
 
-    def _expand(self, θ: Array, kind: str, curvature: str | Form, rank: int) -> tuple[float, Array, Curvature]:
-        absorb = form(curvature, rank) if isinstance(curvature, str) else curvature
+    def separated(self, theta: ArrayLike) -> bool:
+        """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
+        free = np.where(self.ridge > 0, 0.0, self._read(theta))
+        least = min(self._least_margin(free, block) for block in self.blocks)
+        return 0 < least < np.inf
+
+    def _expand(
+        self, θ: Array, factors: Callable[[Array, Any], Factors], absorb: Form
+    ) -> tuple[float, Array, Curvature]:
         self.work.passes += 1
         self.work.curvatures += 1
         value, gradient, Σ = self._penalty(θ), self.ridge * θ, None
@@ -120,7 +130,7 @@ class Objective:
             loss, residual = self.model.loss_and_residual(scores, block)
             value += loss
             gradient += self.model.lift(residual, block)
-            part = absorb(getattr(self.model, kind)(scores, block))
+            part = absorb(factors(scores, block))
             Σ = part if Σ is None else Σ + part
         assert Σ is not None
         return value, gradient, Σ

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,19 @@ def test_minimizer_has_zero_slope():
     bound = log_partition_bound(rng.normal(size=3), features)
     best = bound.minimizer()
     assert all(bound(best) <= bound(best + 1e-3 * rng.normal(size=3)) for _ in range(50))
+
+
+def test_a_bound_refuses_parameters_of_another_shape():
+    bound = log_partition_bound([0.0, 0.0], np.eye(2))
+    for wrong in (0.0, [1.0], np.zeros((2, 1))):
+        with pytest.raises(ValueError, match=r"theta must have shape \(2,\)"):
+            bound(wrong)
+
+
+def test_sparse_features_are_fine():
+    features = np.array([[1.0, 0.0], [0.0, 2.0]])
+    sparse = log_partition_bound([0.3, 0.1], sp.csr_array(features))
+    np.testing.assert_array_equal(sparse.gradient, log_partition_bound([0.3, 0.1], features).gradient)
 
 
 def test_a_metric_is_not_a_bound():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Objective
+from majorant import BFGS, Binary, Choices, Enumerated, Labelled, Multinomial, Objective, minimize
 
 X = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 F = np.arange(8.0).reshape(4, 2)
@@ -17,6 +17,8 @@ F = np.arange(8.0).reshape(4, 2)
         (dict(X=sp.csr_array([[np.inf]]), y=[0]), "X.data must be finite, got inf"),
         (dict(X=[1.0, 2.0], y=[0, 1]), "X must be 2-dimensional"),
         (dict(X=np.zeros((0, 2)), y=[]), "X must have at least one row"),
+        (dict(X=np.zeros((2, 0)), y=[0, 1]), "X must have at least one column"),
+        (dict(X=[["1", "2"]], y=[0]), "X must be numeric: got dtype"),
         (dict(X=X, y=[0, 1]), r"y must have one label per row of X \(3\), got an array of shape \(2,\)"),
         (dict(X=X, y=["a", "b", "c"]), "y must hold the class numbers.*np.unique"),
         (dict(X=X, y=[0.5, 1, 2]), "y must hold the class numbers"),
@@ -82,8 +84,21 @@ def test_parameters_of_the_wrong_shape():
         Objective(Enumerated(), Choices(F, [4], [0]), ridge=1.0).value([0, 0, 0])
 
 
+def test_models_refuse_data_of_another_kind():
+    with pytest.raises(TypeError, match="Multinomial reads Labelled data, got Choices"):
+        Objective(Multinomial(3), Choices(F, [4], [0]), ridge=1.0)
+    with pytest.raises(TypeError, match="Enumerated reads Choices data, got Labelled"):
+        Objective(Enumerated(), Labelled(X, [0, 1, 0]), ridge=1.0)
+    with pytest.raises(TypeError, match=r"a model such as Multinomial\(3\)"):
+        Objective(Binary, Labelled(X, [0, 1, 0]), ridge=1.0)
+
+
+def test_target_frequencies_are_normalised():
+    assert Choices(F, [4], target=[0.25, 0.25, 0.25, 0.25 + 5e-7]).target.sum() == pytest.approx(1.0, abs=1e-15)
+
+
 def test_settings():
-    with pytest.raises(ValueError, match="n_classes must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="n_classes must be a whole number of at least 2, got 1"):
         Multinomial(1)
     with pytest.raises(ValueError, match="order must be one of"):
         Multinomial(3, order="best")
@@ -94,4 +109,9 @@ def test_a_dense_curvature_that_cannot_fit_is_refused_before_it_is_tried():
     objective = Objective(Binary(), wide, ridge=1.0)
     with pytest.raises(ValueError, match=r"50000×50000 matrix \(20 GB\).*'diagonal'"):
         objective.bound(np.zeros(50_000))
+    for wider in ("kronecker", "boehning"):
+        with pytest.raises(ValueError, match="a Kronecker curvature needs a 50000×50000 matrix"):
+            objective.bound(np.zeros(50_000), wider)
+    with pytest.raises(ValueError, match="BFGS needs a 50000×50000 matrix"):
+        minimize(objective, BFGS())
     assert objective.bound(np.zeros(50_000), "diagonal").curvature.size == 50_000

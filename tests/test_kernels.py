@@ -69,6 +69,26 @@ def test_weighted_gram_of_dense_and_csr(n, density, dtype, monkeypatch):
         np.testing.assert_allclose(design.weighted_gram(form, B), expected, rtol=tolerance, atol=10 * tolerance)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 8), st.booleans())
+def test_row_and_feature_kernels_equal_class_space(seed, n, descending):
+    order = "descending" if descending else "given"
+    S = random_scores(seed, n, t=4) if n > 1 else np.random.default_rng(seed).normal(size=(1, 4))
+    F = np.random.default_rng(seed).normal(size=(n, 3))
+    for j in range(4):
+        L, p = compiled.row_bound(S[:, j].copy(), descending)
+        if n == 1:
+            B, P = partition.curvature_weight(S[:, j]), 1 / (1 + np.exp(-S[:, j]))
+        else:
+            B, P = partition.bound_matrices(S, order)[:, :, j], softmax.log_partition_and_probabilities(S)[1][:, j]
+            visit = partition.visiting_order(S[:, [j]], order)
+            visit = np.arange(n) if visit is None else visit[:, 0]
+            Q = compiled.bound_rows(S[:, j].copy(), visit, np.array([0, n]), np.full(1, 4.0), F)
+            np.testing.assert_allclose(Q.T @ Q, 4 * F.T @ B @ F, atol=1e-10)
+        np.testing.assert_allclose(L.T @ L, B.reshape(n, n), atol=1e-12)
+        np.testing.assert_allclose(p, P, atol=1e-12)
+
+
 def test_compiled_kernels_equal_their_python_twins():
     rng = np.random.default_rng(0)
     X = sp.random_array((30, 6), density=0.3, format="csr", rng=rng)

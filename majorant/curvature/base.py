@@ -30,7 +30,7 @@ class Curvature(ABC):
 
     @abstractmethod
     def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return (Σ + diag(ridge))⁻¹ b; the least-norm solution where that is singular."""
+        """Return (Σ + diag(ridge))⁻¹ b; one of the solutions where that is singular and b in its range."""
 
     @abstractmethod
     def as_matrix(self) -> Array:
@@ -49,6 +49,11 @@ class Factors(ABC):
     """
 
     majorizes: bool
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of parameters d."""
 
     @abstractmethod
     def matrix(self) -> Array:
@@ -73,37 +78,8 @@ class Factors(ABC):
 
 Form: TypeAlias = Callable[[Factors], Curvature]
 
-
-def form(name: str, rank: int = 10) -> Form:
-    """Return the form of that name.
-
-    =================  ======================================================  ========  ==================
-    name               curvature                                               bound?    storage
-    =================  ======================================================  ========  ==================
-    ``dense``          Σ of Algorithm 1                                        yes       d²
-    ``low-rank``       VᵀSV + D, corrected so that it dominates Σ              yes       (rank + 1) d
-    ``diagonal``       Σ |q| ‖q‖₁                                              yes       d
-    ``kronecker``      I ⊗ Σ_j λmax(B_j) x_j x_jᵀ                              yes       p²
-    ``boehning``       ½(I − 11ᵀ/n) ⊗ XᵀWX (¼ XᵀWX for one row)                yes       p²
-    ``mean-kronecker`` I ⊗ Σ_j tr(B_j)/(n−1) x_j x_jᵀ                          no        p²
-    =================  ======================================================  ========  ==================
-    """
-    from majorant.curvature.dense import Dense
-    from majorant.curvature.diagonal import Diagonal
-    from majorant.curvature.kronecker import Kronecker
-    from majorant.curvature.low_rank import LowRank
-
-    forms: dict[str, Form] = {
-        "dense": Dense.of,
-        "low-rank": lambda factors: LowRank.of(factors, rank),
-        "diagonal": Diagonal.of,
-        "kronecker": Kronecker.of,
-        "boehning": Kronecker.boehning,
-        "mean-kronecker": Kronecker.mean,
-    }
-    if name not in forms:
-        raise ValueError(f"curvature must be one of {', '.join(map(repr, forms))}, got {name!r}")
-    return forms[name]
+# Rows of factors are written out so many scalars at a time.
+FACTOR_BLOCK = 2**22
 
 
 def ridge_vector(ridge: float | Array, size: int) -> Array:

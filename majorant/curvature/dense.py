@@ -18,7 +18,8 @@ LARGEST = 20_000
 class Dense(Curvature):
     """A d×d matrix.
 
-    Solving costs O(d³) by Cholesky; a singular matrix falls back to its pseudo-inverse.
+    Solving costs O(d³) by Cholesky; a singular matrix falls back to a pseudo-inverse, in coordinates scaled to a
+    unit diagonal, so that the units of the features do not matter.
 
     Examples
     --------
@@ -46,17 +47,17 @@ class Dense(Curvature):
         return self.matrix @ v
 
     def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return (Σ + diag(ridge))⁻¹ b, of least norm where that is singular."""
+        """Return (Σ + diag(ridge))⁻¹ b; where that is singular, a solution of least norm, coordinates scaled."""
         A = self.matrix.copy()
         A[np.diag_indices_from(A)] += ridge
         try:
             factor, lower = cho_factor(A, lower=True, check_finite=False)
         except LinAlgError:
-            return _least_norm_solve(A, b)
+            return solve_singular(A, b)
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
         kept = np.diag(factor) ** 2 / np.diag(A)
         if kept.min() < 1e-13 * len(A):
-            return _least_norm_solve(A, b)
+            return solve_singular(A, b)
         return cho_solve((factor, lower), b, check_finite=False)
 
     def as_matrix(self) -> Array:
@@ -73,7 +74,7 @@ def refuse_large(size: int, what: str) -> None:
     if size > LARGEST:
         raise ValueError(
             f"{what} needs a {size}×{size} matrix ({8e-9 * size**2:.0f} GB); "
-            "choose curvature='low-rank', 'diagonal' or 'kronecker', or a solver without curvature"
+            "choose curvature='low-rank' or 'diagonal', or a solver without curvature such as LBFGS"
         )
 
 
@@ -83,7 +84,8 @@ def add_as_matrices(left: Curvature, right: Curvature) -> Curvature:
     return Dense(left.as_matrix(), left.majorizes) + right
 
 
-def _least_norm_solve(A: Array, b: Array) -> Array:
+def solve_singular(A: Array, b: Array) -> Array:
+    """Return a solution of Ax = b for singular A ⪰ 0 and b in its range."""
     # Scaling by the diagonal first makes the cut-off independent of the units of the features.
     scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
     values, vectors = eigh(A / np.outer(scale, scale), check_finite=False)

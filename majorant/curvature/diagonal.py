@@ -8,7 +8,6 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.curvature.base import Curvature, Factors, ridge_vector
-from majorant.curvature.dense import add_as_matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,4 +43,4 @@ class Diagonal(Curvature):
     def __add__(self, other: Curvature) -> Curvature:
         if isinstance(other, Diagonal):
             return Diagonal(self.entries + other.entries, self.majorizes and other.majorizes)
-        return add_as_matrices(self, other)
+        return other + self

@@ -16,8 +16,7 @@ from majorant.curvature.dense import Dense, add_as_matrices
 class Kronecker(Curvature):
     """A Kronecker product C ⊗ G of an n×n and a p×p matrix.
 
-    It majorizes only if built so: :meth:`of` (largest eigenvalue of each B_j) and :meth:`boehning` are
-    bounds, :meth:`mean` is a metric.
+    It majorizes only if built so: by :meth:`of` from the largest eigenvalue of each B_j, or by :meth:`boehning`.
     """
 
     classes: Array
@@ -28,11 +27,6 @@ class Kronecker(Curvature):
     def of(cls, factors: Factors) -> Kronecker:
         """Absorb the factors of a batch as I ⊗ Σ_j w_j λmax(B_j) x_j x_jᵀ."""
         return cls(*factors.kronecker(largest_eigenvalues), factors.majorizes)
-
-    @classmethod
-    def mean(cls, factors: Factors) -> Kronecker:
-        """Absorb them with the mean non-zero eigenvalue instead: tighter, and no longer a bound."""
-        return cls(*factors.kronecker(mean_eigenvalues), majorizes=False)
 
     @classmethod
     def boehning(cls, factors: Factors) -> Kronecker:
@@ -60,8 +54,10 @@ class Kronecker(Curvature):
             raise ValueError("a Kronecker curvature needs the same ridge in every class; use curvature='dense'")
         values, basis = eigh(self.classes)
         rotated = basis.T @ self._by_class(b)
-        for value in np.unique(values.round(12)):
-            rows = values.round(12) == value
+        scale = max(np.abs(values).max(), 1e-300)
+        distinct, of_row = np.unique((values / scale).round(12), return_inverse=True)
+        for k, value in enumerate(distinct * scale):
+            rows = of_row == k
             block = Dense(value * self.features, self.majorizes)
             rotated[rows] = block.solve(rotated[rows].T, penalty[0]).T
         return (basis @ rotated).ravel()
@@ -82,8 +78,3 @@ class Kronecker(Curvature):
 def largest_eigenvalues(B: Array) -> Array:
     """Return λmax of each B[:, :, j]."""
     return np.linalg.eigvalsh(np.moveaxis(B, 2, 0))[:, -1]
-
-
-def mean_eigenvalues(B: Array) -> Array:
-    """Return the mean of the eigenvalues of each B[:, :, j] other than the zero along 1."""
-    return np.einsum("ccj->j", B) / max(len(B) - 1, 1)

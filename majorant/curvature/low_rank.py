@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from majorant._checks import Array
+from majorant._checks import Array, whole
 from majorant.curvature.base import Curvature, Factors, ridge_vector
-from majorant.curvature.dense import add_as_matrices
+from majorant.curvature.dense import Dense, add_as_matrices, refuse_large
 from majorant.curvature.diagonal import Diagonal
 
 
@@ -31,20 +31,15 @@ class LowRank(Curvature):
     @classmethod
     def empty(cls, rank: int, size: int, *, majorizes: bool) -> LowRank:
         """Return the zero curvature, ready to absorb."""
-        if rank < 0:
-            raise ValueError(f"rank must be non-negative, got {rank}")
-        k = min(rank, size)
+        k = min(whole("rank", rank, least=0), size)
         return cls(np.eye(k, size), np.zeros((k, k)), np.zeros(size), majorizes)
 
     @classmethod
     def of(cls, factors: Factors, rank: int) -> LowRank:
         """Absorb the factors of a batch row by row, keeping ``rank`` directions."""
-        total: LowRank | None = None
+        total = cls.empty(rank, factors.size, majorizes=factors.majorizes)
         for rows in factors.rows():
-            total = total or cls.empty(rank, rows.shape[1], majorizes=factors.majorizes)
             total = total.absorb(rows)
-        if total is None:
-            raise ValueError("a low-rank curvature needs at least one row")
         return total
 
     def absorb(self, rows: Array) -> LowRank:
@@ -52,7 +47,7 @@ class LowRank(Curvature):
         from majorant.kernels import compiled
 
         V, S, D = self.V.copy(), self.S.copy(), self.D.copy()
-        compiled.absorb_rows(V, S, D, rows)
+        compiled.absorb_rows(V, S, D, np.ascontiguousarray(rows, dtype=np.float64))
         return LowRank(V, S, D, self.majorizes)
 
     @property
@@ -67,11 +62,13 @@ class LowRank(Curvature):
     def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
         """Return (VᵀSV + D + ridge)⁻¹b by Woodbury's identity, O(k²d).
 
-        With S = CCᵀ the inverse is E⁻¹ − E⁻¹VᵀC (I + CᵀVE⁻¹VᵀC)⁻¹ CᵀVE⁻¹, which never inverts S.
+        With E = D + ridge and S = CCᵀ the inverse is E⁻¹ − E⁻¹VᵀC (I + CᵀVE⁻¹VᵀC)⁻¹ CᵀVE⁻¹, which never inverts S.
+        Where E has zeros there is no such formula, and the matrix is written out.
         """
         E = self.D + ridge_vector(ridge, self.size)
         if not (E > 0).all():
-            raise ValueError("a low-rank curvature needs ridge > 0 to be solved: parts of its diagonal are zero")
+            refuse_large(self.size, "a low-rank curvature with an unpenalised parameter")
+            return Dense(self.as_matrix(), self.majorizes).solve(b, ridge)
         Q = self._root()
         QE = Q / E
         small = cho_factor(np.eye(len(Q)) + QE @ Q.T)

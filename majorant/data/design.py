@@ -12,6 +12,8 @@ from majorant._checks import finite_array, refuse_non_finite
 
 def read_design(name: str, X: Any) -> Any:
     """Return X as a C-contiguous array or a canonical CSR, float64 or float32, refusing NaN and infinities."""
+    if np.ndim(X) == 2 and np.shape(X)[1] == 0:
+        raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
     if not sp.issparse(X):
         return np.ascontiguousarray(finite_array(name, X, ndim=2))
     csr = X.tocsr()

@@ -16,6 +16,37 @@ _compile_sums = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contrac
 
 
 @_compile
+def bound_rows(scores: Array, visit: Array, indptr: Array, weight: Array, F: Array) -> Array:
+    """Return the rows √(wβ) (f(y) − g) of Algorithm 1 for outcome sets with features F, so that Σ = QᵀQ.
+
+    ``visit`` lists the outcomes of each set, from indptr[j] to indptr[j+1], in the order of the sweep.
+    Cost: O(d) an outcome, where going through class space would take O(nd).
+    """
+    Q = np.zeros(F.shape)
+    g = np.zeros(F.shape[1])
+    for j in range(len(indptr) - 1):
+        log_z = -np.inf
+        for k in range(indptr[j], indptr[j + 1]):
+            y = visit[k]
+            if scores[y] == -np.inf:
+                continue
+            if log_z == -np.inf:
+                g[:] = F[y]
+                log_z = scores[y]
+                continue
+            u = scores[y] - log_z
+            a = abs(u)
+            β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+            κ = 1 / (1 + np.exp(-u))
+            for i in range(len(g)):
+                direction = F[y, i] - g[i]
+                Q[k, i] = np.sqrt(weight[j] * β) * direction
+                g[i] += κ * direction
+            log_z = max(log_z, scores[y]) + np.log1p(np.exp(-a))
+    return Q
+
+
+@_compile
 def csr_grams(data: Array, indices: Array, indptr: Array, weights: Array, p: int) -> Array:
     """Return Σ_j weights[j, k] x_j x_jᵀ for every k, upper triangles only, as a (p, p, m) array.
 
@@ -151,3 +182,38 @@ def sgd_csr(
                 for c in range(n):
                     W[indices[a], c] -= gains[k] * R[j - start, c] * data[a] / scale
     W *= scale
+
+
+@_compile
+def row_bound(scores: Array, descending: bool) -> tuple[Array, Array]:
+    """Return the directions L and the probabilities of one row: Algorithm 1 on its scores.
+
+    The twin of :func:`majorant.kernels.partition.bound_directions`; a single score is that of label 1 against 0.
+    """
+    n = len(scores)
+    if n == 1:
+        a = abs(scores[0])
+        β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+        p = 1 / (1 + np.exp(-a))
+        return np.full((1, 1), np.sqrt(β)), np.array([p if scores[0] > 0 else 1 - p])
+    visit = np.argsort(-scores, kind="mergesort") if descending else np.arange(n)
+    L, π = np.zeros((n - 1, n)), np.zeros(n)
+    log_z = -np.inf
+    for k in range(n):
+        y = visit[k]
+        if scores[y] == -np.inf:
+            continue
+        if log_z == -np.inf:
+            π[y] = 1.0
+            log_z = scores[y]
+            continue
+        u = scores[y] - log_z
+        a = abs(u)
+        β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+        κ = 1 / (1 + np.exp(-u))
+        L[k - 1] = -np.sqrt(β) * π
+        L[k - 1, y] += np.sqrt(β)
+        π *= 1 - κ
+        π[y] = κ
+        log_z = max(log_z, scores[y]) + np.log1p(np.exp(-a))
+    return L, π

@@ -47,6 +47,11 @@ def weighted_gram(X: Any, B: Array) -> Array:
     return full.reshape(n * p, n * p)
 
 
+def dense(X: Any) -> Array:
+    """Return X as a float64 array."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+
 def absolute(X: Any) -> tuple[Any, Array]:
     """Return |X| and the sum of each of its rows."""
     magnitude = abs(X)
@@ -56,9 +61,8 @@ def absolute(X: Any) -> tuple[Any, Array]:
 def outer_rows(L: Array, X: Any) -> Array:
     """Return the rows Σ_c L[y, c, j] e_c ⊗ x_j, one for each row j and outcome y, as a (t·m)×(np) matrix."""
     m, n, t = L.shape
-    dense = X.toarray() if sp.issparse(X) else X
-    rows = np.einsum("ycj,jp->jycp", L, dense, optimize=False)
-    return np.ascontiguousarray(rows, dtype=np.float64).reshape(t * m, n * X.shape[1])
+    rows = np.einsum("ycj,jp->jycp", L, dense(X), optimize=False)
+    return np.ascontiguousarray(rows).reshape(t * m, n * X.shape[1])
 
 
 def _worth_sparse(X: Any) -> bool:

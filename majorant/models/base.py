@@ -24,7 +24,7 @@ multiplied by the number of rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ Batch = TypeVar("Batch")
 class Model(ABC, Generic[Batch]):
     """A log-linear model p(y|x) ∝ h(y) exp(θᵀf(x, y)): frozen settings, no data, no parameters."""
 
+    order: str  # in which the bound visits outcomes
+
     @abstractmethod
     def check(self, data: Batch) -> None:
         """Raise if the data do not fit the model."""
@@ -46,8 +48,12 @@ class Model(ABC, Generic[Batch]):
         """Return d."""
 
     @abstractmethod
-    def n_outcomes(self, data: Batch) -> int:
-        """Return the size n of the (largest) outcome set."""
+    def scores_per_row(self, data: Batch) -> int:
+        """Return how many scores a row has: classes, 1 for one-row binary, the outcomes of the largest set."""
+
+    @abstractmethod
+    def precision(self, data: Batch) -> Any:
+        """Return the dtype in which scores are multiplied."""
 
     @abstractmethod
     def potentials(self, theta: Array, batch: Batch) -> Array:
@@ -81,9 +87,35 @@ class Model(ABC, Generic[Batch]):
     def margins(self, scores: Array, batch: Batch) -> Array:
         """Return by how much the observed outcome beats the best other one, for each row."""
 
+    @abstractmethod
+    def score_rows(self, batch: Batch) -> Array:
+        """Return Φ (scores × d), whose rows are the f_j(y) in the order of the flat scores: potentials = Φθ."""
+
+    @abstractmethod
+    def through(self, metric: Array, batch: Batch) -> Array:
+        """Return Φ·metric for a d×k array, without writing Φ out."""
+
+    @abstractmethod
+    def row_slices(self, batch: Batch) -> list[slice]:
+        """Return for each row where its scores stand among the flat scores."""
+
+    @abstractmethod
+    def targets(self, batch: Batch) -> Array:
+        """Return what was observed as flat frequencies, so that the residual is w (p − target)."""
+
+    @abstractmethod
+    def hits(self, scores: Array, batch: Batch) -> Array:
+        """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+
     def scores(self, theta: Array, batch: Batch) -> Array:
         """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
         return self.add_measure(self.potentials(theta, batch), batch)
+
+
+def require_data(model: Model[Any], data: object, kind: type) -> None:
+    """Raise a sentence where a model is given data of another kind."""
+    if not isinstance(data, kind):
+        raise TypeError(f"{type(model).__name__} reads {kind.__name__} data, got {type(data).__name__}")
 
 
 def weighted_sum(values: Array, weight: Array | None) -> float:

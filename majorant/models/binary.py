@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import expit
@@ -11,7 +11,7 @@ from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels.partition import curvature_weight
-from majorant.models.base import weigh, weighted_sum
+from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import ClassFactors, ClassModel
 
 
@@ -29,6 +29,8 @@ class Binary(ClassModel):
     1.3863
     """
 
+    order: str = field(default="given", init=False, repr=False)  # one score has only one order
+
     @property
     def coefficient_rows(self) -> int:
         """Rows of the coefficient matrix: one."""
@@ -36,6 +38,7 @@ class Binary(ClassModel):
 
     def check(self, data: Labelled) -> None:
         """Raise if a label is neither 0 nor 1, or the offset is not one finite number per row."""
+        require_data(self, data, Labelled)
         if data.y.max() > 1:
             raise ValueError(f"y must hold the labels 0 and 1 for Binary, got {data.y.max()}; use Multinomial")
         if data.offset is None:
@@ -64,6 +67,14 @@ class Binary(ClassModel):
     def margins(self, scores: Array, batch: Labelled) -> Array:
         """Return u where the label is 1, −u where it is 0."""
         return np.where(batch.y == 1, scores[0], -scores[0])
+
+    def hits(self, scores: Array, batch: Labelled) -> Array:
+        """Return whether the score has the sign of the label; zero stands for label 0."""
+        return ((scores[0] > 0) == batch.y).astype(np.float64)
+
+    def targets(self, batch: Labelled) -> Array:
+        """Return the labels."""
+        return batch.y.astype(np.float64)
 
     def _factors(self, scores: Array, batch: Labelled, curve, *, majorizes: bool) -> Factors:  # type: ignore[no-untyped-def]
         return ClassFactors(

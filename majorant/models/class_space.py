@@ -14,13 +14,11 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.curvature import Factors
+from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.kernels import design
 from majorant.models.base import Model, weigh
-
-# Rows of parameter-space factors made at a time, in scalars.
-FACTOR_BLOCK = 2**22
 
 
 class ClassModel(Model[Labelled]):
@@ -35,9 +33,13 @@ class ClassModel(Model[Labelled]):
         """Return d, the number of coefficients."""
         return self.coefficient_rows * data.n_features
 
-    def n_outcomes(self, data: Labelled) -> int:
+    def scores_per_row(self, data: Labelled) -> int:
         """Return the rows of the coefficient matrix."""
         return self.coefficient_rows
+
+    def precision(self, data: Labelled) -> Any:
+        """Return the dtype of X."""
+        return data.X.dtype
 
     def potentials(self, theta: Array, batch: Labelled) -> Array:
         """Return W Xᵀ."""
@@ -51,6 +53,19 @@ class ClassModel(Model[Labelled]):
         """Return residual · X, flat."""
         return design.pull_back(batch.X, residual).ravel()
 
+    def score_rows(self, batch: Labelled) -> Array:
+        """Return I_n ⊗ X."""
+        return np.kron(np.eye(self.coefficient_rows), design.dense(batch.X))
+
+    def through(self, metric: Array, batch: Labelled) -> Array:
+        """Return (I_n ⊗ X)·metric, class by class."""
+        blocks = metric.reshape(self.coefficient_rows, -1, metric.shape[1])
+        return np.concatenate([batch.X @ block for block in blocks])
+
+    def row_slices(self, batch: Labelled) -> list[slice]:
+        """Return every len(batch)-th score, from j on."""
+        return [slice(j, None, len(batch)) for j in range(len(batch))]
+
 
 @dataclass(frozen=True)
 class ClassFactors(Factors):
@@ -63,7 +78,7 @@ class ClassFactors(Factors):
     matrices, directions : functions of the scores
         Return B (n, n, t) and L (m, n, t).
     fixed_classes : array of shape (n, n)
-        Dominates every B_j whatever the scores (Böhning's matrix).
+        Dominates the Hessian of log Z whatever the scores (Böhning's matrix).
     majorizes : bool
         Whether the B_j come from the bound.
     """
@@ -76,9 +91,14 @@ class ClassFactors(Factors):
     fixed_classes: Array
     majorizes: bool
 
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return len(self.scores) * int(self.X.shape[1])
+
     def matrix(self) -> Array:
         """Return Σ by weighted Gram products."""
-        refuse_large(len(self.scores) * self.X.shape[1], "a dense curvature")
+        refuse_large(self.size, "a dense curvature")
         return design.weighted_gram(self.X, weigh(self.matrices(self.scores), self.weight))
 
     def rows(self) -> Iterator[Array]:
@@ -99,13 +119,15 @@ class ClassFactors(Factors):
 
     def kronecker(self, weigh_rows: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Return I and Σ_j w_j weigh(B_j) x_j x_jᵀ."""
-        each = weigh(weigh_rows(self.matrices(self.scores)), self.weight)
-        return np.eye(len(self.scores)), design.weighted_gram(self.X, each[None, None])
+        return np.eye(len(self.scores)), self._gram(weigh_rows(self.matrices(self.scores)))
 
     def fixed(self) -> tuple[Array, Array]:
         """Return Böhning's class matrix and XᵀWX."""
-        each = weigh(np.ones(self.scores.shape[1]), self.weight)
-        return self.fixed_classes, design.weighted_gram(self.X, each[None, None])
+        return self.fixed_classes, self._gram(np.ones(self.scores.shape[1]))
+
+    def _gram(self, row_weights: Array) -> Array:
+        refuse_large(self.X.shape[1], "a Kronecker curvature")
+        return design.weighted_gram(self.X, weigh(row_weights, self.weight)[None, None])
 
     def _weighted_directions(self) -> Array:
         return weigh(self.directions(self.scores), None if self.weight is None else np.sqrt(self.weight))

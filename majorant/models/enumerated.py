@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array, one_of
 from majorant.curvature import Factors
+from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.kernels import design, partition, softmax
-from majorant.models.base import Model, weigh, weighted_sum
-
-# Rows of factors made at a time, in scalars.
-FACTOR_BLOCK = 2**22
+from majorant.models.base import Model, require_data, weigh, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -47,14 +44,19 @@ class Enumerated(Model[Choices]):
 
     def check(self, data: Choices) -> None:
         """Accept any choices: they were checked when they were made."""
+        require_data(self, data, Choices)
 
     def n_parameters(self, data: Choices) -> int:
         """Return d, the columns of the features."""
         return data.n_features
 
-    def n_outcomes(self, data: Choices) -> int:
+    def scores_per_row(self, data: Choices) -> int:
         """Return the size of the largest set."""
         return int(np.diff(data.indptr).max())
+
+    def precision(self, data: Choices) -> Any:
+        """Return the dtype of the features."""
+        return data.features.dtype
 
     def potentials(self, theta: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y), flat."""
@@ -86,13 +88,11 @@ class Enumerated(Model[Choices]):
 
     def bound_factors(self, scores: Array, batch: Choices) -> Factors:
         """Return the factors of Algorithm 1's bound."""
-        kernel = partial(partition.bound_directions, order=self.order)
-        return OutcomeFactors(batch.features, _block_diagonal(scores, batch, kernel), majorizes=True)
+        return OutcomeFactors(scores, batch, self.order, majorizes=True)
 
     def hessian_factors(self, scores: Array, batch: Choices) -> Factors:
         """Return the factors of the Hessian."""
-        kernel = softmax.hessian_directions
-        return OutcomeFactors(batch.features, _block_diagonal(scores, batch, kernel), majorizes=False)
+        return OutcomeFactors(scores, batch, self.order, majorizes=False)
 
     def margins(self, scores: Array, batch: Choices) -> Array:
         """Return the least score with a positive target minus the largest without; −∞ where targets are soft."""
@@ -104,6 +104,30 @@ class Enumerated(Model[Choices]):
             margin[sets[observed.sum(axis=0) > 1]] = -np.inf
         return margin
 
+    def hits(self, scores: Array, batch: Choices) -> Array:
+        """Return how often the outcome with the highest score was observed."""
+        hits = np.empty(len(batch))
+        for sets, at in batch.by_size:
+            likeliest = scores[at].argmax(axis=0)
+            hits[sets] = batch.target[at[likeliest, np.arange(len(sets))]]
+        return hits
+
+    def score_rows(self, batch: Choices) -> Array:
+        """Return the features themselves."""
+        return design.dense(batch.features)
+
+    def through(self, metric: Array, batch: Choices) -> Array:
+        """Return features · metric."""
+        return batch.features @ metric
+
+    def row_slices(self, batch: Choices) -> list[slice]:
+        """Return where each set stands."""
+        return [slice(a, b) for a, b in pairwise(batch.indptr)]
+
+    def targets(self, batch: Choices) -> Array:
+        """Return the frequencies."""
+        return batch.target
+
     def _observed(self, scores: Array, batch: Choices) -> Array:
         # 0 · (−∞) is an outcome that neither can happen nor did.
         terms = np.multiply(batch.target, scores, out=np.zeros_like(scores), where=batch.target > 0)
@@ -112,32 +136,36 @@ class Enumerated(Model[Choices]):
 
 @dataclass(frozen=True)
 class OutcomeFactors(Factors):
-    """Σ = (L F)ᵀ(L F), with L block-diagonal: one small block from the scores of each set."""
+    """Σ = QᵀQ with a row √(wβ) (f(y) − g) for each outcome, or √(wp) (f(y) − mean) for the Hessian."""
 
-    features: Any
-    L: Any
+    scores: Array
+    batch: Choices
+    order: str
     majorizes: bool
+
+    @property
+    def size(self) -> int:
+        """Number of columns of the features."""
+        return self.batch.n_features
 
     def matrix(self) -> Array:
         """Return Σ by one Gram product per block of rows."""
-        d = self.features.shape[1]
-        refuse_large(d, "a dense curvature")
-        total = np.zeros((d, d))
-        for Q in self.rows():
-            total += Q.T @ Q
-        return total
+        refuse_large(self.size, "a dense curvature")
+        return sum((Q.T @ Q for Q in self.rows()), np.zeros((self.size, self.size)))
 
     def rows(self) -> Iterator[Array]:
-        """Yield the rows √(wβ) (f(y) − g)."""
-        step = max(FACTOR_BLOCK // max(self.features.shape[1], 1), 1)
-        for start in range(0, self.L.shape[0], step):
-            Q = self.L[start : start + step] @ self.features
-            yield np.ascontiguousarray(Q.toarray() if sp.issparse(Q) else Q, dtype=np.float64)
+        """Yield the rows, some sets at a time."""
+        per_set = max(len(self.scores) * self.size // len(self.batch), 1)
+        done = 0
+        for some in self.batch.blocks(max(FACTOR_BLOCK // per_set, 1)):
+            scores = self.scores[done : done + some.indptr[-1]]
+            done += some.indptr[-1]
+            yield self._bound_rows(scores, some) if self.majorizes else _hessian_rows(scores, some)
 
     def diagonal(self) -> Array:
         """Return Σ |q| ‖q‖₁."""
         sizes = (np.abs(Q) for Q in self.rows())
-        return np.sum([size.T @ size.sum(axis=1) for size in sizes], axis=0)
+        return sum((size.T @ size.sum(axis=1) for size in sizes), np.zeros(self.size))
 
     def kronecker(self, weigh_rows: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Refuse: outcomes with features of their own share no class structure."""
@@ -149,19 +177,25 @@ class OutcomeFactors(Factors):
         """Refuse, as :meth:`kronecker` does."""
         return self.kronecker(lambda B: B)
 
+    def _bound_rows(self, scores: Array, some: Choices) -> Array:
+        from majorant.kernels import compiled
 
-def _block_diagonal(scores: Array, batch: Choices, kernel: Callable[[Array], Array]) -> Any:
-    """Return the directions of all sets as one sparse matrix over outcomes, rows scaled by √w."""
-    entries, columns, row_lengths = [], [], []
-    for sets, at in batch.by_size:
-        L = weigh(kernel(scores[at]), None if batch.weight is None else np.sqrt(batch.weight[sets]))
-        by_row = np.moveaxis(L, 1, 2)  # (direction, set, outcome): each row of the result is one direction
-        entries.append(by_row.ravel())
-        columns.append(np.broadcast_to(at.T, by_row.shape).ravel())
-        row_lengths.append(np.full(by_row.shape[0] * by_row.shape[1], by_row.shape[2]))
-    indptr = np.concatenate(([0], np.cumsum(np.concatenate(row_lengths))))
-    parts = (np.concatenate(entries), np.concatenate(columns), indptr)
-    return sp.csr_array(parts, shape=(len(indptr) - 1, len(scores)))
+        visit = np.arange(len(scores))
+        for _, at in some.by_size:
+            order = partition.visiting_order(scores[at], self.order)
+            if order is not None:
+                visit[at] = np.take_along_axis(at, order, axis=0)
+        weight = np.ones(len(some)) if some.weight is None else some.weight
+        return compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
+
+
+def _hessian_rows(scores: Array, some: Choices) -> Array:
+    F, p = design.dense(some.features), np.empty(len(scores))
+    for _, at in some.by_size:
+        p[at] = softmax.log_partition_and_probabilities(scores[at])[1]
+    means = np.add.reduceat(p[:, None] * F, some.indptr[:-1])
+    root = np.sqrt(weigh(p, _per_outcome(some)))
+    return root[:, None] * (F - np.repeat(means, np.diff(some.indptr), axis=0))
 
 
 def _per_outcome(batch: Choices) -> Array | None:

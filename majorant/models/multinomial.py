@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from majorant._checks import Array, one_of
+from majorant._checks import Array, one_of, whole
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels import partition, softmax
-from majorant.models.base import weigh, weighted_sum
+from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import ClassFactors, ClassModel
 
 
@@ -39,8 +39,7 @@ class Multinomial(ClassModel):
     order: str = "descending"
 
     def __post_init__(self) -> None:
-        if self.n_classes < 2:
-            raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
+        whole("n_classes", self.n_classes, least=2)
         one_of("order", self.order, partition.ORDERS)
 
     @property
@@ -50,6 +49,7 @@ class Multinomial(ClassModel):
 
     def check(self, data: Labelled) -> None:
         """Raise if a label or an offset does not fit n classes."""
+        require_data(self, data, Labelled)
         if data.y.max() >= self.n_classes:
             raise ValueError(f"y must hold labels below n_classes={self.n_classes}, got {data.y.max()}")
         if data.offset is None:
@@ -99,6 +99,14 @@ class Multinomial(ClassModel):
         others = scores.copy()
         others[batch.y, np.arange(len(batch))] = -np.inf
         return self._observed(scores, batch) - others.max(axis=0)
+
+    def hits(self, scores: Array, batch: Labelled) -> Array:
+        """Return whether the label has the highest score."""
+        return (scores.argmax(axis=0) == batch.y).astype(np.float64)
+
+    def targets(self, batch: Labelled) -> Array:
+        """Return one-hot labels, class-major and flat."""
+        return (batch.y == np.arange(self.n_classes)[:, None]).astype(np.float64).ravel()
 
     def _observed(self, scores: Array, batch: Labelled) -> Array:
         return scores[batch.y, np.arange(len(batch))]

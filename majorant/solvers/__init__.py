@@ -1,17 +1,22 @@
 """Solvers: frozen settings, an explicit state, a step."""
 
-from majorant.solvers.base import Solver, State
+from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
 from majorant.solvers.scipy import BFGS, LBFGS, ConjugateGradient
+from majorant.solvers.sgd import SGD
+from majorant.solvers.stochastic import StochasticMajorization
 
 __all__ = [
     "BFGS",
     "LBFGS",
+    "SGD",
     "BatchMajorization",
     "ConjugateGradient",
     "Newton",
     "Solver",
     "State",
     "SteepestDescent",
+    "SteppingSolver",
+    "StochasticMajorization",
 ]

@@ -12,7 +12,6 @@ import numpy as np
 from majorant._checks import Array
 from majorant.objective import Objective
 
-
 UNKNOWN = np.empty(0)
 
 
@@ -63,12 +62,12 @@ class SteppingSolver(Solver[S]):
             state = self.step(objective, state)
 
 
-def improves(new: State, old: State) -> bool:
-    """Return whether one state is better than another, to rounding.
+def improves(new: State, old: State, rounding: float) -> bool:
+    """Return whether one state is better than another, to rounding errors of F of that relative size.
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.
     """
     if new.value < old.value:
         return True
-    flat = new.value <= old.value + 1e-14 * abs(old.value)
+    flat = new.value <= old.value + rounding * abs(old.value)
     return flat and bool(np.linalg.norm(new.gradient) < np.linalg.norm(old.gradient))

@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from majorant._bound import QuadraticBound
-from majorant._checks import Array, positive
-from majorant.curvature import Form
+from majorant._checks import Array, positive, whole
+from majorant.curvature import Form, form
 from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.line_search import best_step
@@ -36,7 +36,10 @@ class BatchState(State):
 
 @dataclass(frozen=True)
 class BatchMajorization(SteppingSolver[BatchState]):
-    """θ ← θ − η Σ⁻¹∇F, with Σ the curvature of a bound on F at θ.
+    """Minimise F by minimising bounds on it: no step size, and F never rises.
+
+    Plain (``memory=0``), θ ← θ − η Σ⁻¹∇F with a new Σ at each step. Accelerated, as by default, Σ is the metric
+    of a limited-memory BFGS with a line search, and the plain step its fallback.
 
     Parameters
     ----------
@@ -65,9 +68,9 @@ class BatchMajorization(SteppingSolver[BatchState]):
     memory: int = 10
 
     def __post_init__(self) -> None:
+        form(self.curvature, self.rank)
         positive("step_size", self.step_size, below=2.0)
-        if self.memory < 0:
-            raise ValueError(f"memory must be non-negative, got {self.memory}")
+        whole("memory", self.memory, least=0)
 
     def start(self, objective: Objective, theta: Array) -> BatchState:
         """Return the state at θ, its bound included."""
@@ -77,11 +80,17 @@ class BatchMajorization(SteppingSolver[BatchState]):
     def step(self, objective: Objective, state: BatchState) -> BatchState:
         """Return the next state: after the corrected step if it descends, after the bound's own otherwise."""
         if self.memory:
+            state = self._renew(objective, state)
             new = self._corrected_step(objective, state)
-            if improves(new, state):
+            if improves(new, state, objective.rounding):
                 return new
         new = self._bound_step(objective, state)
-        return new if improves(new, state) else replace(state, stalled=True)
+        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+
+    def _renew(self, objective: Objective, state: BatchState) -> BatchState:
+        if not _is_power_of_three(state.steps):
+            return state
+        return replace(state, bound=objective.bound(state.theta, self.curvature, self.rank))
 
     def _bound_step(self, objective: Objective, state: BatchState) -> BatchState:
         here = state if state.bound.anchor is state.theta else self.start(objective, state.theta)
@@ -89,7 +98,7 @@ class BatchMajorization(SteppingSolver[BatchState]):
         return replace(new, steps=state.steps + 1)
 
     def _corrected_step(self, objective: Objective, state: BatchState) -> BatchState:
-        bound = self.start(objective, state.theta).bound if _is_power_of_three(state.steps) else state.bound
+        bound = state.bound
         step = quasi_newton_step(state.gradient, state.pairs, lambda q: bound.curvature.solve(q, bound.ridge))
         ray = objective.ray(state.theta, step)
         theta = ray.at(best_step(ray))

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import optimize
 
-from majorant._checks import Array
+from majorant._checks import Array, whole
+from majorant.curvature.dense import refuse_large
 from majorant.objective import Objective
 from majorant.solvers.base import Solver, State
 
@@ -70,6 +71,9 @@ class LBFGS(ScipySolver):
     method = "L-BFGS-B"
     memory: int = 10
 
+    def __post_init__(self) -> None:
+        whole("memory", self.memory, least=1)
+
     def options(self) -> dict[str, Any]:
         """Return L-BFGS-B's options."""
         return {"maxcor": self.memory, "ftol": 0.0, "maxfun": NO_LIMIT, **super().options()}
@@ -80,6 +84,11 @@ class BFGS(ScipySolver):
     """BFGS with a dense d×d inverse Hessian."""
 
     method = "BFGS"
+
+    def start(self, objective: Objective, theta: Array) -> State:
+        """Return the state at θ."""
+        refuse_large(objective.size, "BFGS")
+        return super().start(objective, theta)
 
 
 @dataclass(frozen=True)

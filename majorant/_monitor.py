@@ -1,0 +1,154 @@
+"""Sees every state of a solver: counts, times, traces, and decides when to stop and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant._solution import Outcome, Result, Trace
+from majorant.objective import Objective
+from majorant.solvers import State
+
+Metric: TypeAlias = Callable[[Array], float]
+Callback: TypeAlias = Callable[[Mapping[str, float], Array], Any]
+
+UNBOUNDED = (
+    "the data are completely separated and the parameters that separate them are not penalised, so the likelihood "
+    "grows for ever as they do; set ridge > 0"
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop; see :func:`majorant.minimize`."""
+
+    tol: float
+    gradient_tol: float
+    max_steps: int
+    max_passes: float
+
+
+class Monitor:
+    """The observer that :func:`majorant.minimize` gives to a solver. Its own time and passes are not counted."""
+
+    def __init__(
+        self, objective: Objective, limits: Limits, metrics: Mapping[str, Metric], callback: Callback | None
+    ) -> None:
+        self.objective, self.limits, self.metrics, self.callback = objective, limits, metrics, callback
+        self.trace = Trace()
+        self.result: Result | None = None
+        self.state = State(np.zeros(objective.size))
+        self._steps = 0
+        self._certified = bool((objective.ridge > 0).all())
+        self._gradient_scale = float("nan") if self._certified else self._gradient_at_zero()
+        self._before = replace(objective.work)
+        self._clock = time.perf_counter()
+
+    def observe(self, state: State) -> bool:
+        """Record a state; return whether to stop."""
+        paused = time.perf_counter()
+        work = replace(self.objective.work)
+        state = self._evaluated(state)
+        self.result = self._fatal(state)
+        if self.result is None:
+            self.state = state
+            row = {} if state.stalled else self._record(state, paused - self._clock)
+            self.objective.work.passes = work.passes
+            self.result = self._judge(state)
+            if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:
+                self.result = self._say(Outcome.STOPPED, "stopped by the callback")
+        self._steps += 1
+        self.objective.work.passes, self.objective.work.curvatures = work.passes, work.curvatures
+        self._clock += time.perf_counter() - paused
+        return self.result is not None
+
+    def _evaluated(self, state: State) -> State:
+        """Return the state with F and ∇F, which a stochastic solver does not know."""
+        if state.evaluated:
+            return state
+        work = replace(self.objective.work)
+        value, gradient = self.objective.value_and_gradient(state.theta)
+        self.objective.work.passes = work.passes
+        return replace(state, value=value, gradient=gradient)
+
+    def _record(self, state: State, seconds: float) -> dict[str, float]:
+        row = {
+            "step": float(self._steps),
+            "passes": self._passes(),
+            "curvatures": float(self.objective.work.curvatures - self._before.curvatures),
+            "seconds": seconds,
+            "objective": state.value,
+            "gradient_norm": float(np.linalg.norm(state.gradient)),
+            "gap": self.objective.gap(state.value, state.gradient),
+        }
+        for name, metric in self.metrics.items():
+            if name in row:
+                raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
+            row[name] = float(metric(read_only(state.theta)))
+        self.trace.append(row)
+        return row
+
+    def _fatal(self, state: State) -> Result | None:
+        if np.isfinite(state.value) and np.isfinite(state.gradient).all():
+            return None
+        if self._steps == 0:
+            self.state = state
+            return Result(Outcome.NON_FINITE, "the objective is not finite at the starting parameters", np.nan)
+        return self._say(
+            Outcome.NON_FINITE,
+            f"the objective became non-finite at step {self._steps}; these are the last finite parameters",
+        )
+
+    def _judge(self, state: State) -> Result | None:
+        limits, converged = self.limits, self._has_converged(state)
+        if self._runs_away(state, converged):
+            return self._say(Outcome.UNBOUNDED, UNBOUNDED)
+        if converged:
+            return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
+        if state.stalled:
+            return self._say(Outcome.STALLED, "no further decrease is possible in this precision")
+        if self._steps >= limits.max_steps:
+            return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_steps} steps")
+        if self._passes() >= limits.max_passes:
+            return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_passes:g} passes")
+        return None
+
+    def _has_converged(self, state: State) -> bool:
+        if self._certified:
+            return self.objective.gap(state.value, state.gradient) <= self.limits.tol
+        return bool(np.linalg.norm(state.gradient) <= self.limits.gradient_tol * self._gradient_scale)
+
+    def _runs_away(self, state: State, converged: bool) -> bool:
+        # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
+        due = converged or state.stalled or (self._steps & (self._steps - 1) == 0 < self._steps)
+        return not self._certified and due and self.objective.separated(state.theta)
+
+    def _say(self, outcome: Outcome, sentence: str) -> Result:
+        gap = self.objective.gap(self.state.value, self.state.gradient)
+        if self._certified:
+            sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
+        elif outcome is not Outcome.UNBOUNDED:
+            share = np.linalg.norm(self.state.gradient) / max(self._gradient_scale, 1e-300)
+            sentence += (
+                f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies that there is an "
+                "optimum: a parameter is unpenalised"
+            )
+        return Result(outcome, sentence, gap)
+
+    def _passes(self) -> float:
+        return self.objective.work.passes - self._before.passes
+
+    def _gradient_at_zero(self) -> float:
+        return float(np.linalg.norm(self.objective.value_and_gradient(np.zeros(self.objective.size))[1]))
+
+
+def read_only(array: Array) -> Array:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
