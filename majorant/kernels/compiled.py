@@ -196,7 +196,14 @@ def row_bound(scores: Array, descending: bool) -> tuple[Array, Array]:
         β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
         p = 1 / (1 + np.exp(-a))
         return np.full((1, 1), np.sqrt(β)), np.array([p if scores[0] > 0 else 1 - p])
-    visit = np.argsort(-scores, kind="mergesort") if descending else np.arange(n)
+    visit = np.arange(n)
+    if descending:
+        for i in range(1, n):  # insertion sort: stable, and quick to compile
+            y, k = visit[i], i
+            while k > 0 and scores[visit[k - 1]] < scores[y]:
+                visit[k] = visit[k - 1]
+                k -= 1
+            visit[k] = y
     L, π = np.zeros((n - 1, n)), np.zeros(n)
     log_z = -np.inf
     for k in range(n):
@@ -217,3 +224,128 @@ def row_bound(scores: Array, descending: bool) -> tuple[Array, Array]:
         π[y] = κ
         log_z = max(log_z, scores[y]) + np.log1p(np.exp(-a))
     return L, π
+
+
+@_compile
+def low_rank_rows(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    y: Array,
+    weight: Array,
+    offset: Array,
+    descending: bool,
+    θ: Array,
+    μ: Array,
+    V: Array,
+    S: Array,
+    D: Array,
+    η: float,
+    shrink: Array,
+) -> None:
+    """Visit CSR rows one at a time by low-rank stochastic majorization, updating θ, μ, V, S and D in place.
+
+    D holds the ridge too. Cost: O(kd) an outcome, and O(k²d) a row for Woodbury's identity.
+    """
+    n = len(offset)
+    p = len(θ) // n
+    W, gradient = θ.reshape(n, p), μ.reshape(n, p)
+    q = np.zeros((1, len(θ)))
+    one_row = q.reshape(n, p)
+    for j in range(len(indptr) - 1):
+        at = indices[indptr[j] : indptr[j + 1]]
+        x = data[indptr[j] : indptr[j + 1]]
+        scores = offset[:, j].copy()
+        for c in range(n):
+            for a in range(len(at)):
+                scores[c] += W[c, at[a]] * x[a]
+        L, P = row_bound(scores, descending)
+        for k in range(len(L)):
+            for c in range(n):
+                for a in range(len(at)):
+                    one_row[c, at[a]] = np.sqrt(weight[j]) * L[k, c] * x[a]
+            absorb_rows(V, S, D, q)
+        for c in range(n):
+            observed = (y[j] == c) if n > 1 else y[j]
+            for a in range(len(at)):
+                one_row[c, at[a]] = 0.0
+                gradient[c, at[a]] += weight[j] * (P[c] - observed) * x[a]
+        μ += shrink * θ
+        θ -= η * low_rank_solve(V, S, D, μ)
+
+
+@_compile
+def low_rank_solve(V: Array, S: Array, E: Array, b: Array) -> Array:
+    """Return (VᵀSV + diag(E))⁻¹b = E⁻¹b − E⁻¹Vᵀ (I + S VE⁻¹Vᵀ)⁻¹ S VE⁻¹b."""
+    x = b / E
+    if len(V) == 0:
+        return x
+    VE = V / E
+    small = np.eye(len(V)) + S @ (VE @ V.T)
+    return x - np.linalg.solve(small, S @ (V @ x)) @ VE
+
+
+@_compile
+def diagonal_rows(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    y: Array,
+    weight: Array,
+    offset: Array,
+    descending: bool,
+    θ: Array,
+    μ: Array,
+    D: Array,
+    η: float,
+    shrink: Array,
+) -> None:
+    """Do what :func:`low_rank_rows` does for rank 0, touching non-zeros only.
+
+    Between two visits of a coordinate its D is constant and (θ, μ) follows a linear recurrence,
+    μ ← μ + aθ, θ ← θ − (η/D)μ: a power of a 2×2 matrix catches up with all the rows in between.
+    """
+    n = len(offset)
+    p = len(θ) // n
+    seen = np.zeros(p, dtype=np.int64)  # rows that each column is up to date with
+    for j in range(len(indptr) - 1):
+        at = indices[indptr[j] : indptr[j + 1]]
+        x = data[indptr[j] : indptr[j + 1]]
+        scores = offset[:, j].copy()
+        size = 0.0
+        for a in range(len(at)):
+            size += abs(x[a])
+            for c in range(n):
+                i = c * p + at[a]
+                catch_up(θ, μ, i, η / D[i], shrink[i], j - seen[at[a]])
+                scores[c] += θ[i] * x[a]
+            seen[at[a]] = j + 1
+        L, P = row_bound(scores, descending)
+        for c in range(n):
+            curvature = 0.0
+            for k in range(len(L)):
+                curvature += abs(L[k, c]) * np.sum(np.abs(L[k]))
+            observed = (y[j] == c) if n > 1 else y[j]
+            for a in range(len(at)):
+                i = c * p + at[a]
+                D[i] += weight[j] * curvature * abs(x[a]) * size
+                μ[i] += weight[j] * (P[c] - observed) * x[a] + shrink[i] * θ[i]
+                θ[i] -= η * μ[i] / D[i]
+    for i in range(len(θ)):
+        catch_up(θ, μ, i, η / D[i], shrink[i], len(indptr) - 1 - seen[i % p])
+
+
+@_compile
+def catch_up(θ: Array, μ: Array, i: int, b: float, a: float, times: int) -> None:
+    """Apply μ ← μ + aθ, θ ← θ − bμ so many times to coordinate i, by repeated squaring."""
+    A00, A01, A10, A11 = 1.0 - a * b, -b, a, 1.0
+    while times > 0:
+        if times & 1:
+            θ[i], μ[i] = A00 * θ[i] + A01 * μ[i], A10 * θ[i] + A11 * μ[i]
+        A00, A01, A10, A11 = (
+            A00 * A00 + A01 * A10,
+            A00 * A01 + A01 * A11,
+            A10 * A00 + A11 * A10,
+            A10 * A01 + A11 * A11,
+        )
+        times >>= 1

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.blas import dsymv
+from scipy.linalg.blas import dsymv, dtrsm
+from scipy.linalg.lapack import dpotrf
 
 from majorant._checks import Array, positive
 from majorant.curvature.dense import refuse_large
@@ -150,8 +150,13 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
 def whiten(Q: Array, QM: Array) -> Array:
     """Return W with (M⁻¹ + QᵀQ)⁻¹ = M − WᵀW, given QM: Woodbury's identity through a Cholesky factor."""
     inner = QM @ Q.T
-    inner[np.diag_indices_from(inner)] += 1.0
-    return solve_triangular(cholesky(inner, lower=True, check_finite=False), QM, lower=True, check_finite=False)
+    inner.flat[:: len(inner) + 1] += 1.0
+    # LAPACK directly: on matrices this small SciPy's checks cost more than the work. Arrays are C-ordered, so the
+    # factor found is that of the transpose, which is the same matrix.
+    factor, failed = dpotrf(inner, lower=0)
+    if failed:
+        raise FloatingPointError("the curvature lost its positivity to rounding; scale the features down")
+    return dtrsm(1.0, factor, QM, trans_a=1)
 
 
 def refuse_zero_ridge(objective: Objective) -> None:
