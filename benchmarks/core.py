@@ -89,9 +89,7 @@ def per_iteration(run, few: int = 1, many: int = 5) -> float:
 def newton_cholesky(X, y, C, iterations):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(
-            C=C, fit_intercept=False, solver="newton-cholesky", tol=1e-300, max_iter=iterations
-        )
+        model = LogisticRegression(C=C, fit_intercept=False, solver="newton-cholesky", tol=1e-300, max_iter=iterations)
         return model.fit(X, y)
 
 

@@ -16,10 +16,13 @@ from majorant.solvers import (
     SGD,
     BatchMajorization,
     ConjugateGradient,
+    LowRankStochasticMajorization,
     Newton,
+    ProximalMajorization,
     SteepestDescent,
     StochasticMajorization,
 )
+from majorant.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -33,10 +36,12 @@ __all__ = [
     "ConjugateGradient",
     "Enumerated",
     "Labelled",
+    "LowRankStochasticMajorization",
     "Multinomial",
     "Newton",
     "Objective",
     "Outcome",
+    "ProximalMajorization",
     "QuadraticBound",
     "Result",
     "Solution",
@@ -48,4 +53,5 @@ __all__ = [
     "held_out",
     "log_partition_bound",
     "minimize",
+    "tune",
 ]

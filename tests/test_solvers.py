@@ -60,9 +60,7 @@ def test_reaches_the_newton_reference(maker, solver):
 
 
 @pytest.mark.parametrize("curvature", ["kronecker", "boehning"])
-@pytest.mark.parametrize(
-    "maker", [problems.binary, problems.multinomial, problems.ecoli], ids=lambda m: m.__name__
-)
+@pytest.mark.parametrize("maker", [problems.binary, problems.multinomial, problems.ecoli], ids=lambda m: m.__name__)
 def test_kronecker_bounds_drive_the_same_solver(maker, curvature):
     F = problems.make(maker)
     solution = minimize(F, BatchMajorization(curvature=curvature), max_steps=5000)

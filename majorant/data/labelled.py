@@ -40,9 +40,7 @@ class Labelled:
     weight: Array | None
     offset: Array | None  # class-major, (n, t)
 
-    def __init__(
-        self, X: Any, y: ArrayLike, weight: ArrayLike | None = None, offset: ArrayLike | None = None
-    ) -> None:
+    def __init__(self, X: Any, y: ArrayLike, weight: ArrayLike | None = None, offset: ArrayLike | None = None) -> None:
         design = read_design("X", X)
         rows = design.shape[0]
         if rows == 0:

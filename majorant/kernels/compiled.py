@@ -123,9 +123,7 @@ def softmax_residual(scores: Array, y: int, weight: float) -> None:
 
 
 @_compile_sums
-def sgd_dense(
-    X: Array, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float
-) -> None:
+def sgd_dense(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float) -> None:
     """Visit the rows in mini-batches of m: W ← W − gain·(Σ residual xᵀ + rows·decay·W), in place."""
     n, p = W.shape
     R = np.empty((m, n))

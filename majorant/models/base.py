@@ -96,6 +96,13 @@ class Model(ABC, Generic[Batch]):
         """Return Φ·metric for a d×k array, without writing Φ out."""
 
     @abstractmethod
+    def center(self, scores: Array, batch: Batch, V: Array) -> tuple[Array, Array]:
+        """Return p and V less its mean under p within each row, for V (scores × k) and flat scores.
+
+        With H the Hessian of the loss on scores, HV = w p ∘ centered, and H = RᵀR with RV = √(wp) ∘ centered.
+        """
+
+    @abstractmethod
     def row_slices(self, batch: Batch) -> list[slice]:
         """Return for each row where its scores stand among the flat scores."""
 
@@ -106,6 +113,20 @@ class Model(ABC, Generic[Batch]):
     @abstractmethod
     def hits(self, scores: Array, batch: Batch) -> Array:
         """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+
+    def hessian_times(self, scores: Array, batch: Batch, V: Array) -> Array:
+        """Return HV, with H the Hessian of the loss with respect to the flat scores."""
+        p, centered = self.center(scores, batch, V)
+        return (p * self.score_weights(batch))[:, None] * centered
+
+    def hessian_root_times(self, scores: Array, batch: Batch, V: Array) -> Array:
+        """Return RV with RᵀR = H."""
+        p, centered = self.center(scores, batch, V)
+        return np.sqrt(p * self.score_weights(batch))[:, None] * centered
+
+    @abstractmethod
+    def score_weights(self, batch: Batch) -> Array:
+        """Return the weight of the row of each flat score."""
 
     def scores(self, theta: Array, batch: Batch) -> Array:
         """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""

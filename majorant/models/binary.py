@@ -68,6 +68,15 @@ class Binary(ClassModel):
         """Return u where the label is 1, −u where it is 0."""
         return np.where(batch.y == 1, scores[0], -scores[0])
 
+    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
+        """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
+        u = scores.ravel()
+        return expit(u) * expit(-u), V
+
+    def class_weights(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
+        return weigh(expit(scores) * expit(-scores), batch.weight)
+
     def hits(self, scores: Array, batch: Labelled) -> Array:
         """Return whether the score has the sign of the label; zero stands for label 0."""
         return ((scores[0] > 0) == batch.y).astype(np.float64)

@@ -29,6 +29,10 @@ class ClassModel(Model[Labelled]):
     def coefficient_rows(self) -> int:
         """Rows of the coefficient matrix W."""
 
+    @abstractmethod
+    def class_weights(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p_c(1 − p_c) (n×t), the diagonal of the Hessian on scores."""
+
     def n_parameters(self, data: Labelled) -> int:
         """Return d, the number of coefficients."""
         return self.coefficient_rows * data.n_features
@@ -55,12 +59,18 @@ class ClassModel(Model[Labelled]):
 
     def score_rows(self, batch: Labelled) -> Array:
         """Return I_n ⊗ X."""
-        return np.kron(np.eye(self.coefficient_rows), design.dense(batch.X))
+        X = design.dense(batch.X)
+        return X if self.coefficient_rows == 1 else np.kron(np.eye(self.coefficient_rows), X)
 
     def through(self, metric: Array, batch: Labelled) -> Array:
         """Return (I_n ⊗ X)·metric, class by class."""
         blocks = metric.reshape(self.coefficient_rows, -1, metric.shape[1])
         return np.concatenate([batch.X @ block for block in blocks])
+
+    def score_weights(self, batch: Labelled) -> Array:
+        """Return the weights, once per class."""
+        each = np.ones(len(batch)) if batch.weight is None else batch.weight
+        return np.tile(each, self.coefficient_rows)
 
     def row_slices(self, batch: Labelled) -> list[slice]:
         """Return every len(batch)-th score, from j on."""

@@ -15,7 +15,7 @@ from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.kernels import design, partition, softmax
-from majorant.models.base import Model, require_data, weigh, weighted_sum
+from majorant.models.base import Model, require_data, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Enumerated(Model[Choices]):
             log_z[sets], P = softmax.log_partition_and_probabilities(scores[at])
             R[at] += P
         loss = weighted_sum(log_z - self._observed(scores, batch), batch.weight)
-        return loss, weigh(R, _per_outcome(batch))
+        return loss, R * self.score_weights(batch)
 
     def lift(self, residual: Array, batch: Choices) -> Array:
         """Return Σ residual_j(y) f_j(y)."""
@@ -119,6 +119,19 @@ class Enumerated(Model[Choices]):
     def through(self, metric: Array, batch: Choices) -> Array:
         """Return features · metric."""
         return batch.features @ metric
+
+    def center(self, scores: Array, batch: Choices, V: Array) -> tuple[Array, Array]:
+        """Return p, and V less its mean over the outcomes of each set."""
+        p = np.empty(len(scores))
+        for _, at in batch.by_size:
+            p[at] = softmax.log_partition_and_probabilities(scores[at])[1]
+        means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
+        return p, V - np.repeat(means, np.diff(batch.indptr), axis=0)
+
+    def score_weights(self, batch: Choices) -> Array:
+        """Return the weight of its set for each outcome."""
+        each = np.ones(len(batch)) if batch.weight is None else batch.weight
+        return np.repeat(each, np.diff(batch.indptr))
 
     def row_slices(self, batch: Choices) -> list[slice]:
         """Return where each set stands."""
@@ -160,7 +173,7 @@ class OutcomeFactors(Factors):
         for some in self.batch.blocks(max(FACTOR_BLOCK // per_set, 1)):
             scores = self.scores[done : done + some.indptr[-1]]
             done += some.indptr[-1]
-            yield self._bound_rows(scores, some) if self.majorizes else _hessian_rows(scores, some)
+            yield self._bound_rows(scores, some) if self.majorizes else self._hessian_rows(scores, some)
 
     def diagonal(self) -> Array:
         """Return Σ |q| ‖q‖₁."""
@@ -169,9 +182,7 @@ class OutcomeFactors(Factors):
 
     def kronecker(self, weigh_rows: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Refuse: outcomes with features of their own share no class structure."""
-        raise ValueError(
-            "Enumerated has no classes to factor out; use curvature='dense', 'low-rank' or 'diagonal'"
-        )
+        raise ValueError("Enumerated has no classes to factor out; use curvature='dense', 'low-rank' or 'diagonal'")
 
     def fixed(self) -> tuple[Array, Array]:
         """Refuse, as :meth:`kronecker` does."""
@@ -188,15 +199,5 @@ class OutcomeFactors(Factors):
         weight = np.ones(len(some)) if some.weight is None else some.weight
         return compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
 
-
-def _hessian_rows(scores: Array, some: Choices) -> Array:
-    F, p = design.dense(some.features), np.empty(len(scores))
-    for _, at in some.by_size:
-        p[at] = softmax.log_partition_and_probabilities(scores[at])[1]
-    means = np.add.reduceat(p[:, None] * F, some.indptr[:-1])
-    root = np.sqrt(weigh(p, _per_outcome(some)))
-    return root[:, None] * (F - np.repeat(means, np.diff(some.indptr), axis=0))
-
-
-def _per_outcome(batch: Choices) -> Array | None:
-    return None if batch.weight is None else np.repeat(batch.weight, np.diff(batch.indptr))
+    def _hessian_rows(self, scores: Array, some: Choices) -> Array:
+        return Enumerated().hessian_root_times(scores, some, design.dense(some.features))

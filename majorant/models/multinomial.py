@@ -100,6 +100,18 @@ class Multinomial(ClassModel):
         others[batch.y, np.arange(len(batch))] = -np.inf
         return self._observed(scores, batch) - others.max(axis=0)
 
+    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
+        """Return p, and V less its mean over classes."""
+        P = softmax.log_partition_and_probabilities(scores.reshape(self.n_classes, -1))[1]
+        stacked = V.reshape(self.n_classes, -1, V.shape[1])
+        mean = np.einsum("cj,cjk->jk", P, stacked)
+        return P.ravel(), (stacked - mean).reshape(V.shape)
+
+    def class_weights(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p_c(1 − p_c)."""
+        P = softmax.log_partition_and_probabilities(scores)[1]
+        return weigh(P * (1 - P), batch.weight)
+
     def hits(self, scores: Array, batch: Labelled) -> Array:
         """Return whether the label has the highest score."""
         return (scores.argmax(axis=0) == batch.y).astype(np.float64)

@@ -3,9 +3,11 @@
 from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
+from majorant.solvers.proximal import ProximalMajorization
 from majorant.solvers.scipy import BFGS, LBFGS, ConjugateGradient
 from majorant.solvers.sgd import SGD
 from majorant.solvers.stochastic import StochasticMajorization
+from majorant.solvers.stochastic_low_rank import LowRankStochasticMajorization
 
 __all__ = [
     "BFGS",
@@ -13,7 +15,9 @@ __all__ = [
     "SGD",
     "BatchMajorization",
     "ConjugateGradient",
+    "LowRankStochasticMajorization",
     "Newton",
+    "ProximalMajorization",
     "Solver",
     "State",
     "SteepestDescent",

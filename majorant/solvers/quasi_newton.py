@@ -12,9 +12,7 @@ from typing import TypeAlias
 
 from majorant._checks import Array
 
-Pairs: TypeAlias = tuple[
-    tuple[Array, Array], ...
-]  # (s, y): a step and how the gradient changed along it, oldest first
+Pairs: TypeAlias = tuple[tuple[Array, Array], ...]  # (s, y): a step and how the gradient changed along it, oldest first
 
 
 def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:

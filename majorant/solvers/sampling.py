@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant._checks import Array, whole
 from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver
 
@@ -35,7 +35,7 @@ class StochasticSolver(SteppingSolver[S]):
     Parameters
     ----------
     batch_size : int
-        Rows m of a mini-batch.
+        Rows m of a mini-batch; the last one of a pass may be smaller.
     replacement : bool
         Whether rows are drawn with replacement. Without, each pass visits every row once.
     shuffle : bool
@@ -46,15 +46,15 @@ class StochasticSolver(SteppingSolver[S]):
         Passes between two entries of the trace.
     """
 
-    batch_size: int = 1
+    batch_size: int | None = 1
     replacement: bool = False
     shuffle: bool = True
     seed: int = 0
     report_every: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
+        if self.batch_size is not None:
+            whole("batch_size", self.batch_size, least=1)
         if not self.report_every > 0:
             raise ValueError(f"report_every must be above 0 passes, got {self.report_every}")
 
@@ -62,34 +62,40 @@ class StochasticSolver(SteppingSolver[S]):
     def visit(self, objective: Objective, state: S, rows: Any) -> S:
         """Return the state after visiting ``rows``, mini-batch by mini-batch; all are of one pass."""
 
+    def rows_per_batch(self, objective: Objective) -> int:
+        """Return m, refusing more rows than there are."""
+        m, t = self.batch_size or 1, len(objective.data)
+        if m > t:
+            raise ValueError(f"batch_size must not exceed the number of rows ({t}), got {m}")
+        return m
+
     def begin_pass(self, objective: Objective, state: S) -> S:
         """Return the state as the next pass finds it."""
         return state
 
     def step(self, objective: Objective, state: S) -> S:
         """Return the state at the next report, or at the end of the pass if that is sooner."""
-        t = len(objective.data)
-        if self.batch_size > t:
-            raise ValueError(f"batch_size must not exceed the number of rows ({t}), got {self.batch_size}")
+        t, m = len(objective.data), self.rows_per_batch(objective)
         passes, position = divmod(state.visited, t)
         if position == 0:
             state = self.begin_pass(objective, state)
         order = _order(t, self.seed, passes, self.replacement) if self.shuffle else np.arange(t)
-        end = min(position + self._rows_per_report(t), t)
-        for rows in self._chunks(order[position:end]):
+        end = min(position + self._rows_per_report(t, m), t)
+        for rows in _chunks(order[position:end], m):
             state = self.visit(objective, state, objective.data.take(rows))
             state = replace(state, visited=state.visited + len(rows))
             objective.work.passes += len(rows) / t
         return state
 
-    def _rows_per_report(self, t: int) -> int:
-        batches = round(self.report_every * t / self.batch_size)
-        return max(batches, 1) * self.batch_size if self.report_every < 1 else t
+    def _rows_per_report(self, t: int, m: int) -> int:
+        batches = round(self.report_every * t / m)
+        return max(batches, 1) * m if self.report_every < 1 else t
 
-    def _chunks(self, order: Array) -> Iterator[Array]:
-        size = max(CHUNK // self.batch_size, 1) * self.batch_size
-        for start in range(0, len(order), size):
-            yield order[start : start + size]
+
+def _chunks(order: Array, m: int) -> Iterator[Array]:
+    size = max(CHUNK // m, 1) * m
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
 
 
 @lru_cache(maxsize=4)

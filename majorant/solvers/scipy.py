@@ -51,9 +51,7 @@ class ScipySolver(Solver[State]):
             if stopped:
                 raise StopIteration
 
-        optimize.minimize(
-            evaluate, state.theta, jac=True, method=self.method, callback=report, options=self.options()
-        )
+        optimize.minimize(evaluate, state.theta, jac=True, method=self.method, callback=report, options=self.options())
         if not stopped:
             observe(State(state.theta, state.value, state.gradient, stalled=True))
 

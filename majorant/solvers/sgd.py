@@ -67,10 +67,11 @@ class SGD(StochasticSolver[SGDState]):
 
     def visit(self, objective: Objective, state: SGDState, rows: Any) -> SGDState:
         """Return the state after the mini-batches of ``rows``."""
-        batches = -(-len(rows) // self.batch_size)
+        m = self.rows_per_batch(objective)
+        batches = -(-len(rows) // m)
         gains = self.gains(state.iterations + 1 + np.arange(batches))
         descend = _descend_compiled if isinstance(rows, Labelled) else _descend
-        theta = descend(objective, state.theta, rows, gains, self.batch_size)
+        theta = descend(objective, state.theta, rows, gains, m)
         return SGDState(theta=theta, visited=state.visited, iterations=state.iterations + batches)
 
     def gains(self, i: Array) -> Array:

@@ -92,7 +92,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
 
     def visit(self, objective: Objective, state: MajorizationState, rows: Any) -> MajorizationState:
         """Return the state after the mini-batches of ``rows``."""
-        visit = self._visit_rows if self.batch_size == 1 else self._visit_batches
+        visit = self._visit_rows if self.rows_per_batch(objective) == 1 else self._visit_batches
         theta, M, mu = visit(objective, state.theta.copy(), state.M.copy(), state.mu.copy(), rows)
         return replace(state, theta=theta, M=M, mu=mu)
 
@@ -100,7 +100,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
         self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any
     ) -> tuple[Array, Array, Array]:
         model, t = objective.model, len(objective.data)
-        for batch in rows.blocks(self.batch_size):
+        for batch in rows.blocks(self.rows_per_batch(objective)):
             scores = model.scores(θ, batch)
             μ += model.lift(model.loss_and_residual(scores, batch)[1], batch)
             μ += len(batch) / t * objective.ridge * θ
@@ -110,9 +110,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
             θ -= self._step_size(len(batch), t) * (M @ μ)
         return θ, M, μ
 
-    def _visit_rows(
-        self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any
-    ) -> tuple[Array, Array, Array]:
+    def _visit_rows(self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any) -> tuple[Array, Array, Array]:
         n = objective.model.scores_per_row(rows)
         W = np.empty((max(PENDING, 2 * n), objective.size))
         for block in rows.blocks(max(PENDING // max(n - 1, 1), 1)):
@@ -149,14 +147,18 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
 
 def whiten(Q: Array, QM: Array) -> Array:
     """Return W with (M⁻¹ + QᵀQ)⁻¹ = M − WᵀW, given QM: Woodbury's identity through a Cholesky factor."""
-    inner = QM @ Q.T
-    inner.flat[:: len(inner) + 1] += 1.0
-    # LAPACK directly: on matrices this small SciPy's checks cost more than the work. Arrays are C-ordered, so the
-    # factor found is that of the transpose, which is the same matrix.
-    factor, failed = dpotrf(inner, lower=0)
+    return whiten_with(QM @ Q.T, QM)
+
+
+def whiten_with(growth: Array, QM: Array) -> Array:
+    """Do what :func:`whiten` does, given QMQᵀ, which is overwritten."""
+    growth.flat[:: len(growth) + 1] += 1.0
+    # LAPACK directly: on matrices this small SciPy's checks cost more than the work. It wants columns, we have rows;
+    # so it solves W^T U = (QM)^T for growth = U^T U, and no array has to be turned.
+    U, failed = dpotrf(growth.T, lower=0, overwrite_a=1)
     if failed:
         raise FloatingPointError("the curvature lost its positivity to rounding; scale the features down")
-    return dtrsm(1.0, factor, QM, trans_a=1)
+    return dtrsm(1.0, U, QM.T, side=1, lower=0).T
 
 
 def refuse_zero_ridge(objective: Objective) -> None:

@@ -83,9 +83,9 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
 
     def visit(self, objective: Objective, state: LowRankState, rows: Any) -> LowRankState:
         """Return the state after the mini-batches of ``rows``."""
-        if self.batch_size == 1 and isinstance(rows, Labelled):
+        if self.rows_per_batch(objective) == 1 and isinstance(rows, Labelled):
             return self._visit_rows(objective, state, rows)
-        for batch in rows.blocks(self.batch_size):
+        for batch in rows.blocks(self.rows_per_batch(objective)):
             state = self._visit_batch(objective, state, batch)
         return state
 

@@ -1,0 +1,87 @@
+"""The inner problem of the proximal solver: argmin ½‖θ − θ_i‖²_A + ℓ_b(θ) over one mini-batch.
+
+In *score space*, with M = A⁻¹ and G = ΦMΦᵀ, the solution is θ_i + MΦᵀa with a = −ℓ'(u), u = u₀ + Ga, and a minimises
+Φ(a) = ½aᵀGa + ℓ(u₀ + Ga). In *parameter space* it is minimised as it stands. Both by damped Newton: a full step unless
+that fails to decrease enough, and a step of Böhning's bound where halving it has not helped either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from majorant._checks import Array
+from majorant.models import Model
+
+# Newton stops when another step would gain less than this, per row of the batch.
+ENOUGH = 1e-7
+ITERATIONS = 100
+HALVINGS = 30
+# Armijo's share of the decrease that the slope promises.
+SUFFICIENT = 1e-4
+
+
+def solve_in_scores(model: Model[Any], batch: Any, scores: Array, G: Array) -> Array:
+    """Return a (flat) for the scores u₀ at θ_i and the dense Gram matrix G (scores × scores)."""
+    u0 = scores.ravel()
+    weights = model.score_weights(batch)
+    a, u = np.zeros(len(u0)), u0
+    loss, slope = _evaluate(model, batch, scores, u)
+    for _ in range(ITERATIONS):
+        residual = a + slope
+        K = model.hessian_times(u, batch, G)
+        K.flat[:: len(K) + 1] += 1.0
+        step = -np.linalg.solve(K, residual)
+        decrement = -float(residual @ (G @ step))
+        if decrement <= ENOUGH * len(batch):
+            return a + step
+        value = loss + 0.5 * a @ (u - u0)
+        for length in 0.5 ** np.arange(HALVINGS):
+            trial, along = a + length * step, u + length * (G @ step)
+            trial_loss, trial_slope = _evaluate(model, batch, scores, along)
+            if trial_loss + 0.5 * trial @ (along - u0) <= value - SUFFICIENT * length * decrement:
+                break
+        else:
+            # H ⪯ ½W for any scores, so this step cannot rise; as a first resort it would creep.
+            bounded = 0.5 * weights[:, None] * G
+            bounded.flat[:: len(bounded) + 1] += 1.0
+            trial = a - np.linalg.solve(bounded, residual)
+            along = u0 + G @ trial
+            trial_loss, trial_slope = _evaluate(model, batch, scores, along)
+        a, u, loss, slope = trial, along, trial_loss, trial_slope
+    return a
+
+
+def solve_in_parameters(model: Model[Any], batch: Any, start: Array, A: Array) -> Array:
+    """Return argmin ½‖θ − start‖²_A + ℓ_b(θ), for a dense precision A."""
+    δ = np.zeros_like(start)
+    scores = model.scores(start, batch)
+    loss, residual = model.loss_and_residual(scores, batch)
+    for _ in range(ITERATIONS):
+        Aδ = A @ δ
+        gradient = Aδ + model.lift(residual, batch)
+        H = A + model.hessian_factors(scores, batch).matrix()
+        step = -cho_solve(cho_factor(H, lower=True, check_finite=False), gradient, check_finite=False)
+        decrement = -float(gradient @ step)
+        if decrement <= ENOUGH * len(batch):
+            return start + δ + step
+        value, Astep, move = loss + 0.5 * δ @ Aδ, A @ step, model.potentials(step, batch)
+        for length in 0.5 ** np.arange(HALVINGS):
+            trial_loss, trial_residual = model.loss_and_residual(scores + length * move, batch)
+            quadratic = 0.5 * (δ + length * step) @ (Aδ + length * Astep)
+            if trial_loss + quadratic <= value - SUFFICIENT * length * decrement:
+                break
+        else:
+            bounded = A + model.bound_factors(scores, batch).matrix()
+            step = -cho_solve(cho_factor(bounded, lower=True), gradient)
+            length, move = 1.0, model.potentials(step, batch)
+            trial_loss, trial_residual = model.loss_and_residual(scores + move, batch)
+        δ, scores, loss, residual = δ + length * step, scores + length * move, trial_loss, trial_residual
+    return start + δ
+
+
+def _evaluate(model: Model[Any], batch: Any, like: Array, u: Array) -> tuple[float, Array]:
+    loss, residual = model.loss_and_residual(u.reshape(like.shape), batch)
+    return loss, residual.ravel()

@@ -1,0 +1,112 @@
+"""Finding a gain for SGD: what the other solvers of this package do not need.
+
+Two rules. ``"lowest"`` takes the setting with the lowest objective: the fair opponent. ``"largest-stable"`` takes the largest
+gain that does not diverge, as the paper says it does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import one_of
+from majorant._minimize import minimize
+from majorant.objective import Objective
+from majorant.solvers import SGD
+
+GAINS = tuple(10.0 ** (k / 2) for k in range(-24, 1))
+TAUS = tuple(10.0**k for k in range(6))
+BATCH_SIZES = (1, 10, 100)
+RULES = ("lowest", "largest-stable")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, and the objective it ended with (infinite if it diverged)."""
+
+    solver: SGD
+    objective: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The setting that a rule chose, its objective, and every setting tried."""
+
+    best: SGD
+    objective: float
+    trials: tuple[Trial, ...]
+
+
+def tune(
+    objective: Objective,
+    *,
+    rule: str = "lowest",
+    schedules: Iterable[str] = ("constant", "adaptive", "inverse"),
+    gains: Iterable[float] = GAINS,
+    taus: Iterable[float] = TAUS,
+    batch_sizes: Iterable[int] = BATCH_SIZES,
+    passes: int = 1,
+    seed: int = 0,
+) -> Tuning:
+    """Try a grid of SGD settings and choose one.
+
+    Parameters
+    ----------
+    objective : Objective
+        What to minimise.
+    rule : {"lowest", "largest-stable"}
+        How to choose; a run diverges when it ends non-finite or above the objective at zero.
+    schedules, gains, taus, batch_sizes : iterables
+        The grid; by default the paper's, η₀ from 10⁻¹² to 1 in steps of √10. Larger gains are skipped once one has diverged.
+    passes : int
+        Length of each trial.
+    seed : int
+        Order of the rows, the same in every trial.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> found = majorant.tune(F, schedules=["constant"], batch_sizes=[10])
+    >>> 1e-3 < found.best.gain < 1
+    True
+    """
+    one_of("rule", rule, RULES)
+    ascending = sorted(gains)
+    at_zero = objective.value(np.zeros(objective.size))
+    trials: list[Trial] = []
+    for settings in _settings(schedules, taus, batch_sizes, len(objective.data)):
+        for gain in ascending:
+            trial = _try(objective, SGD(gain=gain, seed=seed, **settings), passes, at_zero)
+            trials.append(trial)
+            if trial.objective == np.inf:
+                break
+    stable = [trial for trial in trials if trial.objective < np.inf]
+    if not stable:
+        raise ValueError(f"every gain diverged; the smallest tried was {ascending[0]:g}: scale the features down")
+    key = (lambda t: t.objective) if rule == "lowest" else (lambda t: (-t.solver.gain, t.objective))
+    best = min(stable, key=key)
+    return Tuning(best.solver, best.objective, tuple(trials))
+
+
+def _settings(
+    schedules: Iterable[str], taus: Iterable[float], batch_sizes: Iterable[int], rows: int
+) -> Iterator[dict[str, Any]]:
+    fitting = [m for m in batch_sizes if m <= rows]
+    for m, schedule in itertools.product(fitting, schedules):
+        for tau in taus if schedule == "adaptive" else (1.0,):
+            yield {"batch_size": m, "schedule": schedule, "tau": tau}
+
+
+def _try(objective: Objective, solver: SGD, passes: int, at_zero: float) -> Trial:
+    solution = minimize(
+        objective, solver, max_steps=passes, tol=0.0, callback=lambda row, _: row["objective"] > at_zero
+    )
+    final = float(solution.trace["objective"][-1])
+    complete = len(solution.trace["objective"]) == passes + 1
+    return Trial(solver, final if complete and final <= at_zero else np.inf)
