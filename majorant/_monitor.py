@@ -114,7 +114,7 @@ class Monitor:
             return self._say(Outcome.STALLED, "no further decrease is possible in this precision")
         if self._steps >= limits.max_steps:
             return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_steps} steps")
-        if self._passes() >= limits.max_passes:
+        if self._passes() >= limits.max_passes - 1e-9:  # a pass may be a sum of many shares
             return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_passes:g} passes")
         return None
 

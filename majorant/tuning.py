@@ -1,7 +1,7 @@
 """Finding a gain for SGD: what the other solvers of this package do not need.
 
-Two rules. ``"lowest"`` takes the setting with the lowest objective: the fair opponent. ``"largest-stable"`` takes the largest
-gain that does not diverge, as the paper says it does.
+Two rules. ``"lowest"`` takes the setting with the lowest objective: the fair opponent. ``"largest-stable"`` takes the
+largest gain that does not diverge, as the paper says it does.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def tune(
     rule : {"lowest", "largest-stable"}
         How to choose; a run diverges when it ends non-finite or above the objective at zero.
     schedules, gains, taus, batch_sizes : iterables
-        The grid; by default the paper's, η₀ from 10⁻¹² to 1 in steps of √10. Larger gains are skipped once one has diverged.
+        The grid; by default η₀ from 10⁻¹² to 1 (the paper's range) in steps of √10, τ from 1 to 10⁵. Larger gains are
+        skipped once one has diverged.
     passes : int
         Length of each trial.
     seed : int

@@ -76,7 +76,7 @@ def test_row_and_feature_kernels_equal_class_space(seed, n, descending):
     S = random_scores(seed, n, t=4) if n > 1 else np.random.default_rng(seed).normal(size=(1, 4))
     F = np.random.default_rng(seed).normal(size=(n, 3))
     for j in range(4):
-        L, p = compiled.row_bound(S[:, j].copy(), descending)
+        L, p = compiled.row_bound(S[:, j].copy(), descending, n == 1)
         if n == 1:
             B, P = partition.curvature_weight(S[:, j]), 1 / (1 + np.exp(-S[:, j]))
         else:

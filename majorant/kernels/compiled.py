@@ -183,13 +183,14 @@ def sgd_csr(
 
 
 @_compile
-def row_bound(scores: Array, descending: bool) -> tuple[Array, Array]:
+def row_bound(scores: Array, descending: bool, against_zero: bool) -> tuple[Array, Array]:
     """Return the directions L and the probabilities of one row: Algorithm 1 on its scores.
 
-    The twin of :func:`majorant.kernels.partition.bound_directions`; a single score is that of label 1 against 0.
+    The twin of :func:`majorant.kernels.partition.bound_directions`. ``against_zero``: there is one score, and another
+    outcome of score zero and no features beside it, as in one-row binary models.
     """
     n = len(scores)
-    if n == 1:
+    if against_zero:
         a = abs(scores[0])
         β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
         p = 1 / (1 + np.exp(-a))
@@ -257,7 +258,7 @@ def low_rank_rows(
         for c in range(n):
             for a in range(len(at)):
                 scores[c] += W[c, at[a]] * x[a]
-        L, P = row_bound(scores, descending)
+        L, P = row_bound(scores, descending, n == 1)
         for k in range(len(L)):
             for c in range(n):
                 for a in range(len(at)):
@@ -318,7 +319,7 @@ def diagonal_rows(
                 catch_up(θ, μ, i, η / D[i], shrink[i], j - seen[at[a]])
                 scores[c] += θ[i] * x[a]
             seen[at[a]] = j + 1
-        L, P = row_bound(scores, descending)
+        L, P = row_bound(scores, descending, n == 1)
         for c in range(n):
             curvature = 0.0
             for k in range(len(L)):

@@ -25,32 +25,32 @@ SUFFICIENT = 1e-4
 
 def solve_in_scores(model: Model[Any], batch: Any, scores: Array, G: Array) -> Array:
     """Return a (flat) for the scores u₀ at θ_i and the dense Gram matrix G (scores × scores)."""
-    u0 = scores.ravel()
     weights = model.score_weights(batch)
-    a, u = np.zeros(len(u0)), u0
-    loss, slope = _evaluate(model, batch, scores, u)
+    a, moved = np.zeros(scores.size), np.zeros(scores.size)  # moved = Ga: scores of −∞ stay where they are
+    loss, slope = _evaluate(model, batch, scores, moved)
     for _ in range(ITERATIONS):
         residual = a + slope
-        K = model.hessian_times(u, batch, G)
+        K = model.hessian_times(scores.ravel() + moved, batch, G)
         K.flat[:: len(K) + 1] += 1.0
         step = -np.linalg.solve(K, residual)
-        decrement = -float(residual @ (G @ step))
+        Gstep = G @ step
+        decrement = -float(residual @ Gstep)
         if decrement <= ENOUGH * len(batch):
             return a + step
-        value = loss + 0.5 * a @ (u - u0)
+        value = loss + 0.5 * a @ moved
         for length in 0.5 ** np.arange(HALVINGS):
-            trial, along = a + length * step, u + length * (G @ step)
+            trial, along = a + length * step, moved + length * Gstep
             trial_loss, trial_slope = _evaluate(model, batch, scores, along)
-            if trial_loss + 0.5 * trial @ (along - u0) <= value - SUFFICIENT * length * decrement:
+            if trial_loss + 0.5 * trial @ along <= value - SUFFICIENT * length * decrement:
                 break
         else:
             # H ⪯ ½W for any scores, so this step cannot rise; as a first resort it would creep.
             bounded = 0.5 * weights[:, None] * G
             bounded.flat[:: len(bounded) + 1] += 1.0
             trial = a - np.linalg.solve(bounded, residual)
-            along = u0 + G @ trial
+            along = G @ trial
             trial_loss, trial_slope = _evaluate(model, batch, scores, along)
-        a, u, loss, slope = trial, along, trial_loss, trial_slope
+        a, moved, loss, slope = trial, along, trial_loss, trial_slope
     return a
 
 
@@ -82,6 +82,6 @@ def solve_in_parameters(model: Model[Any], batch: Any, start: Array, A: Array) -
     return start + δ
 
 
-def _evaluate(model: Model[Any], batch: Any, like: Array, u: Array) -> tuple[float, Array]:
-    loss, residual = model.loss_and_residual(u.reshape(like.shape), batch)
+def _evaluate(model: Model[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
+    loss, residual = model.loss_and_residual(scores + moved.reshape(scores.shape), batch)
     return loss, residual.ravel()

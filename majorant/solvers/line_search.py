@@ -13,13 +13,13 @@ LONGEST = 2.0**30
 
 def best_step(ray: Ray) -> float:
     """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend."""
-    downhill = ray.value_and_slope(0.0)[1]
+    start, downhill = ray.value_and_slope(0.0)
     if not downhill < 0:
         return 0.0
 
     def slope(a: float) -> float:
-        s = ray.value_and_slope(a)[1]
-        return 0.0 if abs(s) <= FLAT_ENOUGH * -downhill else s
+        value, s = ray.value_and_slope(a)
+        return 0.0 if abs(s) <= FLAT_ENOUGH * -downhill and value <= start else s
 
     low, high = 0.0, 1.0
     at_high = slope(high)

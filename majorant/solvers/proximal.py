@@ -4,10 +4,10 @@ For each mini-batch b, **solve** instead of linearising, and remember the curvat
 
     θ ← argmin ½‖θ' − θ‖²_A + ℓ_b(θ'),        A ← A + Hessian of ℓ_b at the new θ,        A₀ = λI, θ₀ = 0.
 
-The penalty enters once, as the prior: so the first proximal term is centred at zero wherever one would like to start. A is
-the precision of a sequential Laplace approximation of the posterior. With the bound's curvature instead of the Hessian the
-early anchors are too stiff and never forgotten; with a linearised step the Hessian can blow up. Later passes would count
-rows twice; instead, quasi-Newton steps on the whole objective finish from here, with A⁻¹ as their initial metric.
+The penalty enters once, as the prior: so the first proximal term is centred at zero wherever one would like to start.
+A is the precision of a sequential Laplace approximation of the posterior. With the bound's curvature instead of the
+Hessian the early anchors are too stiff and never forgotten; with a linearised step the Hessian can blow up. Later
+passes would count rows twice; instead, quasi-Newton steps on the whole objective finish from here, in the metric A⁻¹.
 """
 
 from __future__ import annotations
@@ -102,9 +102,10 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def step(self, objective: Objective, state: ProximalState) -> ProximalState:
         """Return the next state: of the stream while it lasts, then of the finish."""
-        if state.visited < len(objective.data):
-            return super().step(objective, state)
-        return self._finish(objective, state)
+        if state.visited >= len(objective.data):
+            return self._finish(objective, state)
+        state = super().step(objective, state)
+        return self._look_back(objective, state) if state.visited >= len(objective.data) else state
 
     def visit(self, objective: Objective, state: ProximalState, rows: Any) -> ProximalState:
         """Return the state after the mini-batches of ``rows``."""
@@ -112,6 +113,17 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         for batch in rows.blocks(self.rows_per_batch(objective)):
             theta = metric.step(objective.model, theta, batch)
         return ProximalState(theta=theta, metric=metric, visited=state.visited)
+
+    def _look_back(self, objective: Objective, state: ProximalState) -> ProximalState:
+        """Return the state, or a point between zero and it if rows in an adversarial order led above F(0).
+
+        A batch of one class, fitted perfectly, has no curvature left there, and its memory is lost to the next: data
+        sorted by label and not shuffled do this. One more pass, for the scores alone, finds out.
+        """
+        ray = objective.ray(np.zeros(objective.size), state.theta)
+        if ray.value_and_slope(1.0)[0] <= ray.value_and_slope(0.0)[0]:
+            return state
+        return replace(state, theta=ray.at(best_step(ray)))
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         if not state.pairs:  # what the loop knows of F here was not paid for

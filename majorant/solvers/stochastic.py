@@ -29,6 +29,7 @@ from scipy.linalg.lapack import dpotrf
 
 from majorant._checks import Array, positive
 from majorant.curvature.dense import refuse_large
+from majorant.models import Binary
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 
@@ -134,7 +135,7 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     k = 0
     for w, at in zip(weights, model.row_slices(block), strict=True):
         Φ_j = Φ[at]
-        L, p = compiled.row_bound(Φ_j @ θ + log_h[at], descending)
+        L, p = compiled.row_bound(Φ_j @ θ + log_h[at], descending, isinstance(model, Binary))
         L *= np.sqrt(w)
         V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
         W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)

@@ -36,8 +36,8 @@ class LowRankState(StochasticState):
 class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
     """The paper's stochastic algorithm in O(kd) memory.
 
-    A row costs O(kd) per outcome whatever its non-zeros, because V is dense; with rank 0 the curvature is diagonal and a
-    sparse row costs as much as it has non-zeros.
+    A row costs O(kd) per outcome whatever its non-zeros, because V is dense; with rank 0 the curvature is diagonal and
+    a sparse row costs as much as it has non-zeros.
 
     Parameters
     ----------

@@ -1,0 +1,579 @@
+"""Stochastic solvers against the loops they replace, and against what they should converge to."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize as scipy_minimize
+from scipy.special import j0
+
+import majorant
+from majorant import (
+    SGD,
+    BatchMajorization,
+    Binary,
+    Choices,
+    Enumerated,
+    Labelled,
+    LowRankStochasticMajorization,
+    Multinomial,
+    Newton,
+    Objective,
+    Outcome,
+    ProximalMajorization,
+    StochasticMajorization,
+    minimize,
+    tune,
+)
+from majorant.solvers import inner
+from majorant.solvers.metrics import BlockMetric, DiagonalMetric, InverseMetric, WholeMetric
+from majorant.solvers.sampling import _order
+from tests import oracles, problems
+from tests.problems import every_problem
+
+
+def in_label_order(maker, seed=0):
+    """A problem whose bound visits outcomes as they come: ties in a sorted order may break either way."""
+    F = problems.make(maker, seed)
+    model = F.model if isinstance(F.model, Binary) else type(F.model)(**{**vars(F.model), "order": "given"})
+    return Objective(model, F.data, ridge=F.ridge)
+
+
+# --- Algorithm 2 ------------------------------------------------------------------------------------------
+
+
+def algorithm_2(F, theta, order, m=1, step_size=None, once_per_row=True):
+    """Algorithm 2 with explicit rank-one updates and the paper's own φ; returns θ, M, μ, φ.
+
+    ``once_per_row=False`` is as printed: −f_j(y_j) + λθ/t is added for every outcome (E1).
+    """
+    sets = list(oracles.enumerate_sets(F.model, F.data))
+    t, d = len(sets), F.size
+    theta, M = theta.copy(), np.diag(1 / F.ridge)
+    mu, phi = np.zeros(d), np.zeros(d)
+    for start in range(0, len(order), m):
+        batch = order[start : start + m]
+        at = theta.copy()
+        for j in batch:
+            features, log_h, target, weight = sets[j]
+            log_z, g = -np.inf, np.zeros(d)
+            constant = -weight * (target @ features) + F.ridge * at / t
+            for k, y in enumerate(np.flatnonzero(log_h > -np.inf)):
+                u = log_h[y] + at @ features[y] - log_z
+                direction = features[y] - g
+                beta = 0.0 if k == 0 else 0.25 if abs(u) < 1e-7 else np.tanh(u / 2) / (2 * u)
+                kappa = 1 / (1 + np.exp(-u))
+                xi = weight * kappa * direction
+                if k == 0 or not once_per_row:
+                    xi = xi + constant
+                beta *= weight
+                Ml = M @ direction
+                N = beta * np.outer(Ml, Ml) / (1 + beta * direction @ Ml)
+                M = M - N
+                phi = phi + M @ xi - N @ mu
+                mu = mu + xi
+                g = g + kappa * direction
+                log_z = np.logaddexp(log_z, log_h[y] + at @ features[y])
+        theta = theta - (len(batch) / t if step_size is None else step_size) * phi
+    return theta, M, mu, phi
+
+
+@every_problem
+@pytest.mark.parametrize("m", [1, 7])
+def test_full_rank_equals_the_rank_one_loop(maker, m):
+    F = in_label_order(maker)
+    m = min(m, len(F.data))
+    start = 0.1 * np.random.default_rng(1).normal(size=F.size)
+    order = np.concatenate([_order(len(F.data), 5, epoch, False) for epoch in range(2)])
+    # batches do not straddle passes
+    theta, M, mu, phi = algorithm_2(F, start, order[: len(F.data)], m)
+    np.testing.assert_allclose(phi, M @ mu, atol=1e-9 * max(np.abs(phi).max(), 1))  # the identity φ = Mμ
+    solution = minimize(F, StochasticMajorization(batch_size=m, seed=5), start=start, max_steps=1, tol=0.0)
+    np.testing.assert_allclose(solution.params, theta, atol=1e-8 * max(np.abs(theta).max(), 1))
+    np.testing.assert_allclose(solution.state.M, M, atol=1e-8 * np.abs(M).max())
+
+
+def test_a_batch_of_all_rows_is_batch_majorization():
+    F = problems.make(problems.multinomial)
+    start = np.random.default_rng(0).normal(size=F.size)
+    stochastic = minimize(F, StochasticMajorization(batch_size=len(F.data)), start=start, max_steps=1)
+    batch = minimize(F, BatchMajorization(memory=0), start=start, max_steps=1)
+    np.testing.assert_allclose(stochastic.params, batch.params, atol=1e-10)
+
+
+def test_many_pending_rows_are_flushed_exactly():
+    X, y = majorant.datasets.load("ecoli")
+    F = Objective(Multinomial(8, order="given"), Labelled(X, y), ridge=1.0)
+    theta, _, _, _ = algorithm_2(F, np.zeros(64), np.arange(336))
+    solution = minimize(F, StochasticMajorization(shuffle=False), max_steps=1)
+    np.testing.assert_allclose(solution.params, theta, atol=1e-8)
+
+
+def test_e1_applying_the_label_once_per_outcome_diverges():
+    F = in_label_order(problems.multinomial)
+    passes = np.concatenate([_order(60, 0, k, False) for k in range(3)])
+    printed = algorithm_2(F, np.zeros(F.size), passes, once_per_row=False)[0]
+    corrected = algorithm_2(F, np.zeros(F.size), passes)[0]
+    assert F.value(corrected) < F.value(np.zeros(F.size)) < F.value(printed)
+
+
+def test_e2_stale_gradients_overshoot_as_a_bessel_function():
+    """Where the logistic loss is quadratic and λ negligible, the error after s passes is J₀(2√s) of the first."""
+    t = 2000
+    features = np.tile([[0.0], [1e-3]], (t, 1))
+    evenly = Choices(features, np.full(t, 2), target=np.full(2 * t, 0.5))  # the optimum is zero, without noise
+    F = Objective(Enumerated(), evenly, ridge=1e-9)
+    solver = StochasticMajorization(report_every=0.5)
+    printed = minimize(F, solver, start=[30.0], max_steps=8, tol=0.0, callback=keep())
+    errors = [theta[0] / 30.0 for theta in printed_path(printed)]
+    np.testing.assert_allclose(errors, j0(2 * np.sqrt(0.5 * np.arange(9))), atol=0.01)
+    assert min(errors) < -0.3  # past the optimum, by a third of the way
+
+
+PATH = []
+
+
+def keep():
+    PATH.clear()
+    return lambda row, theta: PATH.append(theta.copy())
+
+
+def printed_path(solution):
+    assert len(PATH) == len(solution.trace["step"])
+    return list(PATH)
+
+
+def test_e7_the_penalty_alone_oscillates_for_ever_and_restarting_damps_it():
+    """Where data curvature ≪ λ, θ(s) = θ₀ cos s; with a restart each pass multiplies by cos 1."""
+    X = 1e-9 * np.ones((2000, 1))
+    F = Objective(Binary(), Labelled(X, np.arange(2000) % 2), ridge=1.0)
+    for restart, expected in ((False, np.cos(np.arange(7))), (True, np.cos(1) ** np.arange(7))):
+        solution = minimize(
+            F, StochasticMajorization(restart=restart), start=[1.0], max_steps=6, tol=0.0, callback=keep()
+        )
+        np.testing.assert_allclose([theta[0] for theta in printed_path(solution)], expected, atol=2e-3)
+
+
+def test_e8_going_along_the_gradient_of_j_climbs_the_wrong_way():
+    F = problems.make(problems.binary)
+    value, gradient = F.value_and_gradient(np.zeros(F.size))
+    of_J = -gradient  # the paper maximises J = −F, and subtracts multiples of its gradient
+    assert F.value(-1e-3 * of_J) > value > F.value(-1e-3 * gradient)
+
+
+def test_restarting_is_monotone_where_the_printed_algorithm_is_not():
+    F = problems.make(problems.ecoli)
+    printed = minimize(F, StochasticMajorization(), max_steps=12, tol=0.0).trace["objective"]
+    restarted = minimize(F, StochasticMajorization(restart=True), max_steps=12, tol=0.0).trace["objective"]
+    assert (np.diff(restarted) < 0).all()
+    assert (np.diff(printed) > 0).any()
+
+
+# --- low rank ---------------------------------------------------------------------------------------------
+
+
+@every_problem
+def test_a_rank_of_all_parameters_is_full_rank(maker):
+    F = in_label_order(maker)
+    start = 0.1 * np.random.default_rng(1).normal(size=F.size)
+    full = minimize(F, StochasticMajorization(), start=start, max_steps=2, tol=0.0)
+    low = minimize(F, LowRankStochasticMajorization(rank=F.size), start=start, max_steps=2, tol=0.0)
+    np.testing.assert_allclose(low.params, full.params, atol=1e-7)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+@pytest.mark.parametrize(
+    "maker",
+    [problems.binary_everything, problems.two_rows, problems.multinomial_everything],
+    ids=lambda m: m.__name__,
+)
+def test_compiled_rows_equal_batches_of_one(maker, rank):
+    F = in_label_order(maker)
+    solver = LowRankStochasticMajorization(rank=rank, seed=3)
+    state = solver.start(F, 0.3 * np.random.default_rng(1).normal(size=F.size))
+    compiled = solver.step(F, solver.step(F, state))
+    for epoch in range(2):
+        for j in _order(len(F.data), 3, epoch, False):
+            state = solver._visit_batch(F, state, F.data.take(np.array([j])))
+    np.testing.assert_allclose(compiled.theta, state.theta, atol=1e-9)
+    np.testing.assert_allclose(compiled.curvature.as_matrix(), state.curvature.as_matrix(), atol=1e-8)
+
+
+def test_low_rank_dominates_what_full_rank_has_gathered():
+    F = in_label_order(problems.multinomial)
+    full = StochasticMajorization(step_size=1e-12)  # θ stands still, so that both see the same scores
+    low = LowRankStochasticMajorization(rank=2, step_size=1e-12)
+    exact = np.linalg.inv(minimize(F, full, max_steps=1, tol=0.0).state.M)
+    bound = minimize(F, low, max_steps=1, tol=0.0).state.curvature.as_matrix()
+    assert oracles.shortfall(bound, exact) <= 1e-9
+
+
+def wide(path, n_features):
+    from sklearn.datasets import load_svmlight_file
+
+    return load_svmlight_file(str(problems.shared_data(path)), n_features=n_features)
+
+
+def test_low_rank_works_on_text():
+    stored = np.load(problems.shared_data("ssl_benchmark/text.npz"))
+    parts = (stored["data"], stored["indices"].astype(np.int32), stored["indptr"])
+    X = sp.csr_matrix(parts, shape=tuple(stored["shape"]))
+    X = sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+    F = Objective(Multinomial(2, order="given"), Labelled(X, (stored["y"].ravel() > 0).astype(int)), ridge=10.0)
+    assert F.size == 23_922
+    for rank in (0, 1):
+        trace = minimize(F, LowRankStochasticMajorization(rank=rank), max_steps=1).trace["objective"]
+        assert trace[1] < 0.99 * trace[0]
+
+
+def test_low_rank_works_on_news20():
+    X, y = wide("libsvm/news20.bz2", 62_061)
+    some = np.arange(0, 15_935, 8)
+    F = Objective(Multinomial(20), Labelled(X[some], (y[some] - 1).astype(int)), ridge=1.0)
+    trace = minimize(F, LowRankStochasticMajorization(rank=0), max_steps=1).trace["objective"]
+    assert trace[1] < 0.99 * trace[0]
+    few = Objective(Multinomial(20), F.data.take(np.arange(3)), ridge=1.0)
+    trace = minimize(few, LowRankStochasticMajorization(rank=1), max_steps=1).trace["objective"]
+    assert trace[1] < trace[0]
+
+
+# --- the proximal solver ----------------------------------------------------------------------------------
+
+
+@every_problem
+def test_one_batch_of_all_rows_is_the_optimum_and_its_hessian(maker):
+    F = problems.make(maker)
+    best = minimize(F, Newton(), tol=1e-14)
+    solution = minimize(F, ProximalMajorization(batch_size=len(F.data)), max_passes=1, tol=0.0)
+    np.testing.assert_allclose(solution.params, best.params, atol=1e-3)
+    assert F.value(solution.params) <= best.trace["objective"][-1] * (1 + 1e-6)
+    H = F.hessian(solution.params)[2].as_matrix() + np.diag(F.ridge)
+    np.testing.assert_allclose(solution.state.metric.precision(), H, atol=1e-2 * np.abs(H).max())
+
+
+@every_problem
+@pytest.mark.parametrize("m", [1, 4])
+def test_score_space_and_parameter_space_agree(maker, m):
+    F = problems.make(maker)
+    theta = {}
+    for kind in (WholeMetric, InverseMetric):
+        metric, at = kind(np.diag(F.ridge)), np.zeros(F.size)
+        for batch in F.data.blocks(m):
+            at = metric.step(F.model, at, batch)
+        theta[kind] = at
+        np.testing.assert_allclose(metric.solve(metric.precision() @ at), at, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(theta[WholeMetric], theta[InverseMetric], atol=2e-4)
+
+
+def test_one_block_is_the_whole():
+    F = problems.make(problems.binary_everything)
+    whole, block = InverseMetric(np.diag(F.ridge)), BlockMetric(np.diag(F.ridge)[None])
+    a = b = np.zeros(F.size)
+    for batch in F.data.blocks(9):
+        a, b = whole.step(F.model, a, batch), block.step(F.model, b, batch)
+    np.testing.assert_allclose(a, b, atol=1e-10)
+    np.testing.assert_allclose(whole.precision(), block.precision()[0], atol=1e-10)
+
+
+def test_blocks_and_diagonal_are_parts_of_the_hessian():
+    F = problems.make(problems.multinomial_everything)
+    rows = F.data.take(np.arange(5))
+    ridge = np.tile([1.0, 2.0, 0.5, 0.1], 3)
+    block = BlockMetric(np.stack([np.diag(r) for r in ridge.reshape(3, 4)]))
+    after = block.step(F.model, np.zeros(F.size), rows)
+    H = F.model.hessian_factors(F.model.scores(after, rows), rows).matrix() + np.diag(ridge)
+    for c in range(3):
+        at = slice(4 * c, 4 * c + 4)
+        np.testing.assert_allclose(block.precision()[c], H[at, at], atol=1e-9)
+    diagonal = DiagonalMetric(ridge.copy())
+    after = diagonal.step(F.model, np.zeros(F.size), rows)
+    H = F.model.hessian_factors(F.model.scores(after, rows), rows).matrix() + np.diag(ridge)
+    np.testing.assert_allclose(diagonal.precision(), np.diag(H), atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.floats(-6, 6), st.floats(0, 2), st.sampled_from([1, 3]))
+def test_the_inner_problem_is_solved_on_any_scale(seed, log_scale, log_spread, n):
+    rng = np.random.default_rng(seed)
+    m = 3
+    model = Binary() if n == 1 else Multinomial(3)
+    batch = Labelled(rng.normal(size=(m, 2)), rng.integers(0, max(n, 2), size=m))
+    half = rng.normal(size=(n * m, n * m)) * 10**log_scale
+    G, scores = half @ half.T, 10**log_spread * rng.normal(size=(n, m))
+    a = inner.solve_in_scores(model, batch, scores, G)
+
+    def value(a):
+        return 0.5 * a @ G @ a + model.loss((scores.ravel() + G @ a).reshape(n, m), batch)
+
+    assert np.isfinite(a).all()
+    rounding = 1e-9 * abs(a) @ abs(G) @ abs(a)
+    assert value(a) <= value(np.zeros(n * m)) + rounding
+    if log_scale < 2:
+        best = scipy_minimize(value, a, method="Nelder-Mead", options={"maxiter": 2000, "xatol": 1e-10}).fun
+        assert value(a) <= best + 1e-6 * m + rounding
+
+
+def test_the_scalar_case_on_which_a_bound_creeps():
+    batch = Labelled([[1.0]], [1])
+    a = inner.solve_in_scores(Binary(), batch, np.array([[-20.0]]), np.array([[1e6]]))
+    u = -20 + 1e6 * a[0]
+    assert 1e6 * abs(a[0] - 1 / (1 + np.exp(u))) < 0.1  # on a score of about 10
+
+
+@pytest.mark.parametrize("solve", ["scores", "parameters"])
+def test_the_bound_step_is_there_when_halving_fails(solve, monkeypatch):
+    monkeypatch.setattr(inner, "HALVINGS", 0)
+    F = problems.make(problems.multinomial)
+    metric = WholeMetric(np.diag(F.ridge)) if solve == "parameters" else InverseMetric(np.diag(F.ridge))
+    theta = metric.step(F.model, np.zeros(F.size), F.data)
+    assert F.value(theta) <= minimize(F, Newton()).trace["objective"][-1] * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("metric", ["whole", "block", "diagonal"])
+@pytest.mark.parametrize("maker", [problems.binary_everything, problems.multinomial], ids=lambda m: m.__name__)
+def test_the_finish_reaches_the_optimum_in_any_metric(maker, metric):
+    F = problems.make(maker)
+    solution = minimize(F, ProximalMajorization(metric=metric, batch_size=5))
+    assert solution.result.converged, solution.result
+    best = minimize(F, Newton(), tol=1e-14).trace["objective"][-1]
+    assert F.value(solution.params) - best <= 1e-8 * best
+    assert (np.diff(solution.trace["objective"][1:]) <= 0).all()
+
+
+def test_an_unpenalised_intercept_gets_a_weak_prior_and_an_exact_finish():
+    F = problems.make(problems.binary)
+    ridge = np.array([1.0, 1.0, 1.0, 0.0])
+    free = Objective(F.model, F.data, ridge=ridge)
+    one_pass = minimize(free, ProximalMajorization(batch_size=len(F.data)), max_passes=1)
+    H = free.hessian(one_pass.params)[2].as_matrix() + np.diag([1.0, 1.0, 1.0, 1e-3])
+    np.testing.assert_allclose(one_pass.state.metric.precision(), H, rtol=1e-3)
+    solution = minimize(free, ProximalMajorization())
+    assert solution.result.converged
+    np.testing.assert_allclose(solution.params, minimize(free, Newton()).params, atol=1e-5)
+
+
+def test_the_prior_is_centred_at_zero_wherever_one_starts():
+    F = problems.make(problems.multinomial)
+    solver = ProximalMajorization(batch_size=10)
+    elsewhere = minimize(F, solver, start=np.full(F.size, 7.0), max_passes=1)
+    np.testing.assert_array_equal(elsewhere.params, minimize(F, solver, max_passes=1).params)
+
+
+def test_batches_may_miss_classes_and_be_sorted():
+    X, y = majorant.datasets.load("ecoli")
+    by_label = np.argsort(y)
+    F = Objective(Multinomial(8), Labelled(X[by_label], y[by_label]), ridge=1.0)
+    for metric in ("whole", "block", "diagonal"):
+        trace = minimize(F, ProximalMajorization(shuffle=False, batch_size=10, metric=metric), max_passes=1).trace
+        assert trace["objective"][-1] < trace["objective"][0]
+
+
+def test_the_look_back_shrinks_what_an_adversarial_order_has_spoiled():
+    X, y = majorant.datasets.load("ecoli")
+    by_label = np.argsort(y)
+    F = Objective(Multinomial(8), Labelled(1e3 * X[by_label], y[by_label]), ridge=1.0)
+    solver = ProximalMajorization(shuffle=False, batch_size=1)
+    spoiled = solver.visit(F, solver.start(F, np.zeros(F.size)), F.data).theta
+    at_zero = F.value(np.zeros(F.size))
+    assert F.value(spoiled) > at_zero
+    kept = minimize(F, solver, max_passes=1).params
+    assert F.value(kept) <= at_zero
+    shrink = (kept @ spoiled) / (spoiled @ spoiled)
+    np.testing.assert_allclose(kept, shrink * spoiled, atol=1e-12)
+    assert 0 <= shrink < 1
+
+
+@pytest.mark.parametrize("metric", ["whole", "block", "diagonal"])
+@pytest.mark.parametrize("m", [1, 10, 100])
+@pytest.mark.parametrize("ridge", [1e-4, 1e3])
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_the_pass_never_diverges_on_ecoli(metric, m, ridge, scale):
+    X, y = majorant.datasets.load("ecoli")
+    by_label = np.argsort(y)
+    F = Objective(Multinomial(8), Labelled(scale * X[by_label], y[by_label]), ridge=ridge)
+    for shuffle in (False, True):
+        solver = ProximalMajorization(batch_size=m, metric=metric, shuffle=shuffle)
+        trace = minimize(F, solver, max_passes=1).trace["objective"]
+        assert len(trace) == 2
+        assert trace[1] <= trace[0]
+
+
+def test_the_metric_is_chosen_by_size():
+    def kind(n, p):
+        X = sp.csr_array(([1.0], ([0], [0])), shape=(500, p))
+        model = Binary() if n == 1 else Multinomial(n)
+        F = Objective(model, Labelled(X, np.arange(500) % max(n, 2)), ridge=1.0)
+        solver = ProximalMajorization()
+        return type(solver.start(F, np.zeros(F.size)).metric), solver.rows_per_batch(F)
+
+    assert kind(1, 300) == (InverseMetric, 100)
+    assert kind(10, 51) == (WholeMetric, 100)
+    assert kind(1, 1500) == (InverseMetric, 100)
+    assert kind(10, 200) == (BlockMetric, 40)
+    assert kind(20, 3000) == (DiagonalMetric, 20)
+    assert kind(1, 3000) == (DiagonalMetric, 100)
+    with pytest.raises(ValueError, match="metric='block' needs a model with classes; Enumerated has only 'whole'"):
+        minimize(problems.make(problems.conditional_logit), ProximalMajorization(metric="block"))
+    with pytest.raises(ValueError, match="metric must be one of 'auto'"):
+        ProximalMajorization(metric="full")
+
+
+def test_one_pass_on_a9a_is_within_a_tenth_of_a_percent():
+    X, y = wide("libsvm/a9a.gz", 123)
+    X = sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+    F = Objective(Binary(), Labelled(X, (y > 0).astype(int)), ridge=1.0)
+    optimum = minimize(F).trace["objective"][-1]
+    trace = minimize(F, ProximalMajorization(), tol=1e-10).trace
+    assert trace["objective"][1] / optimum - 1 < 1e-3
+    reached = np.argmax(trace["objective"] <= optimum * (1 + 1e-6))
+    assert reached <= 4  # full-gradient evaluations: the one at the end of the pass, and one a step
+
+
+# --- SGD and its tuning -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["constant", "adaptive", "inverse"])
+@pytest.mark.parametrize("m", [1, 8])
+@pytest.mark.parametrize("maker", problems.MAKERS[:-1], ids=lambda m: m.__name__)
+def test_sgd_equals_its_definition(maker, m, schedule):
+    F = problems.make(maker)
+    t, theta = len(F.data), 0.1 * np.random.default_rng(0).normal(size=F.size)
+    solver = SGD(gain=0.05, schedule=schedule, tau=20.0, batch_size=m, seed=4)
+    found = minimize(F, solver, start=theta, max_steps=2, tol=0.0).params
+    i = 0
+    for epoch in range(2):
+        order = _order(t, 4, epoch, False)
+        for start in range(0, t, m):
+            i += 1
+            gain = 0.05 * {"constant": 1, "adaptive": 20 / (20 + i), "inverse": 1 / i}[schedule]
+            batch = order[start : start + m]
+            part = Objective(F.model, F.data.take(batch), ridge=F.ridge * len(batch) / t)
+            theta = theta - gain * part.value_and_gradient(theta)[1]
+    np.testing.assert_allclose(found, theta, atol=1e-10)
+
+
+def test_a_gain_that_is_too_large_ends_as_non_finite_or_high():
+    F = problems.make(problems.binary)
+    big = Objective(Binary(), Labelled(1e200 * F.data.X, F.data.y), ridge=1.0)
+    solution = minimize(big, SGD(gain=1.0), max_steps=3)
+    assert solution.result.outcome is Outcome.NON_FINITE
+    assert np.isfinite(solution.params).all()
+
+
+def test_tuning_by_both_rules():
+    F = problems.make(problems.ecoli)
+    fair = tune(F, schedules=["constant"], batch_sizes=[10])
+    paper = tune(F, schedules=["constant"], batch_sizes=[10], rule="largest-stable")
+    assert fair.objective <= paper.objective
+    assert fair.best.gain <= paper.best.gain
+    assert fair.objective == min(trial.objective for trial in fair.trials)
+    again = minimize(F, fair.best, max_steps=1, tol=0.0).trace["objective"][-1]
+    assert again == fair.objective
+
+
+def test_tuning_skips_gains_beyond_the_first_that_diverges():
+    F = problems.make(problems.ecoli)
+    scaled = Objective(F.model, Labelled(1e3 * F.data.X, F.data.y), ridge=1.0)
+    found = tune(scaled, schedules=["constant", "adaptive"], taus=[10.0], batch_sizes=[1, 1000])
+    assert {trial.solver.batch_size for trial in found.trials} == {1}  # 1,000 is more than the rows there are
+    for schedule in ("constant", "adaptive"):
+        tried = [trial for trial in found.trials if trial.solver.schedule == schedule]
+        assert [trial.objective == np.inf for trial in tried] == [False] * (len(tried) - 1) + [True]
+        assert len(tried) < 25
+    with pytest.raises(ValueError, match="every gain diverged"):
+        tune(scaled, gains=[1.0], schedules=["constant"], batch_sizes=[1])
+
+
+# --- what all of them share -------------------------------------------------------------------------------
+
+ALL = [
+    StochasticMajorization(seed=1),
+    StochasticMajorization(seed=1, batch_size=9, restart=True),
+    LowRankStochasticMajorization(rank=2, seed=1),
+    LowRankStochasticMajorization(rank=0, seed=1, replacement=True),
+    ProximalMajorization(batch_size=20, seed=1),
+    SGD(gain=1e-2, schedule="adaptive", tau=100.0, batch_size=10, seed=1),
+]
+
+
+@pytest.mark.parametrize("solver", ALL, ids=str)
+def test_the_same_seed_gives_the_same_run_whole_or_resumed(solver):
+    F = problems.make(problems.ecoli)
+    whole = minimize(F, solver, max_steps=4, tol=0.0)
+    first = minimize(F, solver, max_steps=2, tol=0.0)
+    resumed = minimize(F, solver, start=first, max_steps=2, tol=0.0)
+    np.testing.assert_array_equal(resumed.params, whole.params)
+    np.testing.assert_array_equal(minimize(F, solver, max_steps=4, tol=0.0).params, whole.params)
+    other = minimize(F, type(solver)(**{**vars(solver), "seed": 2}), max_steps=1, tol=0.0)
+    assert not np.array_equal(other.params, minimize(F, solver, max_steps=1, tol=0.0).params)
+
+
+@pytest.mark.parametrize("solver", ALL, ids=str)
+def test_reporting_more_often_changes_nothing(solver):
+    F = problems.make(problems.ecoli)
+    often = type(solver)(**{**vars(solver), "report_every": 0.1})
+    a = minimize(F, solver, max_passes=1, tol=0.0)
+    b = minimize(F, often, max_passes=1, tol=0.0)
+    np.testing.assert_allclose(a.params, b.params, atol=1e-9)
+    assert len(b.trace["step"]) >= 10
+    look_back = isinstance(solver, ProximalMajorization)
+    assert b.trace["passes"][-1] == pytest.approx(1.0 + look_back)
+    assert (b.trace["seconds"] >= 0).all()
+
+
+def test_one_report_per_iteration():
+    F = problems.make(problems.ecoli)
+    trace = minimize(F, StochasticMajorization(report_every=1 / 336), max_steps=20).trace
+    np.testing.assert_allclose(trace["passes"], np.arange(21) / 336)
+
+
+def test_draws_with_replacement_repeat_rows():
+    assert len(np.unique(_order(1000, 0, 0, True))) < 700
+    assert len(np.unique(_order(1000, 0, 0, False))) == 1000
+
+
+@pytest.mark.parametrize("solver", ALL, ids=str)
+def test_they_stop_on_the_certificate(solver):
+    F = Objective(Binary(), problems.make(problems.binary).data, ridge=50.0)
+    small = type(solver)(**{**vars(solver), "batch_size": 10})
+    assert minimize(F, small, tol=0.05, max_steps=200).result.converged
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: StochasticMajorization(batch_size=0), "batch_size must be a whole number of at least 1, got 0"),
+        (lambda: StochasticMajorization(step_size=0.0), "step_size must be above 0, got 0"),
+        (lambda: LowRankStochasticMajorization(step_size=-1.0), "step_size must be above 0, got -1"),
+        (lambda: LowRankStochasticMajorization(rank=-1), "rank must be a whole number of at least 0, got -1"),
+        (lambda: StochasticMajorization(report_every=0.0), "report_every must be above 0 passes"),
+        (lambda: SGD(gain=0.0), "gain must be above 0, got 0"),
+        (lambda: SGD(gain=1.0, tau=-1.0), "tau must be above 0, got -1"),
+        (lambda: SGD(gain=1.0, schedule="magic"), "schedule must be one of 'constant'"),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("solver", ALL, ids=str)
+def test_a_batch_larger_than_the_data(solver):
+    with pytest.raises(ValueError, match=r"batch_size must not exceed the number of rows \(336\), got 337"):
+        minimize(problems.make(problems.ecoli), type(solver)(**{**vars(solver), "batch_size": 337}))
+
+
+@pytest.mark.parametrize("solver", [StochasticMajorization(), LowRankStochasticMajorization()], ids=str)
+def test_a_zero_ridge_is_refused_where_it_must_be_inverted(solver):
+    F = problems.make(problems.binary)
+    with pytest.raises(ValueError, match="needs ridge > 0, got 0"):
+        minimize(Objective(F.model, F.data, ridge=0.0), solver)
+
+
+def test_soft_choices_are_fine_everywhere():
+    data = Choices(np.eye(3), [3], target=[0.2, 0.3, 0.5], weight=[10.0])
+    F = Objective(Enumerated(order="given"), data, ridge=1.0)
+    best = minimize(F, Newton()).trace["objective"][-1]
+    assert F.value(minimize(F, ProximalMajorization(), max_passes=1).params) <= best * (1 + 1e-6)
+    assert F.value(minimize(F, StochasticMajorization(), max_steps=3).params) < F.value(np.zeros(3))
