@@ -7,17 +7,15 @@ Single-threaded; every ratio compares runs of this one process, interleaved, by 
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
-from benchmarks import data
+from benchmarks import data, report
+from benchmarks.report import seconds
 from majorant import BatchMajorization, Binary, Labelled, Multinomial, Newton, Objective, minimize
 
 
@@ -128,38 +126,11 @@ def acceleration_against_newton(seeds: int = 10, tol: float = 1e-8) -> list[dict
     return rows
 
 
-def seconds(run) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
-
-
-def show(title: str, rows: list[dict]) -> None:
-    print(f"\n{title}")
-    widths = {name: max(len(name), 12) for name in rows[0]}
-    print("  ".join(f"{name:>{width}}" for name, width in widths.items()))
-    for row in rows:
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
-        print("  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True)))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="also write the numbers to this file")
-    arguments = parser.parse_args()
-    results: dict[str, list[dict]] = {}
-    with threadpool_limits(1):
-        for title, measure in (
-            ("class-space kernel against a naive loop, Mnist 10,000×51×10", lambda: [kernel_against_naive()]),
-            ("one iteration against scikit-learn's newton-cholesky", iteration_against_newton_cholesky),
-            ("curvature evaluations to 1e-8, near-separable 2000×20, median", acceleration_against_newton),
-        ):
-            results[title] = measure()
-            show(title, results[title])
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(results, file, indent=1, ensure_ascii=False)
-
+MEASUREMENTS = {
+    "class-space kernel against a naive loop, Mnist 10,000×51×10": lambda: [kernel_against_naive()],
+    "one iteration against scikit-learn's newton-cholesky": iteration_against_newton_cholesky,
+    "curvature evaluations to 1e-8, near-separable 2000×20, median": acceleration_against_newton,
+}
 
 if __name__ == "__main__":
-    main()
+    report.run(__doc__, MEASUREMENTS)

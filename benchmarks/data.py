@@ -31,7 +31,47 @@ def mnist_pca(components: int = 50):
 def a9a():
     """Adult, 32,561×124 with a constant column, CSR."""
     X, y = load_svmlight_file(str(root() / "libsvm/a9a.gz"), n_features=123)
-    return sp.hstack([X, np.ones((X.shape[0], 1))], format="csr"), (y > 0).astype(int)
+    return with_constant(X), (y > 0).astype(int)
+
+
+def mushrooms():
+    """8,124×113 with a constant column, CSR."""
+    X, y = load_svmlight_file(str(root() / "libsvm/mushrooms.gz"), n_features=112)
+    return with_constant(X), (y == 2).astype(int)
+
+
+def secstr():
+    """Protein secondary structure, 83,679×316: fifteen symbols one-hot and a constant column, CSR."""
+    stored = np.load(root() / "ssl_benchmark/secstr.npz")
+    T = stored["T"]
+    columns = T.astype(np.int32) + 21 * np.arange(15)
+    rows = np.repeat(np.arange(len(T)), 15)
+    X = sp.csr_matrix((np.ones(15 * len(T)), (rows, columns.ravel())), shape=(len(T), 315))
+    return with_constant(X), stored["y"].ravel().astype(int)
+
+
+def digit1():
+    """1,500×242 with a constant column."""
+    stored = np.load(root() / "ssl_benchmark/digit1.npz")
+    return np.column_stack([stored["X"], np.ones(1500)]), (stored["y"].ravel() > 0).astype(int)
+
+
+def text():
+    """Newsgroups, 1,500×11,961 with a constant column, CSR."""
+    stored = np.load(root() / "ssl_benchmark/text.npz")
+    parts = (stored["data"], stored["indices"].astype(np.int32), stored["indptr"])
+    X = sp.csr_matrix(parts, shape=tuple(stored["shape"]))
+    return with_constant(X), (stored["y"].ravel() > 0).astype(int)
+
+
+def letter():
+    """Letter recognition, 20,000×17 with a constant column, 26 classes."""
+    stored = np.load(root() / "uci/letter.npz")
+    return np.column_stack([stored["X"].astype(float), np.ones(20_000)]), stored["y"].astype(int)
+
+
+def with_constant(X):
+    return sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")
 
 
 def near_separable(seed: int, t: int = 2000, d: int = 20, noise: float = 0.05):

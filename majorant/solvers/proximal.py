@@ -121,9 +121,12 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         sorted by label and not shuffled do this. One more pass, for the scores alone, finds out.
         """
         ray = objective.ray(np.zeros(objective.size), state.theta)
-        if ray.value_and_slope(1.0)[0] <= ray.value_and_slope(0.0)[0]:
-            return state
-        return replace(state, theta=ray.at(best_step(ray)))
+        at_zero, length = ray.value_and_slope(0.0)[0], 1.0
+        if ray.value_and_slope(length)[0] > at_zero:
+            length = best_step(ray)
+        while ray.value_and_slope(length)[0] > at_zero:
+            length /= 2
+        return state if length == 1.0 else replace(state, theta=ray.at(length))
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         if not state.pairs:  # what the loop knows of F here was not paid for

@@ -113,17 +113,18 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
 
     def _visit_rows(self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any) -> tuple[Array, Array, Array]:
         n = objective.model.scores_per_row(rows)
-        W = np.empty((max(PENDING, 2 * n), objective.size))
+        W, update = np.empty((max(PENDING, 2 * n), objective.size)), np.empty_like(M)
         for block in rows.blocks(max(PENDING // max(n - 1, 1), 1)):
-            _visit_block(objective, θ, M, μ, block, W, self._step_size(1, len(objective.data)))
+            pending = _visit_block(objective, θ, M, μ, block, W, self._step_size(1, len(objective.data)))
+            M -= np.matmul(pending.T, pending, out=update)
         return θ, M, μ
 
     def _step_size(self, rows: int, t: int) -> float:
         return rows / t if self.step_size is None else self.step_size
 
 
-def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: Any, W: Array, η: float) -> None:
-    """Visit the rows of a block one at a time, updating θ, M and μ in place; W is room for the pending rows."""
+def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: Any, W: Array, η: float) -> Array:
+    """Visit the rows of a block one at a time, updating θ and μ in place; return the rows of W then pending on M."""
     from majorant.kernels import compiled
 
     model = objective.model
@@ -143,7 +144,7 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
         μ += w * ((p - target[at]) @ Φ_j) + shrink * θ
         pending = W[:k]
         θ -= η * (dsymv(1.0, M.T, μ) - (pending @ μ) @ pending)
-    M -= W[:k].T @ W[:k]
+    return W[:k]
 
 
 def whiten(Q: Array, QM: Array) -> Array:
