@@ -127,6 +127,7 @@ def problems():
     yield "mnist 10k pca-50", Objective(Multinomial(10), Labelled(X, y), ridge=1e-2)
     X, y = data.letter()
     yield "letter", Objective(Multinomial(26), Labelled(X, y), ridge=1.0)
+    yield "letter / 15", Objective(Multinomial(26), Labelled(X / [*[15.0] * 16, 1.0], y), ridge=1.0)
 
 
 def one_pass_excess(seeds: int = 3) -> list[dict]:

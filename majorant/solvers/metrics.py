@@ -7,11 +7,14 @@ its shape allows: whole, one block per class, or the diagonal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg.blas import dsyrk
 
 from majorant._checks import Array
 from majorant.kernels import design
@@ -63,47 +66,37 @@ class WholeMetric(Metric):
 
     def copy(self) -> Metric:
         """Return a copy."""
-        return WholeMetric(self.A.copy())
+        return deepcopy(self)
 
 
 class InverseMetric(Metric):
-    """A and M = A⁻¹, d×d, M by Woodbury's identity. The inner problem is solved for scores: best for small batches."""
+    """The whole A and its inverse, d×d. The inner problem is solved for scores: best for small batches."""
 
-    def __init__(self, A: Array, M: Array | None = None, absorbed: int = 0) -> None:
-        self.A, self.M, self.absorbed = A, np.linalg.inv(A) if M is None else M, absorbed
+    def __init__(self, A: Array) -> None:
+        self.inverse = Inverse(A)
 
     def step(self, model: Model[Any], theta: Array, batch: Any) -> Array:
         """Step in score space."""
-        Φ, V = model.score_rows(batch), model.through(self.M, batch)
-        G = V @ Φ.T
+        Φ = model.score_rows(batch)
+        V, G = self.inverse.through(Φ, lambda M: model.through(M, batch))
         scores = model.scores(theta, batch)
         a = solve_in_scores(model, batch, scores, G)
         u = scores.ravel() + G @ a
         Q, QM = (model.hessian_root_times(u, batch, rows) for rows in (Φ, V))
-        growth = model.hessian_root_times(u, batch, model.hessian_root_times(u, batch, G).T)
-        self._absorb(Q, QM, growth)
+        self.inverse.absorb(Q, QM, model.hessian_root_times(u, batch, model.hessian_root_times(u, batch, G).T))
         return theta + a @ V
 
     def solve(self, b: Array) -> Array:
-        """Return Mb."""
-        return self.M @ b
+        """Return A⁻¹b."""
+        return self.inverse.solve(b)
 
     def precision(self) -> Array:
         """Return A."""
-        return self.A
+        return self.inverse.matrix()
 
     def copy(self) -> Metric:
         """Return a copy."""
-        return InverseMetric(self.A.copy(), self.M.copy(), self.absorbed)
-
-    def _absorb(self, Q: Array, QM: Array, growth: Array) -> None:
-        self.A += Q.T @ Q
-        self.absorbed += len(Q)
-        if needs_refreshing(growth, self.absorbed, len(self.A)):
-            self.M, self.absorbed = np.linalg.inv(self.A), 0
-            return
-        W = whiten_with(growth, QM)
-        self.M -= W.T @ W
+        return deepcopy(self)
 
 
 class BlockMetric(Metric):
@@ -112,42 +105,33 @@ class BlockMetric(Metric):
     The inner problem still couples the classes.
     """
 
-    def __init__(self, A: Array, M: Array | None = None, absorbed: int = 0) -> None:
-        self.A, self.M, self.absorbed = A, np.linalg.inv(A) if M is None else M, absorbed
+    def __init__(self, A: Array) -> None:
+        self.inverses = [Inverse(block) for block in A]
 
     def step(self, model: ClassModel, theta: Array, batch: Any) -> Array:
         """Step in score space, with a block-diagonal Gram matrix."""
         X = design.dense(batch.X)
-        V = X @ self.M
-        G = V @ X.T
+        through = [inverse.through(X, lambda M: X @ M) for inverse in self.inverses]
+        V, G = (np.stack(parts) for parts in zip(*through, strict=True))
         scores = model.scores(theta, batch)
         a = solve_in_scores(model, batch, scores, block_diagonal(G)).reshape(len(G), -1)
-        root = np.sqrt(model.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch))[:, :, None]
-        self._absorb(root * X, root * V, root * G * root.transpose(0, 2, 1))
+        root = np.sqrt(model.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch))
+        for inverse, r, v, g in zip(self.inverses, root[:, :, None], V, G, strict=True):
+            inverse.absorb(r * X, r * v, r * g * r.T)
         return theta + np.einsum("cj,cjp->cp", a, V).ravel()
 
     def solve(self, b: Array) -> Array:
-        """Return M_c b_c for each class."""
-        return np.einsum("cpq,cq->cp", self.M, b.reshape(len(self.M), -1)).ravel()
+        """Return A_c⁻¹b_c for each class."""
+        parts = b.reshape(len(self.inverses), -1)
+        return np.concatenate([inverse.solve(part) for inverse, part in zip(self.inverses, parts, strict=True)])
 
     def precision(self) -> Array:
         """Return the blocks of A, (n, p, p)."""
-        return self.A
+        return np.stack([inverse.matrix() for inverse in self.inverses])
 
     def copy(self) -> Metric:
         """Return a copy."""
-        return BlockMetric(self.A.copy(), self.M.copy(), self.absorbed)
-
-    def _absorb(self, Q: Array, QM: Array, growth: Array) -> None:
-        for c in range(len(Q)):
-            self.A[c] += Q[c].T @ Q[c]
-        self.absorbed += Q.shape[1]
-        if needs_refreshing(growth, self.absorbed, Q.shape[2]):
-            self.M, self.absorbed = np.linalg.inv(self.A), 0
-            return
-        for c in range(len(Q)):
-            W = whiten_with(growth[c], QM[c])
-            self.M[c] -= W.T @ W
+        return deepcopy(self)
 
 
 class DiagonalMetric(Metric):
@@ -180,15 +164,58 @@ class DiagonalMetric(Metric):
 
     def copy(self) -> Metric:
         """Return a copy."""
-        return DiagonalMetric(self.A.copy())
+        return deepcopy(self)
 
 
-def needs_refreshing(growth: Array, absorbed: int, size: int) -> bool:
-    """Return whether M is better found from A afresh than by Woodbury's identity.
+class Inverse:
+    """A growing matrix A and products with its inverse M.
 
-    An eigenvalue of A that grows by 10⁶ at once costs M as many digits there; rounding errors build up besides.
+    M is kept by Woodbury's identity and found afresh now and then. Where A is ill-conditioned an explicit inverse has
+    no digits left for the directions that have been seen most, and a Cholesky factor of A takes its place: slower for
+    small batches, but G is then positive semi-definite by construction. Only the lower triangle of A is kept.
     """
-    return bool(np.diagonal(growth, axis1=-2, axis2=-1).max() > 1e6) or absorbed > 16 * size
+
+    # max diag(A) / min diag(A₀) beyond which an explicit inverse is not to be trusted.
+    ILL_CONDITIONED = 1e9
+
+    def __init__(self, A: Array) -> None:
+        self._A = np.ascontiguousarray(A)
+        self._smallest = float(np.diagonal(A).min())
+        self._renew()
+
+    def through(self, Φ: Array, apply: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Return V = ΦM and G = ΦMΦᵀ; ``apply`` multiplies Φ by a d×d matrix, as fast as it can."""
+        if self.M is not None:
+            V = apply(self.M)
+            return V, V @ Φ.T
+        T = solve_triangular(self._factor, Φ.T, lower=True, check_finite=False)
+        return solve_triangular(self._factor, T, lower=True, trans=1, check_finite=False).T, T.T @ T
+
+    def absorb(self, Q: Array, QM: Array, growth: Array) -> None:
+        """Add QᵀQ to A, given QM and QMQᵀ (overwritten)."""
+        dsyrk(1.0, Q.T, 1.0, self._A.T, overwrite_c=1)  # rows are columns to BLAS, its upper triangle our lower one
+        self._absorbed += len(Q)
+        # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
+        if self.M is None or np.diagonal(growth).max() > 1e6 or self._absorbed > 16 * len(self._A):
+            self._renew()
+            return
+        W = whiten_with(growth, QM)
+        self.M -= W.T @ W
+
+    def solve(self, b: Array) -> Array:
+        """Return A⁻¹b."""
+        return cho_solve(cho_factor(self._A, lower=True), b)
+
+    def matrix(self) -> Array:
+        """Return A, both triangles."""
+        return np.tril(self._A) + np.tril(self._A, -1).T
+
+    def _renew(self) -> None:
+        self._absorbed = 0
+        self._factor = cholesky(self._A, lower=True, check_finite=False)
+        trusted = np.diagonal(self._A).max() <= self.ILL_CONDITIONED * self._smallest
+        # The transpose of this symmetric matrix is in the order of the updates that will be subtracted from it.
+        self.M = cho_solve((self._factor, True), np.eye(len(self._A)), check_finite=False).T if trusted else None
 
 
 def block_diagonal(G: Array) -> Array:
