@@ -19,6 +19,7 @@ from majorant.solvers import (
     LowRankStochasticMajorization,
     Newton,
     ProximalMajorization,
+    QuasiNewton,
     SteepestDescent,
     StochasticMajorization,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Outcome",
     "ProximalMajorization",
     "QuadraticBound",
+    "QuasiNewton",
     "Result",
     "Solution",
     "SteepestDescent",

@@ -11,7 +11,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._solution import Outcome, Result, Trace
-from majorant.objective import Objective
+from majorant.objective import Certificate, Objective
 from majorant.solvers import State
 
 Metric: TypeAlias = Callable[[Array], float]
@@ -44,8 +44,9 @@ class Monitor:
         self.result: Result | None = None
         self.state = State(np.zeros(objective.size))
         self._steps = 0
-        self._certified = bool((objective.ridge > 0).all())
-        self._gradient_scale = float("nan") if self._certified else self._gradient_at_zero()
+        self._certifiable = objective.certifiable
+        self._may_run_away = not (objective.ridge > 0).all()
+        self._gradient_scale = float("nan") if self._certifiable else self._gradient_at_zero()
         self._before = replace(objective.work)
         self._clock = time.perf_counter()
 
@@ -119,18 +120,29 @@ class Monitor:
         return None
 
     def _has_converged(self, state: State) -> bool:
-        if self._certified:
-            return self.objective.gap(state.value, state.gradient) <= self.limits.tol
+        if self._certifiable:
+            # The estimate is a certificate unless an intercept is free; then finding one costs a pass.
+            promising = self.objective.estimated_gap(state.value, state.gradient) <= self.limits.tol
+            return promising and self._certify().gap <= self.limits.tol
         return bool(np.linalg.norm(state.gradient) <= self.limits.gradient_tol * self._gradient_scale)
 
     def _runs_away(self, state: State, converged: bool) -> bool:
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
         due = converged or state.stalled or (self._steps & (self._steps - 1) == 0 < self._steps)
-        return not self._certified and due and self.objective.separated(state.theta)
+        return self._may_run_away and due and self.objective.separated(state.theta)
+
+    def _certify(self) -> Certificate:
+        """Return the certificate of the latest state, which moves there if its intercept had not been at its best."""
+        if not self.objective.free_intercept:
+            gap = self.objective.gap(self.state.value, self.state.gradient)
+            return Certificate(self.state.theta, self.state.value, self.state.gradient, gap)
+        found = self.objective.certify(self.state.theta)
+        self.state = replace(self.state, theta=found.theta, value=found.value, gradient=found.gradient)
+        return found
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
-        gap = self.objective.gap(self.state.value, self.state.gradient)
-        if self._certified:
+        gap = self._certify().gap
+        if self._certifiable:
             sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
         elif outcome is not Outcome.UNBOUNDED:
             share = np.linalg.norm(self.state.gradient) / max(self._gradient_scale, 1e-300)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, finite_array
+from majorant._profile import profile_intercept
 from majorant.curvature import Curvature, Factors, Form, form
 from majorant.models import Model
+from majorant.models.class_space import ClassModel
 
 # Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes, unless one row alone does not.
 BLOCK = 2**20
@@ -20,10 +22,23 @@ BLOCK = 2**20
 
 @dataclass
 class Work:
-    """What has been spent: passes over the data, and curvatures evaluated."""
+    """What has been spent: passes over the data, and curvatures evaluated.
+
+    A pass multiplies the data twice, for scores and for a gradient; one product alone is half a pass.
+    """
 
     passes: float = 0.0
     curvatures: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A point, F and ∇F there, and a bound on (F − F*)/F."""
+
+    theta: Array
+    value: float
+    gradient: Array
+    gap: float
 
 
 class Objective:
@@ -64,20 +79,28 @@ class Objective:
     def value(self, theta: ArrayLike) -> float:
         """Return F(θ)."""
         θ = self._read(theta)
-        self.work.passes += 1
+        self.work.passes += 0.5
         loss = sum(self.model.loss(self.model.scores(θ, block), block) for block in self.blocks)
         return loss + self._penalty(θ)
 
     def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
         """Return F(θ) and ∇F(θ)."""
+        point = self.point(theta)
+        return point.value, point.gradient
+
+    def point(self, theta: ArrayLike) -> Point:
+        """Return θ with F, ∇F and the scores there."""
         θ = self._read(theta)
         self.work.passes += 1
+        return self._point(θ, [self.model.scores(θ, block) for block in self.blocks])
+
+    def _point(self, θ: Array, scores: list[Array]) -> Point:
         value, gradient = self._penalty(θ), self.ridge * θ
-        for block in self.blocks:
-            loss, residual = self.model.loss_and_residual(self.model.scores(θ, block), block)
+        for block, S in zip(self.blocks, scores, strict=True):
+            loss, residual = self.model.loss_and_residual(S, block)
             value += loss
             gradient += self.model.lift(residual, block)
-        return value, gradient
+        return Point(θ, value, gradient, scores)
 
     def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
         """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
@@ -92,9 +115,12 @@ class Objective:
         """Return F(θ), ∇F(θ) and the Hessian of the loss (without the ridge), in one pass."""
         return self._expand(self._read(theta), self.model.hessian_factors, form("dense"))
 
-    def ray(self, theta: ArrayLike, direction: ArrayLike) -> Ray:
-        """Return F along θ + aδ as a function of the number a; this costs one pass, evaluating it none."""
-        return Ray(self, self._read(theta), self._read(direction))
+    def ray(self, theta: ArrayLike, direction: ArrayLike, scores: list[Array] | None = None) -> Ray:
+        """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
+
+        ``scores`` are those of θ, if they are known.
+        """
+        return Ray(self, self._read(theta), self._read(direction), scores)
 
     def gap(self, value: float, gradient: Array) -> float:
         """Return a bound on (F(θ) − F*) / F(θ); NaN where a parameter is unpenalised.
@@ -102,11 +128,41 @@ class Objective:
         F is strongly convex in the norm of the ridge, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
         non-negative, so F* ≥ 0 and the gap never exceeds one.
         """
-        if not (self.ridge > 0).all():
-            return float("nan")
+        return self.estimated_gap(value, gradient) if (self.ridge > 0).all() else float("nan")
+
+    def estimated_gap(self, value: float, gradient: Array) -> float:
+        """Return what :meth:`gap` would be if F were at its least along every unpenalised parameter."""
         if value == 0:
             return 0.0
-        return float(min(0.5 * np.sum(gradient**2 / self.ridge) / value, 1.0))
+        penalised = self.ridge > 0
+        return float(min(0.5 * np.sum(gradient[penalised] ** 2 / self.ridge[penalised]) / value, 1.0))
+
+    def certify(self, theta: ArrayLike) -> Certificate:
+        """Return a point at least as good as θ, and a bound on how far from the optimum it is.
+
+        With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
+        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound.
+        """
+        θ = self._read(theta)
+        if self.free_intercept:
+            θ = profile_intercept(cast(ClassModel, self.model), self.blocks, θ)
+        value, gradient = self.value_and_gradient(θ)
+        return Certificate(
+            θ, value, gradient, self.estimated_gap(value, gradient) if self.certifiable else float("nan")
+        )
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether what is unpenalised is the coefficient of the constant column, and nothing else."""
+        if not isinstance(self.model, ClassModel) or not self.data.constant:
+            return False
+        penalised = (self.ridge > 0).reshape(self.model.coefficient_rows, -1)
+        return bool(penalised[:, :-1].all() and not penalised[:, -1].any())
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether :meth:`certify` can bound the distance to the optimum."""
+        return bool((self.ridge > 0).all()) or self.free_intercept
 
     @property
     def rounding(self) -> float:
@@ -154,14 +210,24 @@ class Objective:
         return θ
 
 
+@dataclass(frozen=True, eq=False)
+class Point:
+    """θ with F and ∇F there, and the scores of every block of rows, from which a ray can leave at half the price."""
+
+    theta: Array
+    value: float
+    gradient: Array
+    scores: list[Array]
+
+
 class Ray:
     """F(θ + aδ) as a function of a. Scores are linear in a, so the data are visited once, when it is made."""
 
-    def __init__(self, objective: Objective, theta: Array, direction: Array) -> None:
+    def __init__(self, objective: Objective, theta: Array, direction: Array, scores: list[Array] | None = None) -> None:
         model = objective.model
-        objective.work.passes += 1
+        objective.work.passes += 1.0 if scores is None else 0.5
         self._objective, self._theta, self._direction = objective, theta, direction
-        self._scores = [model.scores(theta, block) for block in objective.blocks]
+        self._scores = scores or [model.scores(theta, block) for block in objective.blocks]
         self._slopes = [model.potentials(direction, block) for block in objective.blocks]
 
     def at(self, a: float) -> Array:
@@ -175,8 +241,14 @@ class Ray:
         for S, V, block in zip(self._scores, self._slopes, F.blocks, strict=True):
             loss, residual = F.model.loss_and_residual(S + a * V, block)
             value += loss
-            slope += float(np.sum(residual * V))
+            slope += float(np.vdot(residual, V))
         return value, slope
+
+    def land(self, a: float) -> Point:
+        """Return the point θ + aδ, whose scores are known already."""
+        scores = [S + a * V for S, V in zip(self._scores, self._slopes, strict=True)]
+        self._objective.work.passes += 0.5
+        return self._objective._point(self.at(a), scores)
 
 
 def _read_ridge(ridge: float | ArrayLike, size: int) -> Array:

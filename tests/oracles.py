@@ -62,7 +62,7 @@ def enumerate_sets(model, data):
         log_h = np.zeros(n)
         if data.offset is not None:
             log_h = np.array([0.0, data.offset[0, j]]) if one_row else data.offset[:, j]
-        yield features, log_h, np.eye(n)[data.y[j]], weights[j]
+        yield features, log_h, data.y[:, j] if data.soft else np.eye(n)[data.y[j]], weights[j]
 
 
 def finite_difference(f, theta, eps=1e-6):

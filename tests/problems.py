@@ -46,6 +46,19 @@ def multinomial_everything(rng):
     return Multinomial(3), Labelled(sp.csr_matrix(X), y, weight, offset), np.array([1.0, 2, 0.5, 0.1] * 3)
 
 
+def binary_soft(rng):
+    X, p = design(rng), rng.uniform(size=60)
+    return Binary(), Labelled(X, np.column_stack([1 - p, p]), offset=rng.normal(size=60), constant=True), 1.0
+
+
+def multinomial_soft(rng):
+    X, target = design(rng), rng.dirichlet(np.ones(3), size=60)
+    offset = np.zeros((60, 3))
+    target[:9] = [0.0, 0.3, 0.7]
+    offset[:9, 0] = -np.inf
+    return Multinomial(3), Labelled(X, target, rng.exponential(size=60), offset), 0.5
+
+
 def conditional_logit(rng):
     sizes = rng.integers(1, 6, size=40)
     F = rng.normal(size=(sizes.sum(), 5))
@@ -78,6 +91,8 @@ MAKERS = [
     two_rows,
     multinomial,
     multinomial_everything,
+    binary_soft,
+    multinomial_soft,
     conditional_logit,
     enumerated_everything,
     maximum_entropy,

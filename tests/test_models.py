@@ -136,6 +136,20 @@ def test_dense_equals_sparse(model, kind):
     same_objective(dense, Objective(model, Labelled(kind(X), y, weight), ridge=1.0))
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("model", [Binary(), Multinomial(3)], ids=str)
+def test_a_constant_column_need_not_be_stored(model, sparse):
+    X, y, weight = labelled_pair(np.random.default_rng(15), max(2, model.coefficient_rows))
+    X = X[:, :3]
+    written_out = Objective(model, Labelled(np.column_stack([X, np.ones(60)]), y, weight), ridge=1.0)
+    implied = Objective(model, Labelled(sp.csr_array(X) if sparse else X, y, weight, constant=True), ridge=1.0)
+    same_objective(written_out, implied)
+    same_objective(written_out, Objective(model, implied.data.take(np.arange(60)), ridge=1.0))
+    for solver in (majorant.SGD(gain=0.01), majorant.ProximalMajorization(), majorant.StochasticMajorization()):
+        a, b = (minimize(F, solver, max_passes=1).params for F in (written_out, implied))
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
 def test_unsorted_csr_with_duplicates_is_put_right_without_touching_the_callers():
     X = sp.csr_matrix((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
     data = Labelled(X, [1])

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import finite_array, refuse_non_finite
+from majorant.kernels.design import WithConstant
 
 
 def read_design(name: str, X: Any) -> Any:
@@ -24,6 +25,13 @@ def read_design(name: str, X: Any) -> Any:
         csr.sum_duplicates()
     refuse_non_finite(f"{name}.data", csr.data)
     return csr
+
+
+def with_constant(X: Any) -> Any:
+    """Return X with a last column of ones, which is stored only if X is sparse."""
+    if not sp.issparse(X):
+        return WithConstant(X)
+    return sp.hstack([X, np.ones((X.shape[0], 1), dtype=X.dtype)], format="csr")
 
 
 def take_rows(X: Any, start: int, stop: int) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
-from majorant.data.design import read_design, take_rows
+from majorant.data.design import read_design, take_rows, with_constant
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -21,12 +21,14 @@ class Labelled:
     ----------
     X : array or sparse matrix of shape (t, p)
         float32 is kept, everything else becomes float64; sparse becomes CSR.
-    y : array of integers, shape (t,)
-        Labels 0 … n−1.
+    y : array of integers, shape (t,), or of floats, shape (t, n)
+        Labels 0 … n−1, or a distribution over the classes for each row (soft labels).
     weight : array of shape (t,), optional
         Non-negative; a weight of 2 is the same as the row twice.
     offset : array of shape (t, n) or (t,), optional
         log h_j(y), added to the scores: (t, n) for ``Multinomial``, (t,) for ``Binary``. −∞ forbids a class.
+    constant : bool
+        Whether to add a last column of ones, for an intercept. A dense X is not copied for it.
 
     Examples
     --------
@@ -36,23 +38,38 @@ class Labelled:
     """
 
     X: Any
-    y: Array
+    y: Array  # (t,), or class-major (n, t) if soft
     weight: Array | None
     offset: Array | None  # class-major, (n, t)
+    constant: bool
 
-    def __init__(self, X: Any, y: ArrayLike, weight: ArrayLike | None = None, offset: ArrayLike | None = None) -> None:
-        design = read_design("X", X)
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        constant: bool = False,
+    ) -> None:
+        design = with_constant(read_design("X", X)) if constant else read_design("X", X)
         rows = design.shape[0]
         if rows == 0:
             raise ValueError("X must have at least one row")
-        self._store(design, _read_labels(y, rows), row_weights("weight", weight, rows), _read_offset(offset, rows))
+        labels, log_h = _read_labels(y, rows), _read_offset(offset, rows)
+        self._store(design, labels, row_weights("weight", weight, rows), log_h, constant)
 
-    def _store(self, X: Any, y: Array, weight: Array | None, offset: Array | None) -> None:
-        for name, value in (("X", X), ("y", y), ("weight", weight), ("offset", offset)):
+    def _store(self, X: Any, y: Array, weight: Array | None, offset: Array | None, constant: bool) -> None:
+        named = {"X": X, "y": y, "weight": weight, "offset": offset, "constant": constant}
+        for name, value in named.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
-        return len(self.y)
+        return int(self.X.shape[0])
+
+    @property
+    def soft(self) -> bool:
+        """Whether labels are distributions over classes."""
+        return self.y.ndim == 2
 
     @property
     def n_features(self) -> int:
@@ -73,15 +90,18 @@ class Labelled:
         part = object.__new__(Labelled)
         part._store(
             X,
-            self.y[rows],
+            self.y[..., rows],
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else self.offset[:, rows],
+            self.constant,
         )
         return part
 
 
 def _read_labels(y: ArrayLike, rows: int) -> Array:
     labels = np.asarray(y)
+    if labels.ndim == 2:
+        return _read_soft_labels(labels, rows)
     if labels.shape != (rows,):
         raise ValueError(f"y must have one label per row of X ({rows}), got an array of shape {labels.shape}")
     if labels.dtype.kind not in "iub":
@@ -95,6 +115,15 @@ def _read_labels(y: ArrayLike, rows: int) -> Array:
     if labels.min() < 0:
         raise ValueError(f"y must hold the class numbers 0 … n−1, got {labels.min()}; encode −1/+1 as 0/1")
     return labels
+
+
+def _read_soft_labels(y: Array, rows: int) -> Array:
+    target = finite_array("y", y, ndim=2).astype(np.float64)
+    if len(target) != rows:
+        raise ValueError(f"y must have one row per row of X ({rows}), got {len(target)}")
+    if (target < 0).any() or np.abs(target.sum(axis=1) - 1).max() > 1e-6:
+        raise ValueError("y with two dimensions must hold distributions: non-negative rows that sum to one")
+    return np.ascontiguousarray((target / target.sum(axis=1, keepdims=True)).T)
 
 
 def _read_offset(offset: ArrayLike | None, rows: int) -> Array | None:

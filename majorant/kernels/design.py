@@ -18,8 +18,26 @@ CHUNK = 2**19
 DENSE_ENOUGH = 0.25
 
 
+class WithConstant:
+    """A dense X with a last column of ones, which is not stored."""
+
+    def __init__(self, X: Array) -> None:
+        self.X = X
+        self.shape = (X.shape[0], X.shape[1] + 1)
+        self.dtype = X.dtype
+
+    def __getitem__(self, rows: Any) -> WithConstant:
+        return WithConstant(self.X[rows])
+
+    def toarray(self) -> Array:
+        """Return X with the column written out."""
+        return np.column_stack([self.X, np.ones(len(self.X), dtype=self.dtype)])
+
+
 def project(X: Any, W: Array) -> Array:
     """Return the scores W Xᵀ (n×t) in float64, multiplied in the precision of X."""
+    if isinstance(X, WithConstant):
+        return project(X.X, W[:, :-1]) + W[:, -1:]
     W = W.astype(X.dtype, copy=False)
     if sp.issparse(X):
         return np.ascontiguousarray((X @ W.T).T, dtype=np.float64)
@@ -28,6 +46,8 @@ def project(X: Any, W: Array) -> Array:
 
 def pull_back(X: Any, R: Array) -> Array:
     """Return R X (n×p) in float64: residuals on scores become a gradient on parameters."""
+    if isinstance(X, WithConstant):
+        return np.column_stack([pull_back(X.X, R), R.sum(axis=1)])
     R = R.astype(X.dtype, copy=False)
     G = (X.T @ R.T).T if sp.issparse(X) else R @ X
     return np.asarray(G, dtype=np.float64)
@@ -47,15 +67,30 @@ def weighted_gram(X: Any, B: Array) -> Array:
     return full.reshape(n * p, n * p)
 
 
+def multiply(X: Any, M: Array) -> Array:
+    """Return X M for a p×k array."""
+    return X.X @ M[:-1] + M[-1] if isinstance(X, WithConstant) else X @ M
+
+
 def dense(X: Any) -> Array:
     """Return X as a float64 array."""
-    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    return np.asarray(_written_out(X), dtype=np.float64)
 
 
 def absolute(X: Any) -> tuple[Any, Array]:
     """Return |X| and the sum of each of its rows."""
+    if isinstance(X, WithConstant):
+        magnitude, total = absolute(X.X)
+        return WithConstant(magnitude), total + 1.0
     magnitude = abs(X)
     return magnitude, np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
+
+
+def squared(X: Any) -> Any:
+    """Return X with every entry squared."""
+    if isinstance(X, WithConstant):
+        return WithConstant(X.X**2)
+    return X.power(2) if sp.issparse(X) else X**2
 
 
 def outer_rows(L: Array, X: Any) -> Array:
@@ -63,6 +98,10 @@ def outer_rows(L: Array, X: Any) -> Array:
     m, n, t = L.shape
     rows = np.einsum("ycj,jp->jycp", L, dense(X), optimize=False)
     return np.ascontiguousarray(rows).reshape(t * m, n * X.shape[1])
+
+
+def _written_out(X: Any) -> Array:
+    return X if isinstance(X, np.ndarray) else X.toarray()
 
 
 def _worth_sparse(X: Any) -> bool:
@@ -74,8 +113,7 @@ def _dense_grams(X: Any, B: Array) -> Array:
     grams = np.zeros((n, n, p, p))
     step = max(CHUNK // (n * p), 128)
     for start in range(0, X.shape[0], step):
-        x = X[start : start + step]
-        x = x.toarray() if sp.issparse(x) else x
+        x = _written_out(X[start : start + step])
         xt = np.ascontiguousarray(x.T)
         b = B[:, :, start : start + step].astype(x.dtype, copy=False)
         for c in range(n):

@@ -39,6 +39,8 @@ class Binary(ClassModel):
     def check(self, data: Labelled) -> None:
         """Raise if a label is neither 0 nor 1, or the offset is not one finite number per row."""
         require_data(self, data, Labelled)
+        if data.soft and len(data.y) != 2:
+            raise ValueError(f"y must have 2 columns for Binary, got {len(data.y)}; use Multinomial")
         if data.y.max() > 1:
             raise ValueError(f"y must hold the labels 0 and 1 for Binary, got {data.y.max()}; use Multinomial")
         if data.offset is None:
@@ -50,11 +52,14 @@ class Binary(ClassModel):
 
     def loss(self, scores: Array, batch: Labelled) -> float:
         """Return Σ_j w_j log(1 + exp(∓u_j))."""
+        if batch.soft:
+            each = batch.y[0] * np.logaddexp(0.0, scores[0]) + batch.y[1] * np.logaddexp(0.0, -scores[0])
+            return weighted_sum(each, batch.weight)
         return weighted_sum(np.logaddexp(0.0, -self.margins(scores, batch)), batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         """Return the loss and w_j (p_j − y_j)."""
-        return self.loss(scores, batch), weigh(expit(scores) - batch.y, batch.weight)
+        return self.loss(scores, batch), weigh(expit(scores) - self.targets(batch), batch.weight)
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""
@@ -65,8 +70,9 @@ class Binary(ClassModel):
         return self._factors(scores, batch, lambda u: expit(u) * expit(-u), majorizes=False)
 
     def margins(self, scores: Array, batch: Labelled) -> Array:
-        """Return u where the label is 1, −u where it is 0."""
-        return np.where(batch.y == 1, scores[0], -scores[0])
+        """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
+        towards = np.where(self.targets(batch) > 0.5, scores[0], -scores[0])
+        return np.where(batch.y.min(axis=0) > 0, -np.inf, towards) if batch.soft else towards
 
     def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
         """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
@@ -78,12 +84,13 @@ class Binary(ClassModel):
         return weigh(expit(scores) * expit(-scores), batch.weight)
 
     def hits(self, scores: Array, batch: Labelled) -> Array:
-        """Return whether the score has the sign of the label; zero stands for label 0."""
-        return ((scores[0] > 0) == batch.y).astype(np.float64)
+        """Return whether, or how often, the label is that of the score's sign; zero stands for label 0."""
+        one = self.targets(batch)
+        return np.where(scores[0] > 0, one, 1.0 - one)
 
     def targets(self, batch: Labelled) -> Array:
-        """Return the labels."""
-        return batch.y.astype(np.float64)
+        """Return the labels, or the frequencies of label 1."""
+        return batch.y[1] if batch.soft else batch.y.astype(np.float64)
 
     def _factors(self, scores: Array, batch: Labelled, curve, *, majorizes: bool) -> Factors:  # type: ignore[no-untyped-def]
         return ClassFactors(

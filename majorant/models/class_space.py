@@ -65,7 +65,7 @@ class ClassModel(Model[Labelled]):
     def through(self, metric: Array, batch: Labelled) -> Array:
         """Return (I_n ⊗ X)·metric, class by class."""
         blocks = metric.reshape(self.coefficient_rows, -1, metric.shape[1])
-        return np.concatenate([batch.X @ block for block in blocks])
+        return np.concatenate([design.multiply(batch.X, block) for block in blocks])
 
     def score_weights(self, batch: Labelled) -> Array:
         """Return the weights, once per class."""

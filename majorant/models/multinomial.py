@@ -50,13 +50,15 @@ class Multinomial(ClassModel):
     def check(self, data: Labelled) -> None:
         """Raise if a label or an offset does not fit n classes."""
         require_data(self, data, Labelled)
-        if data.y.max() >= self.n_classes:
+        if data.soft and len(data.y) != self.n_classes:
+            raise ValueError(f"y must have {self.n_classes} columns, one per class, got {len(data.y)}")
+        if not data.soft and data.y.max() >= self.n_classes:
             raise ValueError(f"y must hold labels below n_classes={self.n_classes}, got {data.y.max()}")
         if data.offset is None:
             return
         if len(data.offset) != self.n_classes:
             raise ValueError(f"offset must have {self.n_classes} columns, one per class, got {len(data.offset)}")
-        if np.isneginf(data.offset[data.y, np.arange(len(data))]).any():
+        if (self.targets(data)[np.isneginf(data.offset).ravel()] > 0).any():
             raise ValueError("offset is −inf (h(y) = 0) for a class that was observed")
 
     def loss(self, scores: Array, batch: Labelled) -> float:
@@ -67,7 +69,10 @@ class Multinomial(ClassModel):
         """Return the loss and w_j (p_j − e_{y_j})."""
         log_z, R = softmax.log_partition_and_probabilities(scores)
         loss = weighted_sum(log_z - self._observed(scores, batch), batch.weight)
-        R[batch.y, np.arange(len(batch))] -= 1.0
+        if batch.soft:
+            R -= batch.y
+        else:
+            R[batch.y, np.arange(len(batch))] -= 1.0
         return loss, weigh(R, batch.weight)
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
@@ -95,7 +100,11 @@ class Multinomial(ClassModel):
         )
 
     def margins(self, scores: Array, batch: Labelled) -> Array:
-        """Return s(y_j) − max of the other scores."""
+        """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
+        if batch.soft:
+            observed = batch.y > 0
+            margin = np.where(observed, scores, np.inf).min(axis=0) - np.where(observed, -np.inf, scores).max(axis=0)
+            return np.where(observed.sum(axis=0) > 1, -np.inf, margin)
         others = scores.copy()
         others[batch.y, np.arange(len(batch))] = -np.inf
         return self._observed(scores, batch) - others.max(axis=0)
@@ -114,13 +123,20 @@ class Multinomial(ClassModel):
 
     def hits(self, scores: Array, batch: Labelled) -> Array:
         """Return whether the label has the highest score."""
-        return (scores.argmax(axis=0) == batch.y).astype(np.float64)
+        likeliest = scores.argmax(axis=0)
+        if batch.soft:
+            return batch.y[likeliest, np.arange(len(batch))]
+        return (likeliest == batch.y).astype(np.float64)
 
     def targets(self, batch: Labelled) -> Array:
         """Return one-hot labels, class-major and flat."""
+        if batch.soft:
+            return batch.y.ravel()
         return (batch.y == np.arange(self.n_classes)[:, None]).astype(np.float64).ravel()
 
     def _observed(self, scores: Array, batch: Labelled) -> Array:
+        if batch.soft:  # 0 · (−∞) is a class that neither can happen nor did
+            return np.multiply(batch.y, scores, out=np.zeros_like(scores), where=batch.y > 0).sum(axis=0)
         return scores[batch.y, np.arange(len(batch))]
 
     def _boehning(self) -> Array:

@@ -1,5 +1,6 @@
 """Solvers: frozen settings, an explicit state, a step."""
 
+from majorant.solvers.automatic import QuasiNewton
 from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
@@ -18,6 +19,7 @@ __all__ = [
     "LowRankStochasticMajorization",
     "Newton",
     "ProximalMajorization",
+    "QuasiNewton",
     "Solver",
     "State",
     "SteepestDescent",

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from majorant._checks import Array
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 
 UNKNOWN = np.empty(0)
 
@@ -62,7 +62,7 @@ class SteppingSolver(Solver[S]):
             state = self.step(objective, state)
 
 
-def improves(new: State, old: State, rounding: float) -> bool:
+def improves(new: State, old: State | Point, rounding: float) -> bool:
     """Return whether one state is better than another, to rounding errors of F of that relative size.
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.

@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, positive, whole
 from majorant.curvature import Form, form
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.solvers.base import State, SteppingSolver, improves
-from majorant.solvers.line_search import best_step
-from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_step
+from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,6 +29,7 @@ class BatchState(State):
     """The latest bound (anchored at θ, or earlier if accelerated), the secant pairs, and the steps made."""
 
     bound: QuadraticBound
+    point: Point | None = None
     pairs: Pairs = ()
     steps: int = 0
 
@@ -98,17 +98,15 @@ class BatchMajorization(SteppingSolver[BatchState]):
         return replace(new, steps=state.steps + 1)
 
     def _corrected_step(self, objective: Objective, state: BatchState) -> BatchState:
-        bound = state.bound
-        step = quasi_newton_step(state.gradient, state.pairs, lambda q: bound.curvature.solve(q, bound.ridge))
-        ray = objective.ray(state.theta, step)
-        theta = ray.at(best_step(ray))
-        value, gradient = objective.value_and_gradient(theta)
+        bound, here = state.bound, state.point or objective.point(state.theta)
+        new = quasi_newton_move(objective, here, state.pairs, lambda q: bound.curvature.solve(q, bound.ridge))
         return BatchState(
-            theta=theta,
-            value=value,
-            gradient=gradient,
+            theta=new.theta,
+            value=new.value,
+            gradient=new.gradient,
             bound=bound,
-            pairs=add_pair(state.pairs, theta - state.theta, gradient - state.gradient, self.memory),
+            point=new,
+            pairs=add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory),
             steps=state.steps + 1,
         )
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from majorant._checks import Array, one_of, whole
 from majorant.models.class_space import ClassModel
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.solvers.base import improves
 from majorant.solvers.line_search import best_step
 from majorant.solvers.metrics import BlockMetric, DiagonalMetric, InverseMetric, Metric, WholeMetric
-from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_step
+from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 
 METRICS = ("auto", "whole", "block", "diagonal")
@@ -40,9 +40,10 @@ WEAK_PRIOR = 1e-3
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProximalState(StochasticState):
-    """The metric learnt so far, and the secant pairs of the finishing steps."""
+    """The metric learnt so far; while finishing, where that is, and the secant pairs."""
 
     metric: Metric
+    point: Point | None = None
     pairs: Pairs = ()
 
 
@@ -129,20 +130,16 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         return state if length == 1.0 else replace(state, theta=ray.at(length))
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
-        if not state.pairs:  # what the loop knows of F here was not paid for
-            value, gradient = objective.value_and_gradient(state.theta)
-            state = replace(state, value=value, gradient=gradient)
-        new = self._quasi_newton(objective, state)
-        if not improves(new, state, objective.rounding) and state.pairs:
-            new = self._quasi_newton(objective, replace(state, pairs=()))
-        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+        here = state.point or objective.point(state.theta)
+        new = self._quasi_newton(objective, state, here, state.pairs)
+        if not improves(new, here, objective.rounding) and state.pairs:
+            new = self._quasi_newton(objective, state, here, ())
+        return new if improves(new, here, objective.rounding) else replace(state, stalled=True)
 
-    def _quasi_newton(self, objective: Objective, state: ProximalState) -> ProximalState:
-        ray = objective.ray(state.theta, quasi_newton_step(state.gradient, state.pairs, state.metric.solve))
-        theta = ray.at(best_step(ray))
-        value, gradient = objective.value_and_gradient(theta)
-        pairs = add_pair(state.pairs, theta - state.theta, gradient - state.gradient, self.memory)
-        return replace(state, theta=theta, value=value, gradient=gradient, pairs=pairs)
+    def _quasi_newton(self, objective: Objective, state: ProximalState, here: Point, pairs: Pairs) -> ProximalState:
+        new = quasi_newton_move(objective, here, pairs, state.metric.solve)
+        pairs = add_pair(pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
+        return replace(state, theta=new.theta, value=new.value, gradient=new.gradient, point=new, pairs=pairs)
 
     def _prior(self, objective: Objective) -> Metric:
         ridge, kind = objective.ridge, self._kind(objective)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from majorant._checks import Array
+from majorant.objective import Objective, Point
+from majorant.solvers.line_search import best_step
 
 Pairs: TypeAlias = tuple[tuple[Array, Array], ...]  # (s, y): a step and how the gradient changed along it, oldest first
 
@@ -32,3 +34,9 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Callable[[Array], Ar
     for (s, y), a in zip(pairs, reversed(weights), strict=True):
         r = r + (a - (y @ r) / (s @ y)) * s
     return r
+
+
+def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Callable[[Array], Array]) -> Point:
+    """Return the best point along the quasi-Newton step from ``at``, in one pass."""
+    ray = objective.ray(at.theta, quasi_newton_step(at.gradient, pairs, solve), at.scores)
+    return ray.land(best_step(ray))

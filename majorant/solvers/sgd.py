@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from majorant._checks import Array, one_of, positive
 from majorant.data import Labelled
+from majorant.kernels import design
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 
@@ -70,7 +71,8 @@ class SGD(StochasticSolver[SGDState]):
         m = self.rows_per_batch(objective)
         batches = -(-len(rows) // m)
         gains = self.gains(state.iterations + 1 + np.arange(batches))
-        descend = _descend_compiled if isinstance(rows, Labelled) else _descend
+        compiled = isinstance(rows, Labelled) and not rows.soft
+        descend = _descend_compiled if compiled else _descend
         theta = descend(objective, state.theta, rows, gains, m)
         return SGDState(theta=theta, visited=state.visited, iterations=state.iterations + batches)
 
@@ -103,7 +105,7 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
     offset = np.zeros((len(W), len(rows))) if rows.offset is None else rows.offset
     if not sp.issparse(rows.X):
         W = W.copy()
-        compiled.sgd_dense(rows.X, rows.y, weight, offset, W, gains, m, decay)
+        compiled.sgd_dense(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
     X = rows.X

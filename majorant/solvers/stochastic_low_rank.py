@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from majorant._checks import Array, positive, whole
 from majorant.curvature import LowRank
 from majorant.data import Labelled
+from majorant.kernels import design
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 from majorant.solvers.stochastic import refuse_zero_ridge
@@ -83,7 +84,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
 
     def visit(self, objective: Objective, state: LowRankState, rows: Any) -> LowRankState:
         """Return the state after the mini-batches of ``rows``."""
-        if self.rows_per_batch(objective) == 1 and isinstance(rows, Labelled):
+        if self.rows_per_batch(objective) == 1 and isinstance(rows, Labelled) and not rows.soft:
             return self._visit_rows(objective, state, rows)
         for batch in rows.blocks(self.rows_per_batch(objective)):
             state = self._visit_batch(objective, state, batch)
@@ -104,7 +105,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         from majorant.kernels import compiled
 
         t, Σ = len(objective.data), state.curvature
-        X = sp.csr_array(rows.X)
+        X = sp.csr_array(rows.X if sp.issparse(rows.X) else design.dense(rows.X))
         θ, μ, V, S, D = (array.copy() for array in (state.theta, state.mu, Σ.V, Σ.S, Σ.D))
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         offset = np.zeros((len(θ) // rows.n_features, len(rows))) if rows.offset is None else rows.offset

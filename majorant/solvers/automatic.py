@@ -1,0 +1,175 @@
+"""The default for data in memory: full-gradient quasi-Newton steps in a metric that is cheap for the size at hand.
+
+========================  ==========================================================================================
+metric                    how it is found
+========================  ==========================================================================================
+``sample``                a few Newton steps on some of the rows, with as much of the penalty: start and Hessian
+``kronecker``             I ⊗ (Σ_j w_j x_j x_jᵀ + λ), w_j = (1 − Σ_c p_jc²)/(n − 1), p×p for any number of classes
+``diagonal``              the diagonal of the Hessian, for data too wide for either
+========================  ==========================================================================================
+
+The last two depend on θ and are renewed at steps 8 and 25, when θ has come close. None is a bound: every step is
+checked by a line search on the convex function along it, so F never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from majorant._checks import Array, one_of, whole
+from majorant.kernels import design
+from majorant.models.class_space import ClassModel
+from majorant.objective import Objective, Point
+from majorant.solvers.base import State, SteppingSolver, improves
+from majorant.solvers.descent import Newton
+from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
+
+METRICS = ("auto", "sample", "kronecker", "diagonal")
+RENEWED_AT = (8, 25)
+# Rows of a sample for each column of X, and at least so many.
+ROWS_PER_COLUMN = 20
+LEAST_ROWS = 1_000
+# A Hessian of that many parameters pays; a Gram matrix of so many columns does.
+LARGEST_HESSIAN = 1_200
+LARGEST_GRAM = 4_000
+# Newton steps on the sample stop here: its optimum is not that of all rows.
+SAMPLE_STEPS = 8
+SAMPLE_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuasiNewtonState(State):
+    """Where the solver is, the metric, and the secant pairs."""
+
+    point: Point
+    solve: Callable[[Array], Array]
+    pairs: Pairs = ()
+    steps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuasiNewton(SteppingSolver[QuasiNewtonState]):
+    """L-BFGS in a metric chosen by the size of the data. Nothing to tune.
+
+    Parameters
+    ----------
+    metric : {"auto", "sample", "kronecker", "diagonal"}
+        See the table above. "auto" takes a sample's Hessian up to 1,200 parameters (4,000 for one row of
+        coefficients), the Kronecker metric up to 4,000 columns, then the diagonal.
+    memory : int
+        Secant pairs kept.
+    seed : int
+        Which rows are sampled.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> majorant.minimize(F, QuasiNewton()).result.converged
+    True
+    """
+
+    metric: str = "auto"
+    memory: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        one_of("metric", self.metric, METRICS)
+        whole("memory", self.memory, least=0)
+
+    def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
+        """Return the state at θ, or at the optimum of a sample if that is the better one."""
+        if self.kind(objective) == "sample":
+            theta, solve = _newton_on_a_sample(objective, theta, self.seed)
+            point = objective.point(theta)
+        else:
+            point = objective.point(theta)
+            solve = self._renewed(objective, point)
+        return QuasiNewtonState(theta=point.theta, value=point.value, gradient=point.gradient, point=point, solve=solve)
+
+    def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
+        """Return the state after one quasi-Newton step."""
+        if state.steps in RENEWED_AT and self.kind(objective) != "sample":
+            state = replace(state, solve=self._renewed(objective, state.point), pairs=())
+        new = self._move(objective, state)
+        if not improves(new, state, objective.rounding) and state.pairs:
+            new = self._move(objective, replace(state, pairs=()))
+        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+
+    def kind(self, objective: Objective) -> str:
+        """Return the metric that suits the objective."""
+        if not isinstance(objective.model, ClassModel):
+            return "sample"
+        if self.metric != "auto":
+            return self.metric
+        p, one_row = objective.data.n_features, objective.model.coefficient_rows == 1
+        if objective.size <= (LARGEST_GRAM if one_row and 4 * p <= len(objective.data) else LARGEST_HESSIAN):
+            return "sample"
+        return "kronecker" if p <= LARGEST_GRAM else "diagonal"
+
+    def _move(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
+        here = state.point
+        new = quasi_newton_move(objective, here, state.pairs, state.solve)
+        pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
+        return replace(
+            state,
+            theta=new.theta,
+            value=new.value,
+            gradient=new.gradient,
+            point=new,
+            pairs=pairs,
+            steps=state.steps + 1,
+        )
+
+    def _renewed(self, objective: Objective, point: Point) -> Callable[[Array], Array]:
+        objective.work.curvatures += 1
+        make = _kronecker if self.kind(objective) == "kronecker" else _diagonal
+        return make(objective, point)
+
+
+def _newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[Array, Callable[[Array], Array]]:
+    """Return the optimum of some rows, nearly, and the inverse of their Hessian scaled up to all rows."""
+    data, t = objective.data, len(objective.data)
+    r = min(t, max(ROWS_PER_COLUMN * data.n_features, LEAST_ROWS))
+    rows = data if r == t else data.take(np.sort(np.random.default_rng(seed).permutation(t)[:r]))
+    sample = Objective(objective.model, rows, ridge=objective.ridge * (r / t))
+    newton = Newton()
+    state = newton.start(sample, theta)
+    for _ in range(SAMPLE_STEPS):
+        if -(state.gradient @ state.direction) <= SAMPLE_TOLERANCE * abs(state.value):
+            break
+        state = newton.step(sample, state)
+        if state.stalled:
+            break
+    _, _, H = sample.hessian(state.theta)
+    objective.work.passes += r / t * sample.work.passes
+    objective.work.curvatures += sample.work.curvatures
+    return state.theta, lambda b: H.solve(b, sample.ridge) * (r / t)
+
+
+def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
+    """Return the inverse of I ⊗ (Σ_j w_j x_j x_jᵀ + λ)."""
+    model = cast(ClassModel, objective.model)
+    n = model.coefficient_rows
+    G = np.zeros((objective.data.n_features, objective.data.n_features))
+    for block, S in zip(objective.blocks, point.scores, strict=True):
+        each = model.class_weights(S, block).sum(axis=0) / max(n - 1, 1)
+        G += design.weighted_gram(block.X, each[None, None])
+    G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)
+    factor = cho_factor(G, lower=True)
+    return lambda b: cho_solve(factor, b.reshape(n, -1).T).T.ravel()
+
+
+def _diagonal(objective: Objective, point: Point) -> Callable[[Array], Array]:
+    """Return the inverse of the Hessian's diagonal."""
+    D = objective.ridge.copy()
+    for block, S in zip(objective.blocks, point.scores, strict=True):
+        weights = cast(ClassModel, objective.model).class_weights(S, block)
+        D += design.pull_back(design.squared(block.X), weights).ravel()
+    return lambda b: np.divide(b, D, out=np.zeros_like(b), where=D > 0)
