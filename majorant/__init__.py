@@ -3,6 +3,8 @@
 A log-linear model gives a bound, a bound has a curvature, a solver minimises bounds.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from majorant import curvature, datasets
 from majorant._bound import QuadraticBound, log_partition_bound
 from majorant._minimize import held_out, minimize
@@ -25,6 +27,19 @@ from majorant.solvers import (
 )
 from majorant.tuning import tune
 
+if TYPE_CHECKING:
+    from majorant.estimators import LogisticRegression
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes as long to import as everything else together: only who asks for it pays.
+    if name == "LogisticRegression":
+        from majorant.estimators import LogisticRegression
+
+        return LogisticRegression
+    raise AttributeError(f"module 'majorant' has no attribute {name!r}")
+
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -37,6 +52,7 @@ __all__ = [
     "ConjugateGradient",
     "Enumerated",
     "Labelled",
+    "LogisticRegression",
     "LowRankStochasticMajorization",
     "Multinomial",
     "Newton",

@@ -141,10 +141,12 @@ class Monitor:
         return found
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
+        if outcome is Outcome.UNBOUNDED:
+            return Result(outcome, sentence, float("nan"))
         gap = self._certify().gap
         if self._certifiable:
             sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
-        elif outcome is not Outcome.UNBOUNDED:
+        else:
             share = np.linalg.norm(self.state.gradient) / max(self._gradient_scale, 1e-300)
             sentence += (
                 f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies that there is an "

@@ -229,6 +229,7 @@ class Ray:
         self._objective, self._theta, self._direction = objective, theta, direction
         self._scores = scores or [model.scores(theta, block) for block in objective.blocks]
         self._slopes = [model.potentials(direction, block) for block in objective.blocks]
+        self._last: tuple[float, float, list[Array], list[Array]] | None = None
 
     def at(self, a: float) -> Array:
         """Return θ + aδ."""
@@ -238,17 +239,28 @@ class Ray:
         """Return F(θ + aδ) and its derivative with respect to a."""
         F, θ = self._objective, self.at(a)
         value, slope = F._penalty(θ), float(np.sum(F.ridge * θ * self._direction))
+        scores, residuals = [], []
         for S, V, block in zip(self._scores, self._slopes, F.blocks, strict=True):
-            loss, residual = F.model.loss_and_residual(S + a * V, block)
+            scores.append(S + a * V)
+            loss, residual = F.model.loss_and_residual(scores[-1], block)
+            residuals.append(residual)
             value += loss
             slope += float(np.vdot(residual, V))
+        self._last = (a, value, scores, residuals)
         return value, slope
 
     def land(self, a: float) -> Point:
-        """Return the point θ + aδ, whose scores are known already."""
-        scores = [S + a * V for S, V in zip(self._scores, self._slopes, strict=True)]
-        self._objective.work.passes += 0.5
-        return self._objective._point(self.at(a), scores)
+        """Return the point θ + aδ; if that is where F was evaluated last, only the gradient is left to find."""
+        if self._last is None or self._last[0] != a:
+            self.value_and_slope(a)
+        assert self._last is not None
+        _, value, scores, residuals = self._last
+        F, θ = self._objective, self.at(a)
+        F.work.passes += 0.5
+        gradient = F.ridge * θ
+        for residual, block in zip(residuals, F.blocks, strict=True):
+            gradient += F.model.lift(residual, block)
+        return Point(θ, value, gradient, scores)
 
 
 def _read_ridge(ridge: float | ArrayLike, size: int) -> Array:

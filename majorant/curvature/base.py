@@ -32,6 +32,10 @@ class Curvature(ABC):
     def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
         """Return (Σ + diag(ridge))⁻¹ b; one of the solutions where that is singular and b in its range."""
 
+    def inverse(self, ridge: float | Array = 0.0) -> Callable[[Array], Array]:
+        """Return :meth:`solve` as a function of b, for many of them."""
+        return lambda b: self.solve(b, ridge)
+
     @abstractmethod
     def as_matrix(self) -> Array:
         """Return Σ as a d×d array."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,17 +49,21 @@ class Dense(Curvature):
 
     def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
         """Return (Σ + diag(ridge))⁻¹ b; where that is singular, a solution of least norm, coordinates scaled."""
+        return self.inverse(ridge)(b)
+
+    def inverse(self, ridge: float | Array = 0.0) -> Callable[[Array], Array]:
+        """Return :meth:`solve` as a function of b; the matrix is factorised once."""
         A = self.matrix.copy()
         A[np.diag_indices_from(A)] += ridge
         try:
             factor, lower = cho_factor(A, lower=True, check_finite=False)
         except LinAlgError:
-            return solve_singular(A, b)
+            return lambda b: solve_singular(A, b)
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
         kept = np.diag(factor) ** 2 / np.diag(A)
         if kept.min() < 1e-13 * len(A):
-            return solve_singular(A, b)
-        return cho_solve((factor, lower), b, check_finite=False)
+            return lambda b: solve_singular(A, b)
+        return lambda b: cho_solve((factor, lower), b, check_finite=False)
 
     def as_matrix(self) -> Array:
         """Return Σ as a d×d array."""

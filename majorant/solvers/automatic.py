@@ -27,12 +27,14 @@ from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.descent import Newton
+from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
 RENEWED_AT = (8, 25)
-# Rows of a sample for each column of X, and at least so many.
+# Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
 ROWS_PER_COLUMN = 20
+ROWS_PER_PARAMETER = 5
 LEAST_ROWS = 1_000
 # A Hessian of that many parameters pays; a Gram matrix of so many columns does.
 LARGEST_HESSIAN = 1_200
@@ -59,8 +61,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     Parameters
     ----------
     metric : {"auto", "sample", "kronecker", "diagonal"}
-        See the table above. "auto" takes a sample's Hessian up to 1,200 parameters (4,000 for one row of
-        coefficients), the Kronecker metric up to 4,000 columns, then the diagonal.
+        See the table above. "auto" takes a sample's Hessian up to 1,200 parameters if a quarter of the rows is enough
+        for it, the Kronecker metric up to 4,000 columns, then the diagonal.
     memory : int
         Secant pairs kept.
     seed : int
@@ -108,14 +110,15 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return "sample"
         if self.metric != "auto":
             return self.metric
-        p, one_row = objective.data.n_features, objective.model.coefficient_rows == 1
-        if objective.size <= (LARGEST_GRAM if one_row and 4 * p <= len(objective.data) else LARGEST_HESSIAN):
+        if objective.size <= LARGEST_HESSIAN and 4 * _sample_size(objective) <= len(objective.data):
             return "sample"
-        return "kronecker" if p <= LARGEST_GRAM else "diagonal"
+        p = objective.data.n_features
+        return "kronecker" if p <= min(LARGEST_GRAM, len(objective.data)) else "diagonal"
 
     def _move(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         here = state.point
-        new = quasi_newton_move(objective, here, state.pairs, state.solve)
+        flat_enough = EXACT if self.kind(objective) == "sample" else LOOSE
+        new = quasi_newton_move(objective, here, state.pairs, state.solve, flat_enough)
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
         return replace(
             state,
@@ -133,10 +136,15 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return make(objective, point)
 
 
+def _sample_size(objective: Objective) -> int:
+    wanted = max(ROWS_PER_COLUMN * objective.data.n_features, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
+    return min(wanted, len(objective.data))
+
+
 def _newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[Array, Callable[[Array], Array]]:
     """Return the optimum of some rows, nearly, and the inverse of their Hessian scaled up to all rows."""
     data, t = objective.data, len(objective.data)
-    r = min(t, max(ROWS_PER_COLUMN * data.n_features, LEAST_ROWS))
+    r = _sample_size(objective)
     rows = data if r == t else data.take(np.sort(np.random.default_rng(seed).permutation(t)[:r]))
     sample = Objective(objective.model, rows, ridge=objective.ridge * (r / t))
     newton = Newton()
@@ -150,7 +158,8 @@ def _newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[
     _, _, H = sample.hessian(state.theta)
     objective.work.passes += r / t * sample.work.passes
     objective.work.curvatures += sample.work.curvatures
-    return state.theta, lambda b: H.solve(b, sample.ridge) * (r / t)
+    inverse = H.inverse(sample.ridge)
+    return state.theta, lambda b: inverse(b) * (r / t)
 
 
 def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:

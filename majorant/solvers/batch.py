@@ -14,6 +14,7 @@ overrelaxed bound optimization methods*, ICML 2003, for η.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from majorant._bound import QuadraticBound
@@ -21,6 +22,7 @@ from majorant._checks import Array, positive, whole
 from majorant.curvature import Form, form
 from majorant.objective import Objective, Point
 from majorant.solvers.base import State, SteppingSolver, improves
+from majorant.solvers.line_search import EXACT
 from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
 
 
@@ -29,6 +31,7 @@ class BatchState(State):
     """The latest bound (anchored at θ, or earlier if accelerated), the secant pairs, and the steps made."""
 
     bound: QuadraticBound
+    solve: Callable[[Array], Array] | None = None
     point: Point | None = None
     pairs: Pairs = ()
     steps: int = 0
@@ -90,7 +93,7 @@ class BatchMajorization(SteppingSolver[BatchState]):
     def _renew(self, objective: Objective, state: BatchState) -> BatchState:
         if not _is_power_of_three(state.steps):
             return state
-        return replace(state, bound=objective.bound(state.theta, self.curvature, self.rank))
+        return replace(state, bound=objective.bound(state.theta, self.curvature, self.rank), solve=None)
 
     def _bound_step(self, objective: Objective, state: BatchState) -> BatchState:
         here = state if state.bound.anchor is state.theta else self.start(objective, state.theta)
@@ -98,13 +101,15 @@ class BatchMajorization(SteppingSolver[BatchState]):
         return replace(new, steps=state.steps + 1)
 
     def _corrected_step(self, objective: Objective, state: BatchState) -> BatchState:
-        bound, here = state.bound, state.point or objective.point(state.theta)
-        new = quasi_newton_move(objective, here, state.pairs, lambda q: bound.curvature.solve(q, bound.ridge))
+        here = state.point or objective.point(state.theta)
+        solve = state.solve or state.bound.curvature.inverse(state.bound.ridge)
+        new = quasi_newton_move(objective, here, state.pairs, solve, EXACT)
         return BatchState(
             theta=new.theta,
             value=new.value,
             gradient=new.gradient,
-            bound=bound,
+            bound=state.bound,
+            solve=solve,
             point=new,
             pairs=add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory),
             steps=state.steps + 1,

@@ -7,19 +7,29 @@ from scipy.optimize import brentq
 from majorant.objective import Ray
 
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
-FLAT_ENOUGH = 0.1
+EXACT, LOOSE = 0.1, 0.9
 LONGEST = 2.0**30
 
 
-def best_step(ray: Ray) -> float:
-    """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend."""
-    start, downhill = ray.value_and_slope(0.0)
+def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
+    """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend.
+
+    Parameters
+    ----------
+    ray : Ray
+        The function.
+    start : (float, float), optional
+        Its value and slope at 0, if they are known.
+    flat_enough : float
+        How flat F has to be there; a quasi-Newton step is nearly always good enough as it is.
+    """
+    value, downhill = ray.value_and_slope(0.0) if start is None else start
     if not downhill < 0:
         return 0.0
 
     def slope(a: float) -> float:
-        value, s = ray.value_and_slope(a)
-        return 0.0 if abs(s) <= FLAT_ENOUGH * -downhill and value <= start else s
+        at_a, s = ray.value_and_slope(a)
+        return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
 
     low, high = 0.0, 1.0
     at_high = slope(high)

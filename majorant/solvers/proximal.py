@@ -92,14 +92,19 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         """Return m."""
         if self.batch_size is not None:
             return super().rows_per_batch(objective)
-        rows, n = DEFAULT_ROWS, objective.model.scores_per_row(objective.data)
-        if n > 1 and self._kind(objective) != "whole":
-            rows = max(COUPLED_SCORES // n, 10)
-        return min(rows, len(objective.data))
+        return min(self.default_rows(objective), len(objective.data))
+
+    def default_rows(self, objective: Objective) -> int:
+        """Return m for data of this shape, however many rows there will be."""
+        n = objective.model.scores_per_row(objective.data)
+        coupled = n > 1 and self._kind(objective) != "whole"
+        return max(COUPLED_SCORES // n, 10) if coupled else DEFAULT_ROWS
 
     def start(self, objective: Objective, theta: Array) -> ProximalState:
         """Return the prior."""
-        return ProximalState(theta=np.zeros(objective.size), metric=self._prior(objective))
+        return ProximalState(
+            theta=np.zeros(objective.size), metric=self.prior(objective, self.rows_per_batch(objective))
+        )
 
     def step(self, objective: Objective, state: ProximalState) -> ProximalState:
         """Return the next state: of the stream while it lasts, then of the finish."""
@@ -141,7 +146,8 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         pairs = add_pair(pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
         return replace(state, theta=new.theta, value=new.value, gradient=new.gradient, point=new, pairs=pairs)
 
-    def _prior(self, objective: Objective) -> Metric:
+    def prior(self, objective: Objective, rows: int) -> Metric:
+        """Return the metric before any row is seen, suited to mini-batches of that many rows."""
         ridge, kind = objective.ridge, self._kind(objective)
         weakest = ridge[ridge > 0].min(initial=np.inf)
         prior = np.where(ridge > 0, ridge, min(weakest, WEAK_PRIOR))
@@ -150,7 +156,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         if kind == "block":
             p = objective.data.n_features
             return BlockMetric(np.stack([np.diag(block) for block in prior.reshape(-1, p)]))
-        scores = self.rows_per_batch(objective) * objective.model.scores_per_row(objective.data)
+        scores = rows * objective.model.scores_per_row(objective.data)
         make: Callable[[Array], Metric] = WholeMetric if scores >= objective.size else InverseMetric
         return make(np.diag(prior))
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from majorant._checks import Array
 from majorant.objective import Objective, Point
-from majorant.solvers.line_search import best_step
+from majorant.solvers.line_search import LOOSE, best_step
 
 Pairs: TypeAlias = tuple[tuple[Array, Array], ...]  # (s, y): a step and how the gradient changed along it, oldest first
 
@@ -36,7 +36,10 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Callable[[Array], Ar
     return r
 
 
-def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Callable[[Array], Array]) -> Point:
-    """Return the best point along the quasi-Newton step from ``at``, in one pass."""
-    ray = objective.ray(at.theta, quasi_newton_step(at.gradient, pairs, solve), at.scores)
-    return ray.land(best_step(ray))
+def quasi_newton_move(
+    objective: Objective, at: Point, pairs: Pairs, solve: Callable[[Array], Array], flat_enough: float = LOOSE
+) -> Point:
+    """Return a good point along the quasi-Newton step from ``at``, in one pass."""
+    step = quasi_newton_step(at.gradient, pairs, solve)
+    ray = objective.ray(at.theta, step, at.scores)
+    return ray.land(best_step(ray, (at.value, float(at.gradient @ step)), flat_enough))

@@ -1,0 +1,5 @@
+"""scikit-learn estimators: the solvers of this package for people."""
+
+from majorant.estimators.logistic import LogisticRegression
+
+__all__ = ["LogisticRegression"]

@@ -1,0 +1,472 @@
+"""``LogisticRegression``: scikit-learn's, certified, without a step size, and with ``partial_fit``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from majorant._checks import Array
+from majorant._minimize import minimize
+from majorant._solution import Solution
+from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
+from majorant.data import Labelled
+from majorant.estimators import storage
+from majorant.kernels import design
+from majorant.models import Binary, Multinomial
+from majorant.objective import Objective
+from majorant.solvers import (
+    LBFGS,
+    BatchMajorization,
+    LowRankStochasticMajorization,
+    Newton,
+    ProximalMajorization,
+    QuasiNewton,
+    Solver,
+    StochasticMajorization,
+)
+from majorant.solvers.metrics import Metric
+from majorant.tuning import tune
+
+SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
+# posterior_covariance inverts a d×d Hessian.
+LARGEST_POSTERIOR = 5_000
+
+
+class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
+
+    Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
+    reported is that divided by C); the intercept is not penalised unless asked for.
+
+    Parameters
+    ----------
+    C : float
+        Inverse of the penalty; ``np.inf`` for none (then nothing can be certified).
+    l1_ratio : float
+        Accepted for scikit-learn's sake; only 0 is done here.
+    fit_intercept, penalize_intercept : bool
+        Whether there is an intercept, and whether it is penalised like a coefficient.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    solver : str
+        "auto" (quasi-Newton in a metric chosen by size), "bbm", "newton", "lbfgs", "proximal" (one streaming pass, then
+        finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd".
+    tol : float
+        Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
+    max_iter : int
+        Steps; for the stochastic solvers, passes over the data.
+    warm_start : bool
+        Start from the coefficients of the previous fit.
+    shuffle : bool
+        Whether stochastic solvers visit rows in random order.
+    random_state : int, RandomState or None
+        Seed of that order.
+    n_jobs : int or None
+        BLAS threads; one if None.
+    verbose : int
+        1 shows a line of progress on standard error.
+    feature_penalty : array of shape (n_features,), optional
+        Factors φ ≥ 0 on the penalty of each feature.
+    callbacks : list, optional
+        E.g. :class:`~majorant.callbacks.EarlyStopping`, :class:`~majorant.callbacks.Checkpoint`; any function of a
+        row of the trace and θ that returns True to stop.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_features_in_, n_iter_
+        As in scikit-learn.
+    gap_ : float
+        Certified bound on (F − F*)/F; NaN where there is none.
+    trace_ : dict of arrays
+        Passes, seconds, objective, gradient norm, gap at each step.
+    result_ : Result
+        Why the fit stopped, as a sentence.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> model = majorant.LogisticRegression().fit(X[:, :-1], y)
+    >>> model.gap_ <= 1e-8, round(model.score(X[:, :-1], y), 2)
+    (True, 0.8)
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        shuffle: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        feature_penalty: Any = None,
+        callbacks: Any = None,
+    ) -> None:
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.feature_penalty = feature_penalty
+        self.callbacks = callbacks
+
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit to rows X with labels y.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        y : array of labels, shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+        offset : array, optional
+            Added to the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
+        """
+        self._check_settings()
+        X, y = self._validate(X, y, reset=True)
+        self._set_classes(np.unique(y))
+        labels = np.searchsorted(self.classes_, y)
+        weight = self._weights(sample_weight, X, y)
+        if weight is not None and len(np.unique(labels[weight > 0])) < 2:
+            raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
+        return self._fit(X, labels, weight, offset)
+
+    def fit_soft(self, X: Any, P: Any, sample_weight: Any = None, offset: Any = None, classes: Any = None) -> Self:
+        """Fit to rows X with a distribution over the classes for each (rows of P sum to one)."""
+        self._check_settings()
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        self._dtype = X.dtype
+        P = np.asarray(P, dtype=np.float64)
+        if P.ndim != 2 or P.shape[1] < 2:
+            raise ValueError(f"P must have one column per class, at least two, got shape {P.shape}")
+        self._set_classes(np.arange(P.shape[1]) if classes is None else np.asarray(classes))
+        if len(self.classes_) != P.shape[1]:
+            raise ValueError(f"classes must name the {P.shape[1]} columns of P, got {len(self.classes_)}")
+        if self.class_weight is not None:
+            raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return self._fit(X, P, weight, offset)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one more chunk of rows, by the proximal solver, without keeping them.
+
+        ``classes`` is needed at the first call. A later chunk may lack classes. Rows fed twice count twice. Memory does
+        not depend on how many rows have been seen. ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream
+        starts afresh, from zero: a fit gathers no precision to go on from.
+        """
+        self._check_settings()
+        first = not hasattr(self, "_stream")
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit")
+        X, y = self._validate(X, y, reset=first and not hasattr(self, "classes_"))
+        if first:
+            self._begin_stream(X, y, classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={np.unique(classes)} differ from those of the first call, {self.classes_}")
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {self.classes_}")
+        weight = self._weights(sample_weight, X, y)
+        data = Labelled(X, np.searchsorted(self.classes_, y), weight, constant=self.fit_intercept)
+        theta, metric, rows = self._stream
+        for batch in data.blocks(rows):
+            theta = metric.step(self._model(), theta, batch)
+        self._stream = (theta, metric, rows)
+        self.n_iter_, self.gap_ = self.n_iter_ + 1, float("nan")
+        self._set_params_of_fit(theta)
+        return self
+
+    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
+        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept)
+        objective = Objective(self._model(), data, ridge=self._ridge())
+        self._objective = objective
+        self.__dict__.pop("_stream", None)
+        callbacks = self._start_callbacks()
+        solution = minimize(
+            objective,
+            self._make_solver(objective),
+            start=self._first_params(objective),
+            tol=self.tol,
+            max_steps=self.max_iter,
+            callback=lambda row, theta: sum(bool(each(row, theta)) for each in callbacks),  # all of them are called
+            threads=self.n_jobs or 1,
+        )
+        self._finish(solution, callbacks)
+        return self
+
+    def _finish(self, solution: Solution, callbacks: list[Any]) -> None:
+        params = solution.params
+        self.result_, self.gap_ = solution.result, solution.result.gap
+        self.trace_ = {name: solution.trace[name] for name in solution.trace}
+        self.n_iter_ = int(solution.trace["step"][-1]) if len(solution.trace) else 0
+        for callback in callbacks:
+            if isinstance(callback, EarlyStopping) and callback.best_params is not None:
+                params = callback.best_params
+                self.gap_ = float("nan") if params is not solution.params else self.gap_
+            if isinstance(callback, ProgressLine):
+                callback.finish(str(solution.result))
+        self._solution = params
+        self._set_params_of_fit(params)
+        if self.solver in ("auto", "bbm", "newton", "lbfgs") and not solution.result.converged and not callbacks:
+            warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=4)
+
+    # --- prediction ---------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
+        """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        scores = scores[:, 0] if len(self.classes_) == 2 else scores
+        if offset is None:
+            return scores
+        offset = np.asarray(offset, dtype=np.float64)
+        if offset.shape != scores.shape:
+            raise ValueError(f"offset must have shape {scores.shape}, got {offset.shape}")
+        return scores + offset
+
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """Return the likeliest class of each row."""
+        scores = self.decision_function(X, offset)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def predict_proba(self, X: Any, offset: Any = None, posterior: bool = False) -> Array:
+        """Return the probabilities of the classes.
+
+        With ``posterior=True`` they are averaged over the Laplace approximation of the posterior, by MacKay's formula
+        p ≈ softmax(score / √(1 + πv/8)) with v the variance of each score: an approximation of an approximation, which
+        pulls uncertain predictions towards even ones.
+        """
+        scores = self.decision_function(X, offset)
+        if posterior:
+            scores = scores / np.sqrt(1 + np.pi / 8 * self._score_variance(X, scores.shape))
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
+        """Return the logarithms of the probabilities."""
+        scores = self.decision_function(X, offset)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+    def posterior_covariance(self) -> Array:
+        """Return the covariance of (coef_, intercept_), class by class, under the Laplace approximation at the fit.
+
+        That is the inverse Hessian of the penalised loss, taken at the solution of the last ``fit`` or, after
+        ``partial_fit``, as the stream has gathered it. Not the sampling covariance of the estimates. Refused above
+        5,000 parameters. The estimator keeps a reference to the data of its fit for this; pickles and files do not.
+        """
+        check_is_fitted(self, "coef_")
+        size = self.coef_.size + self.fit_intercept * len(self.coef_)
+        if size > LARGEST_POSTERIOR:
+            raise ValueError(
+                f"a posterior covariance of {size} parameters is too large; the limit is {LARGEST_POSTERIOR}"
+            )
+        return np.linalg.pinv(self._precision(), hermitian=True)
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file that holds data only."""
+        check_is_fitted(self, "coef_")
+        if self.classes_.dtype == object and not all(isinstance(c, str) for c in self.classes_):
+            raise ValueError(f"only classes that are numbers or strings can be saved, got {self.classes_!r}")
+        settings = {
+            k: v for k, v in self.get_params().items() if isinstance(v, bool | int | float | str | dict | type(None))
+        }
+        arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
+        if hasattr(self, "feature_names_in_"):
+            arrays["feature_names"] = _plain(self.feature_names_in_)
+        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_)}
+        storage.write(path, type(self).__name__, extra, arrays)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote."""
+        extra, arrays = storage.read(path, cls.__name__)
+        model = cls(**extra["settings"])
+        model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
+        model.n_features_in_ = model.coef_.shape[1]
+        model.n_iter_, model.gap_ = extra["n_iter"], extra["gap"]
+        if "feature_names" in arrays:
+            model.feature_names_in_ = arrays["feature_names"].astype(object)
+        return model
+
+    # --- what the methods above are made of ---------------------------------------------------------------
+
+    n_iter_: int
+    _stream: tuple[Array, Metric, int]
+    _dtype: Any
+
+    def _check_settings(self) -> None:
+        if not self.C > 0:
+            raise ValueError(f"C must be positive (np.inf for no penalty), got {self.C!r}")
+        if self.l1_ratio not in (0, None):
+            raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={self.l1_ratio!r}")
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {self.solver!r}")
+        if np.isinf(self.C) and self.solver in ("sbm", "sbm-lowrank", "proximal"):
+            raise ValueError(f"solver={self.solver!r} needs a penalty to start from; C=np.inf works with 'auto'")
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        check_classification_targets(y)
+        self._dtype = X.dtype if reset else getattr(self, "_dtype", X.dtype)
+        return X, y
+
+    def _set_classes(self, classes: Array) -> None:
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got only one class: {classes[0]!r}")
+        self.classes_ = classes
+
+    def _weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if self.class_weight is None:
+            return weight
+        each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        of_row = each[np.searchsorted(self.classes_, y)]
+        return of_row if weight is None else weight * of_row
+
+    def _model(self) -> Binary | Multinomial:
+        return Binary() if len(self.classes_) == 2 else Multinomial(len(self.classes_))
+
+    def _ridge(self) -> Array:
+        factors = np.ones(self.n_features_in_)
+        if self.feature_penalty is not None:
+            factors = np.asarray(self.feature_penalty, dtype=np.float64)
+            if factors.shape != (self.n_features_in_,) or not (factors >= 0).all():
+                raise ValueError(
+                    f"feature_penalty must be {self.n_features_in_} non-negative numbers, got {factors!r:.80}"
+                )
+        if self.fit_intercept:
+            factors = np.append(factors, 1.0 if self.penalize_intercept else 0.0)
+        return np.tile(factors / self.C, self._model().coefficient_rows)
+
+    def _make_solver(self, objective: Objective) -> Solver[Any]:
+        seed = int(check_random_state(self.random_state).randint(2**31)) if self.random_state is not None else 0
+        order: dict[str, Any] = {"seed": seed, "shuffle": self.shuffle}
+        if self.solver in ("sgd", "asgd"):
+            schedules = ["constant"] if self.solver == "sgd" else ["adaptive", "inverse"]
+            return tune(objective, schedules=schedules, seed=seed).best
+        makers: dict[str, Any] = {
+            "auto": lambda: QuasiNewton(seed=seed),
+            "bbm": BatchMajorization,
+            "newton": Newton,
+            "lbfgs": LBFGS,
+            "proximal": lambda: ProximalMajorization(**order),
+            "sbm": lambda: StochasticMajorization(restart=True, **order),
+            "sbm-lowrank": lambda: LowRankStochasticMajorization(restart=True, **order),
+        }
+        return makers[self.solver]()
+
+    def _first_params(self, objective: Objective) -> Array | None:
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        W = self.coef_.astype(np.float64)
+        if self.fit_intercept:
+            W = np.column_stack([W, self.intercept_])
+        if W.size != objective.size:
+            return None
+        # Softmax scores may all move together: the solver stays where they sum to zero.
+        return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
+
+    def _set_params_of_fit(self, theta: Array) -> None:
+        W = theta.reshape(self._model().coefficient_rows, -1)
+        coef = W[:, :-1] if self.fit_intercept else W
+        intercept = W[:, -1] if self.fit_intercept else np.zeros(len(W))
+        self.coef_, self.intercept_ = coef.astype(self._dtype), intercept.astype(self._dtype)
+
+    def _read_more(self, X: Any, y: Any) -> Labelled:
+        X, y = self._validate(X, y, reset=False)
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
+        return Labelled(X, np.searchsorted(self.classes_, y), constant=self.fit_intercept)
+
+    def _start_callbacks(self) -> list[Any]:
+        callbacks = list(self.callbacks or [])
+        if self.verbose:
+            callbacks.append(ProgressLine())
+        for callback in callbacks:
+            if isinstance(callback, EarlyStopping | Checkpoint | ProgressLine):
+                callback.start(self, self._model())
+        return callbacks
+
+    def _begin_stream(self, X: Any, y: Array, classes: Any) -> None:
+        if classes is None and not hasattr(self, "classes_"):
+            raise ValueError("classes must be passed on the first call to partial_fit: a chunk may not hold them all")
+        self._set_classes(self.classes_ if classes is None else np.unique(classes))
+        self.n_iter_ = 0
+        solver = ProximalMajorization(shuffle=False)
+        # Only the shapes matter for the choice of metric and batch.
+        like = Labelled(X[:1], [0], constant=self.fit_intercept)
+        objective = Objective(self._model(), like, ridge=self._ridge())
+        rows = solver.default_rows(objective)
+        self._stream = (np.zeros(objective.size), solver.prior(objective, rows), rows)
+
+    def _precision(self) -> Array:
+        if hasattr(self, "_stream"):
+            return _as_matrix(self._stream[1].precision())
+        if not hasattr(self, "_objective"):
+            raise ValueError("the posterior needs the data of the fit, which files and pickles do not hold; fit again")
+        H = self._objective.hessian(self._solution)[2]
+        return H.as_matrix() + np.diag(self._objective.ridge)
+
+    def _score_variance(self, X: Any, shape: tuple[int, ...]) -> Array:
+        covariance = self.posterior_covariance()
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows = Labelled(X, np.zeros(X.shape[0], dtype=int), constant=self.fit_intercept).X
+        p = rows.shape[1]
+        blocks = [covariance[c * p : (c + 1) * p, c * p : (c + 1) * p] for c in range(len(self.coef_))]
+        dense = design.dense(rows)
+        return np.stack([np.einsum("jp,jp->j", dense @ block, dense) for block in blocks], axis=-1).reshape(shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_objective", None)
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _as_matrix(precision: Array) -> Array:
+    """Return a precision as a d×d matrix, whatever the stream kept of it."""
+    if precision.ndim == 1:
+        return np.diag(precision)
+    return precision if precision.ndim == 2 else block_diag(*precision)
+
+
+def _plain(values: Array) -> Array:
+    """Return strings as an array that needs no pickle."""
+    return values.astype(str) if values.dtype == object else values

@@ -1,0 +1,50 @@
+"""Models as files: arrays and JSON in a NumPy archive, nothing that runs when it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+
+FORMAT = "majorant model"
+VERSION = 1
+
+
+def write(path: str | Path, kind: str, settings: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a model; the file appears whole or not at all."""
+    header = {"format": FORMAT, "version": VERSION, "kind": kind, "settings": settings}
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, header=np.array(json.dumps(header)), allow_pickle=False, **arrays)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return settings and arrays of a model of that kind."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(str(arrays.pop("header")))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+        raise ValueError(f"{path} is not a saved majorant model, or is incomplete ({problem})") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path} is a NumPy archive, but not a saved majorant model")
+    if header["version"] > VERSION or header["kind"] != kind:
+        raise ValueError(
+            f"{path} holds a {header['kind']} of format {header['version']}; this is {kind}, format {VERSION}"
+        )
+    return header["settings"], arrays
