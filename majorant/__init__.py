@@ -28,15 +28,20 @@ from majorant.solvers import (
 from majorant.tuning import tune
 
 if TYPE_CHECKING:
-    from majorant.estimators import LogisticRegression
+    from majorant.callbacks import Checkpoint, EarlyStopping
+    from majorant.estimators import LogisticRegression, LogisticRegressionCV, logistic_regression_path
 
 
 def __getattr__(name: str) -> Any:
     # scikit-learn takes as long to import as everything else together: only who asks for it pays.
-    if name == "LogisticRegression":
-        from majorant.estimators import LogisticRegression
+    if name in ("LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"):
+        from majorant import estimators
 
-        return LogisticRegression
+        return getattr(estimators, name)
+    if name in ("Checkpoint", "EarlyStopping"):
+        from majorant import callbacks
+
+        return getattr(callbacks, name)
     raise AttributeError(f"module 'majorant' has no attribute {name!r}")
 
 
@@ -48,11 +53,14 @@ __all__ = [
     "SGD",
     "BatchMajorization",
     "Binary",
+    "Checkpoint",
     "Choices",
     "ConjugateGradient",
+    "EarlyStopping",
     "Enumerated",
     "Labelled",
     "LogisticRegression",
+    "LogisticRegressionCV",
     "LowRankStochasticMajorization",
     "Multinomial",
     "Newton",
@@ -70,6 +78,7 @@ __all__ = [
     "datasets",
     "held_out",
     "log_partition_bound",
+    "logistic_regression_path",
     "minimize",
     "tune",
 ]

@@ -79,6 +79,7 @@ class Checkpoint:
         """Save if it is time."""
         if time.monotonic() - self._last >= self.every:
             self._estimator._set_params_of_fit(theta)
+            self._estimator.n_iter_, self._estimator.gap_ = int(row["step"]), row["gap"]
             self._estimator.save(self.path)
             self._last = time.monotonic()
         return False
@@ -116,10 +117,13 @@ class ProgressLine:
     def finish(self, sentence: str) -> None:
         """Write the last line."""
         self._write(sentence)
-        if (self.stream or sys.stderr).isatty():
-            (self.stream or sys.stderr).write("\n")
+        if self._file().isatty():
+            self._file().write("\n")
+
+    def _file(self) -> TextIO:
+        return sys.stderr if self.stream is None else self.stream
 
     def _write(self, text: str) -> None:
-        stream = self.stream or sys.stderr
+        stream = self._file()
         stream.write(f"\r\x1b[2K{text}" if stream.isatty() else f"{text}\n")
         stream.flush()

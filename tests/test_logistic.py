@@ -1,10 +1,453 @@
 """LogisticRegression against scikit-learn's, and what it adds."""
 
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn.linear_model
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from majorant import LogisticRegression
+import majorant
+from majorant import Checkpoint, EarlyStopping, LogisticRegression, LogisticRegressionCV, logistic_regression_path
+from majorant.callbacks import ProgressLine
+
+CHECKED = [LogisticRegression(), LogisticRegression(solver="proximal"), LogisticRegressionCV(Cs=2, cv=3)]
 
 
-@parametrize_with_checks([LogisticRegression(), LogisticRegression(solver="proximal")])
+@parametrize_with_checks(CHECKED)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def three():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)) * [1, 2, 0.5, 1]
+    y = np.array(["ash", "beech", "cedar"])[np.argmax(X[:, :3] + rng.gumbel(size=(200, 3)), axis=1)]
+    return X, y
+
+
+def two(three):
+    X, y = three
+    return X, np.where(y == "cedar", "cedar", "other")
+
+
+# --- the same model as scikit-learn's ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_coefficients_agree_with_newton_cholesky(three, binary, intercept, class_weight):
+    X, y = two(three) if binary else three
+    weight = np.random.default_rng(1).integers(0, 4, size=200)
+    settings = dict(C=0.7, fit_intercept=intercept, class_weight=class_weight)
+    ours = LogisticRegression(tol=1e-14, **settings).fit(X, y, sample_weight=weight)
+    theirs = sklearn.linear_model.LogisticRegression(solver="newton-cholesky", tol=1e-12, **settings)
+    theirs.fit(X, y, sample_weight=weight)
+    assert ours.coef_.shape == theirs.coef_.shape
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(np.exp(ours.predict_log_proba(X)), ours.predict_proba(X), atol=1e-12)
+    assert (ours.predict(X) == theirs.predict(X)).all()
+
+
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs", "proximal"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_every_solver_certifies_the_same_optimum(three, solver, sparse):
+    X, y = three
+    X = sp.csr_array(X * (np.abs(X) > 0.5)) if sparse else X
+    model = LogisticRegression(solver=solver, tol=1e-9, random_state=0).fit(X, y)
+    assert model.gap_ <= 1e-9
+    assert model.result_.converged
+    reference = LogisticRegression(solver="newton", tol=1e-13).fit(X, y)
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=2e-4)
+
+
+@pytest.mark.parametrize("solver", ["sbm", "sbm-lowrank", "sgd", "asgd"])
+@pytest.mark.filterwarnings("ignore:stopped at the limit")
+def test_comparators_run_and_learn(three, solver):
+    X, y = three
+    model = LogisticRegression(solver=solver, max_iter=10, penalize_intercept=True, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.6
+    assert 0 <= model.gap_ <= 1
+
+
+def test_no_penalty_has_no_certificate(three):
+    X, y = three
+    model = LogisticRegression(C=np.inf).fit(X, y)
+    theirs = sklearn.linear_model.LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-4)
+    assert np.isnan(model.gap_)
+
+
+def test_the_intercept_can_be_penalised_and_features_differently(three):
+    X, y = three
+    X1 = np.column_stack([X, np.ones(200)])
+    penalised = LogisticRegression(penalize_intercept=True, tol=1e-13).fit(X, y)
+    written_out = LogisticRegression(fit_intercept=False, tol=1e-13).fit(X1, y)
+    np.testing.assert_allclose(penalised.intercept_, written_out.coef_[:, -1], atol=1e-6)
+    factors = np.array([1.0, 4.0, 0.25, 1.0])
+    weighted = LogisticRegression(feature_penalty=factors, tol=1e-13).fit(X, y)
+    scaled = LogisticRegression(tol=1e-13).fit(X / np.sqrt(factors), y)
+    np.testing.assert_allclose(weighted.coef_, scaled.coef_ / np.sqrt(factors), atol=1e-6)
+
+
+# --- the certificate --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.filterwarnings("ignore:stopped at the limit")
+def test_the_gap_is_never_below_the_truth(three, binary):
+    X, y = two(three) if binary else three
+    best = LogisticRegression(tol=1e-13).fit(X, y).trace_["objective"][-1]
+    for steps in range(6):
+        model = LogisticRegression(solver="lbfgs", max_iter=steps).fit(X, y)
+        reached = model._objective.value(model._solution)
+        assert model.gap_ >= (reached - best) / reached - 1e-12
+        assert 0 <= model.gap_ <= 1
+
+
+def test_stopping_early_is_said_with_how_far(three):
+    X, y = three
+    with pytest.warns(ConvergenceWarning, match=r"limit of 2 steps; certified to be within .* of the optimum"):
+        model = LogisticRegression(max_iter=2, solver="lbfgs").fit(X, y)
+    assert not model.result_.converged
+
+
+def test_separable_data_without_a_penalty_are_reported():
+    with pytest.warns(ConvergenceWarning, match="completely separated"):
+        LogisticRegression(C=np.inf, fit_intercept=False).fit([[1.0], [-1.0]], [0, 1])
+
+
+def test_trace_is_a_dict_of_equal_columns(three):
+    trace = LogisticRegression(solver="bbm").fit(*three).trace_
+    assert {"passes", "seconds", "objective", "gradient_norm", "gap"} < set(trace)
+    assert len({len(column) for column in trace.values()}) == 1
+
+
+# --- data of all kinds ------------------------------------------------------------------------------------
+
+
+def test_data_frames_keep_their_names(three):
+    pd = pytest.importorskip("pandas")
+    X, y = three
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = LogisticRegression().fit(frame, pd.Series(y))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(X, y).coef_)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a", "c", "d"]])
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix])
+def test_sparse_equals_dense(three, kind):
+    X, y = three
+    X = X * (np.abs(X) > 1)
+    a, b = LogisticRegression(tol=1e-12).fit(X, y), LogisticRegression(tol=1e-12).fit(kind(X), y)
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-6)
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(kind(X)), atol=1e-6)
+
+
+def test_float32_in_float32_out(three):
+    X, y = three
+    with np.errstate(all="ignore"):
+        model = LogisticRegression(tol=1e-5).fit(X.astype(np.float32), y)
+    assert model.coef_.dtype == model.intercept_.dtype == np.float32
+    assert model.predict_proba(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(model.coef_, LogisticRegression().fit(X, y).coef_, atol=1e-2)
+
+
+def test_soft_labels_are_weighted_copies(three):
+    X, _ = three
+    P = np.random.default_rng(2).dirichlet(np.ones(3), size=200)
+    soft = LogisticRegression(tol=1e-13).fit_soft(X, P, classes=["a", "b", "c"])
+    copies = LogisticRegression(tol=1e-13).fit(
+        np.repeat(X, 3, axis=0), np.tile(["a", "b", "c"], 200), sample_weight=P.ravel()
+    )
+    np.testing.assert_allclose(soft.coef_, copies.coef_, atol=1e-6)
+    assert soft.predict(X[:2]).tolist() == copies.predict(X[:2]).tolist()
+    two_columns = LogisticRegression(tol=1e-13).fit_soft(X, np.column_stack([P[:, 0], 1 - P[:, 0]]))
+    assert two_columns.coef_.shape == (1, 4)
+    with pytest.raises(ValueError, match="sum to one"):
+        LogisticRegression().fit_soft(X, P * 2)
+
+
+def test_offsets_shift_the_scores(three):
+    X, y = three
+    offset = np.random.default_rng(3).normal(size=(200, 3))
+    model = LogisticRegression(tol=1e-12).fit(X, y, offset=offset)
+    # an offset that is linear in X is taken off the coefficients, but for the penalty
+    np.testing.assert_allclose(
+        model.predict_proba(X, offset=offset).sum(axis=0), [(y == c).sum() for c in model.classes_], rtol=1e-5
+    )
+    with pytest.raises(ValueError, match=r"offset must have shape \(200, 3\)"):
+        model.predict(X, offset=offset[:, 0])
+
+
+# --- streaming --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_partial_fit_is_one_proximal_pass(three, binary):
+    X, y = two(three) if binary else three
+    whole = LogisticRegression(solver="proximal", max_iter=1, shuffle=False, tol=0.0)
+    with pytest.warns(ConvergenceWarning, match="limit of 1 steps"):
+        whole.fit(X, y)
+    stream = LogisticRegression()
+    for start in (0, 100):
+        stream.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.unique(y))
+    np.testing.assert_allclose(stream.coef_, whole._attributes(whole._solution)["coef_"], atol=0.05)
+    fresh = majorant.ProximalMajorization(shuffle=False)
+    F = whole._objective
+    one_pass = fresh.visit(F, fresh.start(F, np.zeros(F.size)), F.data).theta
+    np.testing.assert_allclose(stream._stream[0], one_pass, atol=1e-10)
+    assert np.isnan(stream.gap_)
+
+
+def test_chunks_may_miss_classes_and_rows_count_as_often_as_they_come(three):
+    X, y = three
+    model = LogisticRegression().partial_fit(X[y == "ash"], y[y == "ash"], classes=["ash", "beech", "cedar"])
+    for tree in ("beech", "cedar", "ash", "cedar", "beech"):
+        model.partial_fit(X[y == tree], y[y == tree])
+    assert model.coef_.shape == (3, 4)
+    assert np.isfinite(model.coef_).all()
+    size = len(pickle.dumps(model))
+    model.partial_fit(X, y)
+    assert len(pickle.dumps(model)) == size  # memory does not grow with the rows seen
+
+
+def test_partial_fit_refuses_what_it_cannot_do(three):
+    X, y = three
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        LogisticRegression().partial_fit(X, y)
+    with pytest.raises(ValueError, match="class_weight='balanced'"):
+        LogisticRegression(class_weight="balanced").partial_fit(X, y, classes=np.unique(y))
+    model = LogisticRegression().partial_fit(X, y, classes=np.unique(y))
+    with pytest.raises(ValueError, match=r"not named at the first call.*oak"):
+        model.partial_fit(X[:1], ["oak"])
+    with pytest.raises(ValueError, match="differ from those of the first call"):
+        model.partial_fit(X, y, classes=["ash", "oak"])
+
+
+# --- uncertainty ------------------------------------------------------------------------------------------
+
+
+def test_posterior_covariance_is_the_inverse_hessian(three):
+    X, y = two(three)
+    model = LogisticRegression(C=2.0).fit(X, y)
+    X1 = np.column_stack([X, np.ones(200)])
+    p = model.predict_proba(X)[:, 1]
+    H = (X1.T * (p * (1 - p))) @ X1 + np.diag([0.5, 0.5, 0.5, 0.5, 0.0])
+    np.testing.assert_allclose(model.posterior_covariance(), np.linalg.inv(H), rtol=1e-5)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_posterior_probabilities_are_less_sure(three, binary):
+    X, y = two(three) if binary else three
+    model = LogisticRegression().fit(X[:30], y[:30])
+    plain, posterior = model.predict_proba(10 * X), model.predict_proba(10 * X, posterior=True)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    assert posterior.max(axis=1).mean() < plain.max(axis=1).mean()
+    stream = LogisticRegression().partial_fit(X[:30], y[:30], classes=np.unique(y))
+    assert np.isfinite(stream.predict_proba(X, posterior=True)).all()
+
+
+def test_posterior_is_refused_where_it_cannot_be():
+    rng = np.random.default_rng(0)
+    model = LogisticRegression(max_iter=1, solver="lbfgs", tol=1.0).fit(rng.normal(size=(4, 5001)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="5002 parameters is too large; the limit is 5000"):
+        model.posterior_covariance()
+    small = LogisticRegression().fit(rng.normal(size=(4, 2)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="fit again"):
+        pickle.loads(pickle.dumps(small)).posterior_covariance()
+
+
+# --- monitoring -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:stopped at the limit")
+@pytest.mark.parametrize("solver", ["auto", "bbm", "lbfgs", "sgd", "proximal"])
+def test_early_stopping_keeps_the_best_on_validation_data(three, solver):
+    X, y = three
+    stop = EarlyStopping(X[150:], y[150:], patience=2)
+    model = LogisticRegression(C=1e4, solver=solver, callbacks=[stop], tol=0.0, max_iter=60, random_state=0)
+    model.fit(X[:40], y[:40])
+    log_likelihood = model.predict_log_proba(X[150:])[np.arange(50), np.searchsorted(model.classes_, y[150:])].mean()
+    assert log_likelihood == pytest.approx(stop.best_score, rel=1e-6)
+
+
+def test_checkpoints_can_be_loaded(three, tmp_path):
+    X, y = three
+    model = LogisticRegression(callbacks=[Checkpoint(tmp_path / "model.npz", every=0)]).fit(X, y)
+    loaded = LogisticRegression.load(tmp_path / "model.npz")
+    np.testing.assert_allclose(loaded.coef_, model.coef_, atol=1e-3)
+
+
+def test_any_function_is_a_callback(three):
+    X, y = three
+    model = LogisticRegression(solver="lbfgs", callbacks=[lambda row, theta: row["step"] == 3]).fit(X, y)
+    assert model.n_iter_ == 3
+    assert model.result_.outcome is majorant.Outcome.STOPPED
+
+
+def test_verbose_shows_a_line(three, capsys):
+    LogisticRegression(verbose=1).fit(*three)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "objective" in shown.err
+    assert "certified to be within" in shown.err
+
+
+def test_the_line_is_rewritten_on_a_terminal(three):
+    class Terminal(list):
+        write = list.append
+
+        def isatty(self):
+            return True
+
+        def flush(self):
+            pass
+
+    screen = Terminal()
+    LogisticRegression(callbacks=[ProgressLine(screen, every=0)]).fit(*three)
+    assert screen[0].startswith("\r\x1b[2K")
+    assert screen[-1] == "\n"
+
+
+def test_scikit_learns_own_callbacks(three):
+    callback = pytest.importorskip("sklearn.callback")
+    steps = []
+
+    class Count(callback.FitCallback):
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context, **kwargs):
+            pass
+
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            steps.append(context.task_name)
+
+        def teardown(self, estimator, context):
+            steps.append("teardown")
+
+    model = LogisticRegression().set_callbacks(Count()).fit(*three)
+    assert steps == ["step"] * (model.n_iter_ + 1) + ["fit", "teardown"]
+
+
+# --- files, and life among other estimators ---------------------------------------------------------------
+
+
+def test_save_and_load(three, tmp_path):
+    X, y = three
+    model = LogisticRegression(C=3.0).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    loaded = LogisticRegression.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.get_params() == model.get_params()
+    assert loaded.gap_ == model.gap_
+    assert (loaded.predict(X) == model.predict(X)).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
+
+
+def test_foreign_and_truncated_files_are_named(three, tmp_path):
+    X, y = three
+    path = tmp_path / "model.npz"
+    LogisticRegression().fit(X, y).save(path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match="not a saved majorant model, or is incomplete"):
+        LogisticRegression.load(path)
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(ValueError, match="not a saved majorant model"):
+        LogisticRegression.load(path)
+    path.write_bytes(pickle.dumps({"evil": 1}))
+    with pytest.raises(ValueError, match="not a saved majorant model"):
+        LogisticRegression.load(path)
+    with pytest.raises(FileNotFoundError):
+        LogisticRegression.load(tmp_path / "nothing.npz")
+    with pytest.raises(NotFittedError):
+        LogisticRegression().save(path)
+
+
+def test_life_among_estimators(three):
+    X, y = three
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.6
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=3).fit(X, y)
+    assert search.best_params_["C"] in (0.1, 1.0)
+    calibrated = CalibratedClassifierCV(LogisticRegression(), cv=3).fit(X, y)
+    assert calibrated.predict_proba(X).shape == (200, 3)
+    model = LogisticRegression().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert not hasattr(clone(model), "coef_")
+
+
+def test_warm_starts_start_where_they_left_off(three):
+    X, y = three
+    model = LogisticRegression(solver="lbfgs", warm_start=True).fit(X, y)
+    assert model.fit(X, y).n_iter_ <= 1
+
+
+def test_the_path_is_that_of_separate_fits(three):
+    X, y = three
+    Cs, coefs, intercepts, n_iter = logistic_regression_path(X, y, Cs=[10.0, 0.1, 1.0], tol=1e-13)
+    assert Cs.tolist() == [0.1, 1.0, 10.0]
+    for C, coef, intercept in zip(Cs, coefs, intercepts, strict=True):
+        alone = LogisticRegression(C=C, tol=1e-13).fit(X, y)
+        np.testing.assert_allclose(coef, alone.coef_, atol=1e-5)
+        np.testing.assert_allclose(intercept, alone.intercept_, atol=1e-5)
+    assert len(n_iter) == 3
+
+
+def test_cross_validation_chooses_like_a_grid_search(three):
+    X, y = three
+    ours = LogisticRegressionCV(Cs=[1e-4, 1e-2, 1.0], cv=4, scoring="neg_log_loss").fit(X, y)
+    theirs = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1e-2, 1.0]}, cv=4, scoring="neg_log_loss").fit(X, y)
+    assert theirs.best_params_["C"] == ours.C_
+    np.testing.assert_allclose(ours.scores_.mean(axis=0), theirs.cv_results_["mean_test_score"], atol=1e-4)
+    np.testing.assert_allclose(ours.coef_, theirs.best_estimator_.coef_, atol=1e-4)
+    averaged = LogisticRegressionCV(Cs=[1.0], cv=4, refit=False).fit(X, y)
+    assert averaged.coef_.shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(C=0), "C must be positive"),
+        (dict(C=-1), "C must be positive"),
+        (dict(l1_ratio=0.5), "only the ℓ2 penalty is done here"),
+        (dict(solver="saga"), "solver must be one of 'auto', 'bbm'.*got 'saga'"),
+        (dict(C=np.inf, solver="proximal"), "needs a penalty"),
+        (dict(feature_penalty=[1.0]), "feature_penalty must be 4 non-negative numbers"),
+    ],
+)
+def test_bad_settings(three, settings, message):
+    with pytest.raises(ValueError, match=message):
+        LogisticRegression(**settings).fit(*three)
+
+
+def test_bad_data(three):
+    X, y = three
+    with pytest.raises(ValueError, match="at least two classes, got only one class"):
+        LogisticRegression().fit(X, np.full(200, "ash"))
+    with pytest.raises(ValueError, match="NaN"):
+        LogisticRegression().fit(X, np.where(np.arange(200) == 3, np.nan, 1.0))
+    with pytest.raises(ValueError, match="infinity"):
+        LogisticRegression().fit(np.where(X > 2, np.inf, X), y)
+    with pytest.raises(ValueError, match="4 features"):
+        LogisticRegression().fit(X, y).predict(X[:, :3])
+    with pytest.raises(ValueError, match="non-zero"):
+        LogisticRegression().fit(X, y, sample_weight=np.zeros(200))
+    with pytest.raises(ValueError, match="fewer classes"):
+        LogisticRegression().fit(X, y, sample_weight=(y == "ash").astype(float))

@@ -1,5 +1,6 @@
 """scikit-learn estimators: the solvers of this package for people."""
 
 from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.logistic_cv import LogisticRegressionCV, logistic_regression_path
 
-__all__ = ["LogisticRegression"]
+__all__ = ["LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]

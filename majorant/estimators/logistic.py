@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import block_diag
-from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,11 +14,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from majorant._checks import Array
 from majorant._minimize import minimize
-from majorant._solution import Solution
+from majorant._solution import Outcome, Solution
 from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
-from majorant.kernels import design
+from majorant.estimators.linear import LinearClassifier
+from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
 from majorant.solvers import (
@@ -33,15 +32,14 @@ from majorant.solvers import (
     Solver,
     StochasticMajorization,
 )
-from majorant.solvers.metrics import Metric
 from majorant.tuning import tune
 
 SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
-# posterior_covariance inverts a d×d Hessian.
-LARGEST_POSTERIOR = 5_000
+# Endings that a user should hear of; a stream or an early stop is what was asked for.
+UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -137,6 +135,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- fitting ------------------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X with labels y.
 
@@ -157,6 +156,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
         return self._fit(X, labels, weight, offset)
 
+    @with_callbacks
     def fit_soft(self, X: Any, P: Any, sample_weight: Any = None, offset: Any = None, classes: Any = None) -> Self:
         """Fit to rows X with a distribution over the classes for each (rows of P sum to one)."""
         self._check_settings()
@@ -207,7 +207,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         objective = Objective(self._model(), data, ridge=self._ridge())
         self._objective = objective
         self.__dict__.pop("_stream", None)
-        callbacks = self._start_callbacks()
+        callbacks = [*self._start_callbacks(), StepTasks(self, (X, self._names(labels)), self._attributes)]
         solution = minimize(
             objective,
             self._make_solver(objective),
@@ -231,66 +231,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self.gap_ = float("nan") if params is not solution.params else self.gap_
             if isinstance(callback, ProgressLine):
                 callback.finish(str(solution.result))
+            if isinstance(callback, StepTasks):
+                callback.finish()
         self._solution = params
         self._set_params_of_fit(params)
-        if self.solver in ("auto", "bbm", "newton", "lbfgs") and not solution.result.converged and not callbacks:
-            warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=4)
-
-    # --- prediction ---------------------------------------------------------------------------------------
-
-    def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
-        check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
-        scores = scores[:, 0] if len(self.classes_) == 2 else scores
-        if offset is None:
-            return scores
-        offset = np.asarray(offset, dtype=np.float64)
-        if offset.shape != scores.shape:
-            raise ValueError(f"offset must have shape {scores.shape}, got {offset.shape}")
-        return scores + offset
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """Return the likeliest class of each row."""
-        scores = self.decision_function(X, offset)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-    def predict_proba(self, X: Any, offset: Any = None, posterior: bool = False) -> Array:
-        """Return the probabilities of the classes.
-
-        With ``posterior=True`` they are averaged over the Laplace approximation of the posterior, by MacKay's formula
-        p ≈ softmax(score / √(1 + πv/8)) with v the variance of each score: an approximation of an approximation, which
-        pulls uncertain predictions towards even ones.
-        """
-        scores = self.decision_function(X, offset)
-        if posterior:
-            scores = scores / np.sqrt(1 + np.pi / 8 * self._score_variance(X, scores.shape))
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return softmax(scores, axis=1)
-
-    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
-        """Return the logarithms of the probabilities."""
-        scores = self.decision_function(X, offset)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-
-    def posterior_covariance(self) -> Array:
-        """Return the covariance of (coef_, intercept_), class by class, under the Laplace approximation at the fit.
-
-        That is the inverse Hessian of the penalised loss, taken at the solution of the last ``fit`` or, after
-        ``partial_fit``, as the stream has gathered it. Not the sampling covariance of the estimates. Refused above
-        5,000 parameters. The estimator keeps a reference to the data of its fit for this; pickles and files do not.
-        """
-        check_is_fitted(self, "coef_")
-        size = self.coef_.size + self.fit_intercept * len(self.coef_)
-        if size > LARGEST_POSTERIOR:
-            raise ValueError(
-                f"a posterior covariance of {size} parameters is too large; the limit is {LARGEST_POSTERIOR}"
-            )
-        return np.linalg.pinv(self._precision(), hermitian=True)
+        if solution.result.outcome in UNWANTED:
+            warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=5)
 
     # --- files --------------------------------------------------------------------------------------------
 
@@ -323,7 +269,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- what the methods above are made of ---------------------------------------------------------------
 
     n_iter_: int
-    _stream: tuple[Array, Metric, int]
     _dtype: Any
 
     def _check_settings(self) -> None:
@@ -351,7 +296,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         if self.class_weight is None:
             return weight
-        each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
+        counted = {"sample_weight": weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
+        each = compute_class_weight(self.class_weight, classes=self.classes_, y=y, **counted)
         of_row = each[np.searchsorted(self.classes_, y)]
         return of_row if weight is None else weight * of_row
 
@@ -399,10 +346,17 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
 
     def _set_params_of_fit(self, theta: Array) -> None:
+        for name, value in self._attributes(theta).items():
+            setattr(self, name, value)
+
+    def _names(self, labels: Array) -> Array:
+        return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]
+
+    def _attributes(self, theta: Array) -> dict[str, Array]:
         W = theta.reshape(self._model().coefficient_rows, -1)
         coef = W[:, :-1] if self.fit_intercept else W
         intercept = W[:, -1] if self.fit_intercept else np.zeros(len(W))
-        self.coef_, self.intercept_ = coef.astype(self._dtype), intercept.astype(self._dtype)
+        return {"coef_": coef.astype(self._dtype), "intercept_": intercept.astype(self._dtype)}
 
     def _read_more(self, X: Any, y: Any) -> Labelled:
         X, y = self._validate(X, y, reset=False)
@@ -431,40 +385,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         objective = Objective(self._model(), like, ridge=self._ridge())
         rows = solver.default_rows(objective)
         self._stream = (np.zeros(objective.size), solver.prior(objective, rows), rows)
-
-    def _precision(self) -> Array:
-        if hasattr(self, "_stream"):
-            return _as_matrix(self._stream[1].precision())
-        if not hasattr(self, "_objective"):
-            raise ValueError("the posterior needs the data of the fit, which files and pickles do not hold; fit again")
-        H = self._objective.hessian(self._solution)[2]
-        return H.as_matrix() + np.diag(self._objective.ridge)
-
-    def _score_variance(self, X: Any, shape: tuple[int, ...]) -> Array:
-        covariance = self.posterior_covariance()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        rows = Labelled(X, np.zeros(X.shape[0], dtype=int), constant=self.fit_intercept).X
-        p = rows.shape[1]
-        blocks = [covariance[c * p : (c + 1) * p, c * p : (c + 1) * p] for c in range(len(self.coef_))]
-        dense = design.dense(rows)
-        return np.stack([np.einsum("jp,jp->j", dense @ block, dense) for block in blocks], axis=-1).reshape(shape)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_objective", None)
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _as_matrix(precision: Array) -> Array:
-    """Return a precision as a d×d matrix, whatever the stream kept of it."""
-    if precision.ndim == 1:
-        return np.diag(precision)
-    return precision if precision.ndim == 2 else block_diag(*precision)
 
 
 def _plain(values: Array) -> Array:

@@ -34,12 +34,12 @@ def write(path: str | Path, kind: str, settings: dict[str, Any], arrays: dict[st
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return settings and arrays of a model of that kind."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as problem:
         raise ValueError(f"{path} is not a saved majorant model, or is incomplete ({problem})") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{path} is a NumPy archive, but not a saved majorant model")
