@@ -85,3 +85,21 @@ def _idx(path: Path):
     raw = gzip.decompress(path.read_bytes())
     shape = [int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(raw[3])]
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
+
+
+def mnist_raw():
+    """The 60,000 training images, pixels/255, 785 columns with a constant one."""
+    images = _idx(root() / "mnist/train-images-idx3-ubyte.gz").reshape(60_000, -1) / 255.0
+    return np.column_stack([images, np.ones(60_000)]), _idx(root() / "mnist/train-labels-idx1-ubyte.gz").astype(int)
+
+
+def rcv1_small():
+    """RCV1 sample, 1,000×47,237 with a constant column, CSR."""
+    X, y = load_svmlight_file(str(root() / "libsvm/rcv1_small.gz"), n_features=47_236)
+    return with_constant(X), (y > 0).astype(int)
+
+
+def news20():
+    """20 newsgroups, word counts, 15,935×62,062 with a constant column, CSR, 20 classes."""
+    X, y = load_svmlight_file(str(root() / "libsvm/news20.bz2"), n_features=62_061)
+    return with_constant(X), (y - 1).astype(int)

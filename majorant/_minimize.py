@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,12 @@ def _is_at(objective: Objective, state: State) -> bool:
 def _blas_threads(threads: int | None) -> AbstractContextManager[Any]:
     if threads is None:
         return nullcontext()
-    from threadpoolctl import threadpool_limits
+    return _blas_libraries().limit(limits=threads, user_api="blas")
 
-    return threadpool_limits(limits=threads, user_api="blas")
+
+@cache
+def _blas_libraries() -> Any:
+    # Looking for the libraries that are loaded takes milliseconds: once is enough.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

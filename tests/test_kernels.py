@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from majorant.kernels import compiled, design, partition, softmax
 from tests import oracles
@@ -87,6 +88,18 @@ def test_row_and_feature_kernels_equal_class_space(seed, n, descending):
             np.testing.assert_allclose(Q.T @ Q, 4 * F.T @ B @ F, atol=1e-10)
         np.testing.assert_allclose(L.T @ L, B.reshape(n, n), atol=1e-12)
         np.testing.assert_allclose(p, P, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_logistic_kernel_is_exact_on_any_scale(weighted):
+    u = np.concatenate([np.linspace(-40, 40, 81), [1e4, -1e4, 0.0]])
+    for y in (np.zeros(84, dtype=int), np.ones(84, dtype=int)):
+        w = np.random.default_rng(0).exponential(size=84) if weighted else np.ones(84)
+        residual = np.empty(84)
+        loss = compiled.logistic_loss_and_residual(u, y, w if weighted else np.empty(0), residual)
+        margin = np.where(y == 1, u, -u)
+        assert loss == pytest.approx(w @ np.logaddexp(0, -margin), rel=1e-14)
+        np.testing.assert_allclose(residual, w * np.where(y == 1, -1, 1) * expit(-margin), rtol=1e-14)
 
 
 def test_compiled_kernels_equal_their_python_twins():

@@ -59,7 +59,13 @@ class Binary(ClassModel):
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         """Return the loss and w_j (p_j − y_j)."""
-        return self.loss(scores, batch), weigh(expit(scores) - self.targets(batch), batch.weight)
+        if batch.soft:
+            return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
+        from majorant.kernels import compiled
+
+        residual = np.empty_like(scores)
+        weight = np.empty(0) if batch.weight is None else batch.weight
+        return compiled.logistic_loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""

@@ -36,6 +36,9 @@ RENEWED_AT = (8, 25)
 ROWS_PER_COLUMN = 20
 ROWS_PER_PARAMETER = 5
 LEAST_ROWS = 1_000
+# Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
+GRAM_ROWS_PER_COLUMN = 10
+GRAM_COST = 16
 # A Hessian of that many parameters pays; a Gram matrix of so many columns does.
 LARGEST_HESSIAN = 1_200
 LARGEST_GRAM = 4_000
@@ -166,10 +169,14 @@ def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
     """Return the inverse of I ⊗ (Σ_j w_j x_j x_jᵀ + λ)."""
     model = cast(ClassModel, objective.model)
     n = model.coefficient_rows
-    G = np.zeros((objective.data.n_features, objective.data.n_features))
+    p, t = objective.data.n_features, len(objective.data)
+    share = min(max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n // p) / t, 1.0)
+    G = np.zeros((p, p))
     for block, S in zip(objective.blocks, point.scores, strict=True):
-        each = model.class_weights(S, block).sum(axis=0) / max(n - 1, 1)
-        G += design.weighted_gram(block.X, each[None, None])
+        rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
+        some = block.take(rows) if share < 1.0 else block
+        each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
+        G += design.weighted_gram(some.X, each[None, None]) / share
     G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)
     factor = cho_factor(G, lower=True)
     return lambda b: cho_solve(factor, b.reshape(n, -1).T).T.ravel()
