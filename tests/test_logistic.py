@@ -149,6 +149,15 @@ def test_data_frames_keep_their_names(three):
         model.predict(frame[["b", "a", "c", "d"]])
 
 
+def test_polars_frames_are_fine(three):
+    pl = pytest.importorskip("polars")
+    X, y = three
+    frame = pl.DataFrame({name: X[:, k] for k, name in enumerate("abcd")})
+    model = LogisticRegression().fit(frame, pl.Series(y))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert (model.predict(frame) == LogisticRegression().fit(X, y).predict(X)).all()
+
+
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix])
 def test_sparse_equals_dense(three, kind):
     X, y = three

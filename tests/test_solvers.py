@@ -21,6 +21,7 @@ from majorant import (
     Newton,
     Objective,
     Outcome,
+    QuasiNewton,
     SteepestDescent,
     held_out,
     minimize,
@@ -34,6 +35,7 @@ SOLVERS = [
     BatchMajorization(memory=0),
     BatchMajorization(curvature="low-rank", rank=3),
     BatchMajorization(curvature="diagonal"),
+    QuasiNewton(),
     LBFGS(),
     BFGS(),
     ConjugateGradient(),
@@ -66,6 +68,38 @@ def test_kronecker_bounds_drive_the_same_solver(maker, curvature):
     solution = minimize(F, BatchMajorization(curvature=curvature), max_steps=5000)
     assert solution.result.converged
     assert rises(solution.trace) <= 1e-12
+
+
+@pytest.mark.parametrize("metric", ["sample", "kronecker", "diagonal"])
+@pytest.mark.parametrize("maker", [problems.binary_everything, problems.multinomial_soft, problems.ecoli])
+def test_every_metric_of_the_quasi_newton_solver_converges(maker, metric):
+    F = problems.make(maker)
+    solution = minimize(F, QuasiNewton(metric=metric), tol=1e-10)
+    assert solution.result.converged, solution.result
+    assert rises(solution.trace) <= 1e-12
+
+
+def test_the_metric_of_the_quasi_newton_solver_is_chosen_by_size():
+    def kind(t, p, n):
+        X = sp.csr_array(([1.0], ([0], [0])), shape=(t, p))
+        model = Binary() if n == 1 else Multinomial(n)
+        return QuasiNewton().kind(Objective(model, Labelled(X, np.arange(t) % max(n, 2)), ridge=1.0))
+
+    assert kind(32_561, 124, 1) == "sample"
+    assert kind(20_000, 17, 26) == "sample"
+    assert kind(10_000, 51, 10) == "kronecker"
+    assert kind(1_500, 242, 1) == "kronecker"
+    assert kind(1_500, 11_961, 1) == "diagonal"
+
+
+def test_a_sample_is_a_start_and_a_metric():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(20_000, 5)), np.ones(20_000)])
+    F = Objective(Binary(), Labelled(X, (X[:, 0] + rng.logistic(size=20_000) > 0).astype(int)), ridge=1.0)
+    trace = minimize(F, QuasiNewton()).trace
+    best = minimize(F, Newton(), tol=1e-13).trace["objective"][-1]
+    assert trace["objective"][0] < best * 1.01  # the optimum of a thousand rows
+    assert trace["passes"][-1] < 8
 
 
 @settings(max_examples=40, deadline=None)
@@ -178,6 +212,26 @@ def test_the_certificate_is_never_below_the_true_gap(maker, seed, log_distance):
     value, gradient = F.value_and_gradient(theta)
     true_gap = (value - best.trace["objective"][-1]) / value
     assert F.gap(value, gradient) >= true_gap - 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.booleans(), st.integers(0, 10**6), st.floats(-3, 1))
+def test_the_certificate_holds_with_a_free_intercept(binary, seed, log_distance):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 3)) + 2.0  # not centred: the intercept matters
+    model, y = (Binary(), rng.integers(0, 2, size=60)) if binary else (Multinomial(3), rng.integers(0, 3, size=60))
+    ridge = np.tile([0.3, 0.3, 0.3, 0.0], model.coefficient_rows)
+    F = Objective(model, Labelled(X, y, constant=True), ridge=ridge)
+    assert F.free_intercept
+    best = minimize(F, Newton(), tol=1e-12)
+    assert best.result.converged
+    theta = best.params + 10**log_distance * rng.normal(size=F.size)
+    found = F.certify(theta)
+    assert found.value <= F.value(theta) * (1 + 1e-12)
+    true_gap = (found.value - F.value(best.params)) / found.value
+    assert found.gap >= true_gap - 1e-12
+    slope = found.gradient.reshape(model.coefficient_rows, -1)[:, -1]
+    assert np.abs(slope).max() <= 1e-4  # F is flat along the intercepts
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------
