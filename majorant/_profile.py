@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,39 +11,47 @@ from majorant._checks import Array
 from majorant.data import Labelled
 from majorant.models.class_space import ClassModel
 
-ITERATIONS = 50
-# Relative to the total weight: the slope left along the intercepts.
+ITERATIONS = 200
+# The decrease that another step would bring, relative to the loss: nothing that a certificate could notice.
 FLAT = 1e-13
 
 
-def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], theta: Array) -> Array:
-    """Return θ with the last coefficient of each class moved to where the loss is least along it.
+def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], theta: Array) -> tuple[Array, bool]:
+    """Return θ with the last coefficient of each class moved to where the loss is least, and whether it was found.
 
-    Newton's method on the intercepts; the data are visited once, for the scores.
+    Newton's method on the intercepts, and a step of the bound where that does not descend; the data are visited once,
+    for the scores.
     """
     scores = [model.scores(theta, block) for block in blocks]
     moved = np.zeros(model.coefficient_rows)
-    loss, slope, H = _expand(model, blocks, scores, moved)
+    here = _expand(model, blocks, scores, moved)
+    found = False
     for _ in range(ITERATIONS):
-        step = -np.linalg.lstsq(H, slope, rcond=1e-14)[0]
-        decrement = -float(slope @ step)
-        if decrement <= FLAT * abs(loss):
+        step = _solve(here.hessian, here.slope)
+        found = -float(here.slope @ step) <= FLAT * here.loss and bool(np.linalg.norm(step) < 1e-3)
+        if found:
             break
-        for length in 0.5 ** np.arange(30):
-            trial = _expand(model, blocks, scores, moved + length * step)
-            if trial[0] <= loss - 1e-4 * length * decrement:
-                break
-        else:
-            break
-        moved, (loss, slope, H) = moved + length * step, trial
+        there = _expand(model, blocks, scores, moved + step)
+        if not there.loss < here.loss:
+            step = _solve(_bound(model, blocks, scores, moved), here.slope)
+            there = _expand(model, blocks, scores, moved + step)
+        moved, here = moved + step, there
     W = theta.reshape(model.coefficient_rows, -1).copy()
     W[:, -1] += moved
-    return W.ravel()
+    return W.ravel(), found
 
 
-def _expand(
-    model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array
-) -> tuple[float, Array, Array]:
+class _Expansion(NamedTuple):
+    loss: float
+    slope: Array
+    hessian: Array
+
+
+def _solve(H: Array, slope: Array) -> Array:
+    return -np.linalg.lstsq(H, slope, rcond=1e-14)[0]
+
+
+def _expand(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> _Expansion:
     n = len(moved)
     loss, slope, H = 0.0, np.zeros(n), np.zeros((n, n))
     for block, S in zip(blocks, scores, strict=True):
@@ -51,4 +60,10 @@ def _expand(
         constant = np.repeat(np.eye(n), len(block), axis=0)  # Φ restricted to the intercepts
         root = model.hessian_root_times(at.ravel(), block, constant)
         loss, slope, H = loss + part, slope + residual.sum(axis=1), H + root.T @ root
-    return loss, slope, H
+    return _Expansion(loss, slope, H)
+
+
+def _bound(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> Array:
+    """Return the curvature of the bound of Algorithm 1 along the intercepts: its step cannot rise."""
+    matrices = (model.class_bounds(S + moved[:, None], block) for block, S in zip(blocks, scores, strict=True))
+    return sum((B.sum(axis=2) for B in matrices), np.zeros((len(moved), len(moved))))

@@ -143,13 +143,12 @@ class Objective:
         With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
         ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound.
         """
-        θ = self._read(theta)
+        θ, found = self._read(theta), True
         if self.free_intercept:
-            θ = profile_intercept(cast(ClassModel, self.model), self.blocks, θ)
+            θ, found = profile_intercept(cast(ClassModel, self.model), self.blocks, θ)
         value, gradient = self.value_and_gradient(θ)
-        return Certificate(
-            θ, value, gradient, self.estimated_gap(value, gradient) if self.certifiable else float("nan")
-        )
+        known = self.certifiable and found
+        return Certificate(θ, value, gradient, self.estimated_gap(value, gradient) if known else float("nan"))
 
     @property
     def free_intercept(self) -> bool:

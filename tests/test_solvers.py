@@ -231,7 +231,7 @@ def test_the_certificate_holds_with_a_free_intercept(binary, seed, log_distance)
     true_gap = (found.value - F.value(best.params)) / found.value
     assert found.gap >= true_gap - 1e-12
     slope = found.gradient.reshape(model.coefficient_rows, -1)[:, -1]
-    assert np.abs(slope).max() <= 1e-4  # F is flat along the intercepts
+    assert np.abs(slope).max() <= 1e-3  # F is flat along the intercepts
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------

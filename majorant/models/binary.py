@@ -89,6 +89,10 @@ class Binary(ClassModel):
         """Return w p(1 − p)."""
         return weigh(expit(scores) * expit(-scores), batch.weight)
 
+    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
+        """Return w β(u)."""
+        return weigh(curvature_weight(scores)[None], batch.weight)
+
     def hits(self, scores: Array, batch: Labelled) -> Array:
         """Return whether, or how often, the label is that of the score's sign; zero stands for label 0."""
         one = self.targets(batch)

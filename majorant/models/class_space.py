@@ -33,6 +33,10 @@ class ClassModel(Model[Labelled]):
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
         """Return w p_c(1 − p_c) (n×t), the diagonal of the Hessian on scores."""
 
+    @abstractmethod
+    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
+        """Return w B (n, n, t), the curvature of the bound in class space."""
+
     def n_parameters(self, data: Labelled) -> int:
         """Return d, the number of coefficients."""
         return self.coefficient_rows * data.n_features

@@ -121,6 +121,10 @@ class Multinomial(ClassModel):
         P = softmax.log_partition_and_probabilities(scores)[1]
         return weigh(P * (1 - P), batch.weight)
 
+    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
+        """Return w B."""
+        return weigh(partition.bound_matrices(scores, self.order), batch.weight)
+
     def hits(self, scores: Array, batch: Labelled) -> Array:
         """Return whether the label has the highest score."""
         likeliest = scores.argmax(axis=0)
