@@ -92,6 +92,14 @@ def test_the_metric_of_the_quasi_newton_solver_is_chosen_by_size():
     assert kind(1_500, 11_961, 1) == "diagonal"
 
 
+@pytest.mark.parametrize("metric", ["sample", "kronecker", "diagonal"])
+def test_the_quasi_newton_solver_needs_no_penalty(metric):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=80), np.zeros(80), np.ones(80), np.ones(80)])
+    F = Objective(Multinomial(3), Labelled(X, rng.integers(0, 3, size=80)), ridge=0.0)
+    assert minimize(F, QuasiNewton(metric=metric)).result.converged
+
+
 def test_a_sample_is_a_start_and_a_metric():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(20_000, 5)), np.ones(20_000)])

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from majorant._checks import Array, one_of, whole
+from majorant.curvature import Dense
 from majorant.kernels import design
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
@@ -91,8 +91,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or at the optimum of a sample if that is the better one."""
         if self.kind(objective) == "sample":
-            theta, solve = _newton_on_a_sample(objective, theta, self.seed)
-            point = objective.point(theta)
+            of_sample, solve = _newton_on_a_sample(objective, theta, self.seed)
+            better = objective.value(of_sample) < objective.value(theta)
+            point = objective.point(of_sample if better else theta)
         else:
             point = objective.point(theta)
             solve = self._renewed(objective, point)
@@ -178,8 +179,8 @@ def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
         each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
         G += design.weighted_gram(some.X, each[None, None]) / share
     G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)
-    factor = cho_factor(G, lower=True)
-    return lambda b: cho_solve(factor, b.reshape(n, -1).T).T.ravel()
+    inverse = Dense(G, majorizes=False).inverse()
+    return lambda b: inverse(b.reshape(n, -1).T).T.ravel()
 
 
 def _diagonal(objective: Objective, point: Point) -> Callable[[Array], Array]:
