@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from scipy.special import expit
 
 
 def naive_bound(theta, features, log_measure=None, order=None):
@@ -22,7 +23,7 @@ def naive_bound(theta, features, log_measure=None, order=None):
         else:
             u = log_alpha - log_z
             beta = 0.25 if abs(u) < 1e-7 else np.tanh(u / 2) / (2 * u)
-            kappa = 1 / (1 + np.exp(-u))
+            kappa = expit(u)
         Sigma += beta * np.outer(direction, direction)
         g += kappa * direction
         log_z = np.logaddexp(log_z, log_alpha)

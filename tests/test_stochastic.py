@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
-from scipy.special import j0
+from scipy.special import expit, j0
 
 import majorant
 from majorant import (
@@ -63,7 +63,7 @@ def algorithm_2(F, theta, order, m=1, step_size=None, once_per_row=True):
                 u = log_h[y] + at @ features[y] - log_z
                 direction = features[y] - g
                 beta = 0.0 if k == 0 else 0.25 if abs(u) < 1e-7 else np.tanh(u / 2) / (2 * u)
-                kappa = 1 / (1 + np.exp(-u))
+                kappa = expit(u)
                 xi = weight * kappa * direction
                 if k == 0 or not once_per_row:
                     xi = xi + constant

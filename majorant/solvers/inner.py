@@ -29,29 +29,32 @@ def solve_in_scores(model: Model[Any], batch: Any, scores: Array, G: Array) -> A
     a, moved = np.zeros(scores.size), np.zeros(scores.size)  # moved = Ga: scores of −∞ stay where they are
     loss, slope = _evaluate(model, batch, scores, moved)
     for _ in range(ITERATIONS):
-        residual = a + slope
-        K = model.hessian_times(scores.ravel() + moved, batch, G)
-        K.flat[:: len(K) + 1] += 1.0
-        step = -np.linalg.solve(K, residual)
+        residual, value = a + slope, loss + 0.5 * float(a @ moved)
+        step = _newton_step(model.hessian_times(scores.ravel() + moved, batch, G), residual)
         Gstep = G @ step
         decrement = -float(residual @ Gstep)
-        if decrement <= ENOUGH * len(batch):
-            return a + step
-        value = loss + 0.5 * a @ moved
         for length in 0.5 ** np.arange(HALVINGS):
             trial, along = a + length * step, moved + length * Gstep
             trial_loss, trial_slope = _evaluate(model, batch, scores, along)
-            if trial_loss + 0.5 * trial @ along <= value - SUFFICIENT * length * decrement:
+            if trial_loss + 0.5 * trial @ along <= _enough(value, length * decrement):
                 break
         else:
             # H ⪯ ½W for any scores, so this step cannot rise; as a first resort it would creep.
-            bounded = 0.5 * weights[:, None] * G
-            bounded.flat[:: len(bounded) + 1] += 1.0
-            trial = a - np.linalg.solve(bounded, residual)
+            trial = a + _newton_step(0.5 * weights[:, None] * G, residual)
             along = G @ trial
             trial_loss, trial_slope = _evaluate(model, batch, scores, along)
+            if not trial_loss + 0.5 * trial @ along < value:
+                return a  # what is left is rounding
         a, moved, loss, slope = trial, along, trial_loss, trial_slope
+        if decrement <= ENOUGH * len(batch):
+            return a
     return a
+
+
+def _newton_step(HG: Array, residual: Array) -> Array:
+    """Return −(I + HG)⁻¹ residual; HG is overwritten."""
+    HG.flat[:: len(HG) + 1] += 1.0
+    return -np.linalg.solve(HG, residual)
 
 
 def solve_in_parameters(model: Model[Any], batch: Any, start: Array, A: Array) -> Array:
@@ -65,21 +68,28 @@ def solve_in_parameters(model: Model[Any], batch: Any, start: Array, A: Array) -
         H = A + model.hessian_factors(scores, batch).matrix()
         step = -cho_solve(cho_factor(H, lower=True, check_finite=False), gradient, check_finite=False)
         decrement = -float(gradient @ step)
-        if decrement <= ENOUGH * len(batch):
-            return start + δ + step
         value, Astep, move = loss + 0.5 * δ @ Aδ, A @ step, model.potentials(step, batch)
         for length in 0.5 ** np.arange(HALVINGS):
             trial_loss, trial_residual = model.loss_and_residual(scores + length * move, batch)
             quadratic = 0.5 * (δ + length * step) @ (Aδ + length * Astep)
-            if trial_loss + quadratic <= value - SUFFICIENT * length * decrement:
+            if trial_loss + quadratic <= _enough(value, length * decrement):
                 break
         else:
             bounded = A + model.bound_factors(scores, batch).matrix()
             step = -cho_solve(cho_factor(bounded, lower=True), gradient)
             length, move = 1.0, model.potentials(step, batch)
             trial_loss, trial_residual = model.loss_and_residual(scores + move, batch)
+            if not trial_loss + 0.5 * (δ + step) @ (A @ (δ + step)) < value:
+                break  # what is left is rounding
         δ, scores, loss, residual = δ + length * step, scores + length * move, trial_loss, trial_residual
+        if decrement <= ENOUGH * len(batch):
+            break
     return start + δ
+
+
+def _enough(value: float, promised: float) -> float:
+    """Return what a step has to reach: Armijo's share of what the slope promises, to rounding."""
+    return value - SUFFICIENT * max(promised, 0.0) + 1e-13 * abs(value)
 
 
 def _evaluate(model: Model[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
