@@ -82,7 +82,7 @@ def minimize(
         state = solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
         solver.drive(objective, state, monitor.observe)
     assert monitor.result is not None
-    return Solution(monitor.state.theta, monitor.result, monitor.trace, monitor.state, solver)
+    return Solution(monitor.params, monitor.result, monitor.trace, monitor.state, solver)
 
 
 def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, Metric]:

@@ -43,6 +43,7 @@ class Monitor:
         self.trace = Trace()
         self.result: Result | None = None
         self.state = State(np.zeros(objective.size))
+        self.params = self.state.theta  # of the state, or a better point near it that was certified instead
         self._steps = 0
         self._certifiable = objective.certifiable
         self._may_run_away = not (objective.ridge > 0).all()
@@ -57,7 +58,7 @@ class Monitor:
         state = self._evaluated(state)
         self.result = self._fatal(state)
         if self.result is None:
-            self.state = state
+            self.state, self.params = state, state.theta
             row = {} if state.stalled else self._record(state, paused - self._clock)
             self.objective.work.passes = work.passes
             self.result = self._judge(state)
@@ -98,7 +99,7 @@ class Monitor:
         if np.isfinite(state.value) and np.isfinite(state.gradient).all():
             return None
         if self._steps == 0:
-            self.state = state
+            self.state, self.params = state, state.theta
             return Result(Outcome.NON_FINITE, "the objective is not finite at the starting parameters", np.nan)
         return self._say(
             Outcome.NON_FINITE,
@@ -132,20 +133,22 @@ class Monitor:
         return self._may_run_away and due and self.objective.separated(state.theta)
 
     def _certify(self) -> Certificate:
-        """Return the certificate of the latest state, which moves there if its intercept had not been at its best."""
+        """Return the certificate of the latest state, or of a better point if its intercept was not at its best."""
         if not self.objective.free_intercept:
             gap = self.objective.gap(self.state.value, self.state.gradient)
             return Certificate(self.state.theta, self.state.value, self.state.gradient, gap)
         found = self.objective.certify(self.state.theta)
-        self.state = replace(self.state, theta=found.theta, value=found.value, gradient=found.gradient)
+        self.params = found.theta
         return found
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
         if outcome is Outcome.UNBOUNDED:
             return Result(outcome, sentence, float("nan"))
         gap = self._certify().gap
-        if self._certifiable:
+        if np.isfinite(gap):
             sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
+        elif self._certifiable:
+            sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         else:
             share = np.linalg.norm(self.state.gradient) / max(self._gradient_scale, 1e-300)
             sentence += (

@@ -14,6 +14,8 @@ from majorant.models.class_space import ClassModel
 ITERATIONS = 200
 # The decrease that another step would bring, relative to the loss: nothing that a certificate could notice.
 FLAT = 1e-13
+# And the slope that may be left, relative to the total weight.
+LEVEL = 1e-7
 
 
 def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], theta: Array) -> tuple[Array, bool]:
@@ -25,10 +27,12 @@ def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], theta: Arra
     scores = [model.scores(theta, block) for block in blocks]
     moved = np.zeros(model.coefficient_rows)
     here = _expand(model, blocks, scores, moved)
-    found = False
+    rows, found = sum(model.score_weights(block).sum() for block in blocks), False
     for _ in range(ITERATIONS):
         step = _solve(here.hessian, here.slope)
-        found = -float(here.slope @ step) <= FLAT * here.loss and bool(np.linalg.norm(step) < 1e-3)
+        decrement = -float(here.slope @ step)
+        # Where every row is saturated H vanishes too, and a slope that does not says that this is no minimum.
+        found = decrement <= FLAT * here.loss and bool(np.abs(here.slope).max() <= LEVEL * rows)
         if found:
             break
         there = _expand(model, blocks, scores, moved + step)

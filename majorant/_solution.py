@@ -27,7 +27,8 @@ class Outcome(Enum):
 class Result:
     """An outcome, a sentence about it, and how far from the optimum the fit is certified to be.
 
-    ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate (some parameter unpenalised).
+    ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate: a parameter other than the intercept is
+    unpenalised, or F has no minimum.
     """
 
     outcome: Outcome

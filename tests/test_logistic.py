@@ -1,5 +1,6 @@
 """LogisticRegression against scikit-learn's, and what it adds."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -74,12 +75,14 @@ def test_every_solver_certifies_the_same_optimum(three, solver, sparse):
 
 
 @pytest.mark.parametrize("solver", ["sbm", "sbm-lowrank", "sgd", "asgd"])
+@pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.filterwarnings("ignore:stopped at the limit")
-def test_comparators_run_and_learn(three, solver):
-    X, y = three
+def test_comparators_run_and_learn(three, solver, binary):
+    X, y = two(three) if binary else three
     model = LogisticRegression(solver=solver, max_iter=10, penalize_intercept=True, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.6
-    assert 0 <= model.gap_ <= 1
+    best = LogisticRegression(penalize_intercept=True).fit(X, y)
+    assert model.trace_["objective"][-1] < 1.2 * best.trace_["objective"][-1]
+    assert model.score(X, y) > best.score(X, y) - 0.1
 
 
 def test_no_penalty_has_no_certificate(three):
@@ -115,6 +118,47 @@ def test_the_gap_is_never_below_the_truth(three, binary):
         reached = model._objective.value(model._solution)
         assert model.gap_ >= (reached - best) / reached - 1e-12
         assert 0 <= model.gap_ <= 1
+
+
+def test_the_gap_is_never_below_the_truth_where_rows_are_saturated(three):
+    X, y = two(three)
+    plain = LogisticRegression(tol=1e-12).fit(X, y)
+    for size in (5.0, 30.0, 100.0):
+        shifted = LogisticRegression(tol=1e-9).fit(X, y, offset=np.full(200, size))
+        assert shifted.gap_ <= 1e-9
+        np.testing.assert_allclose(shifted.intercept_ + size, plain.intercept_, atol=1e-3)
+        np.testing.assert_allclose(shifted.coef_, plain.coef_, atol=1e-3)
+    F = majorant.Objective(
+        majorant.Binary(), majorant.Labelled(np.zeros((4, 1)), [0, 0, 1, 1], constant=True), ridge=[1.0, 0.0]
+    )
+    found = F.certify([0.0, 1000.0])
+    assert np.isnan(found.gap) or found.value == pytest.approx(4 * np.log(2), rel=1e-6)
+
+
+def test_a_fit_that_gets_nowhere_says_so(three):
+    X, y = three
+    with np.errstate(all="ignore"), pytest.warns(ConvergenceWarning, match="no further decrease"):
+        LogisticRegression(fit_intercept=False).fit(X * 1e200, y)
+
+
+def test_columns_that_carry_nothing_are_fine(three):
+    X, y = three
+    for C in (1.0, np.inf):
+        model = LogisticRegression(C=C).fit(np.column_stack([X, np.zeros(200), X[:, 0]]), y)
+        assert model.result_.converged
+    free = LogisticRegression(feature_penalty=[1, 1, 1, 1, 0]).fit(np.column_stack([X, np.zeros(200)]), y)
+    assert free.result_.converged
+
+
+@pytest.mark.parametrize("shift", [0.0, 30.0, 1000.0])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_float32_never_crashes(shift):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = (rng.normal(size=(5000, 6)) + shift).astype(np.float32)
+        y = (X[:, 0] - shift + rng.logistic(size=5000) > 0).astype(int)
+        model = LogisticRegression(C=1e6).fit(X, y)
+        assert model.score(X, y) > 0.6
 
 
 def test_stopping_early_is_said_with_how_far(three):
@@ -187,15 +231,20 @@ def test_soft_labels_are_weighted_copies(three):
     assert soft.predict(X[:2]).tolist() == copies.predict(X[:2]).tolist()
     two_columns = LogisticRegression(tol=1e-13).fit_soft(X, np.column_stack([P[:, 0], 1 - P[:, 0]]))
     assert two_columns.coef_.shape == (1, 4)
+    unsorted = LogisticRegression(tol=1e-13).fit_soft(X, P[:, [2, 0, 1]], classes=["c", "a", "b"])
+    np.testing.assert_allclose(unsorted.coef_, soft.coef_, atol=1e-8)
     with pytest.raises(ValueError, match="sum to one"):
         LogisticRegression().fit_soft(X, P * 2)
+    with pytest.raises(ValueError, match="each differently"):
+        LogisticRegression().fit_soft(X, P, classes=["a", "b", "a"])
 
 
 def test_offsets_shift_the_scores(three):
     X, y = three
     offset = np.random.default_rng(3).normal(size=(200, 3))
     model = LogisticRegression(tol=1e-12).fit(X, y, offset=offset)
-    # an offset that is linear in X is taken off the coefficients, but for the penalty
+    assert np.abs(model.coef_ - LogisticRegression(tol=1e-12).fit(X, y).coef_).max() > 0.01
+    # the free intercepts make the expected counts those observed, if the offset is in both
     np.testing.assert_allclose(
         model.predict_proba(X, offset=offset).sum(axis=0), [(y == c).sum() for c in model.classes_], rtol=1e-5
     )
@@ -241,7 +290,16 @@ def test_partial_fit_refuses_what_it_cannot_do(three):
         LogisticRegression().partial_fit(X, y)
     with pytest.raises(ValueError, match="class_weight='balanced'"):
         LogisticRegression(class_weight="balanced").partial_fit(X, y, classes=np.unique(y))
-    model = LogisticRegression().partial_fit(X, y, classes=np.unique(y))
+    model = LogisticRegression()
+    with pytest.raises(ValueError, match=r"not named at the first call.*cedar"):
+        model.partial_fit(X, y, classes=["ash", "beech"])
+    model.partial_fit(X, y, classes=np.unique(y))  # a refused call leaves nothing behind
+    with pytest.raises(ValueError, match="needs a penalty"):
+        LogisticRegression(C=np.inf).partial_fit(X, y, classes=np.unique(y))
+    shallow = copy.copy(model)
+    before = model.posterior_covariance()
+    shallow.partial_fit(X, y)
+    np.testing.assert_array_equal(model.posterior_covariance(), before)
     with pytest.raises(ValueError, match=r"not named at the first call.*oak"):
         model.partial_fit(X[:1], ["oak"])
     with pytest.raises(ValueError, match="differ from those of the first call"):
@@ -267,6 +325,9 @@ def test_posterior_probabilities_are_less_sure(three, binary):
     plain, posterior = model.predict_proba(10 * X), model.predict_proba(10 * X, posterior=True)
     np.testing.assert_allclose(posterior.sum(axis=1), 1)
     assert posterior.max(axis=1).mean() < plain.max(axis=1).mean()
+    # with all the data there is little to be unsure of, however weak the prior
+    sure = LogisticRegression(C=1e6).fit(X, y)
+    np.testing.assert_allclose(sure.predict_proba(X, posterior=True), sure.predict_proba(X), atol=0.05)
     stream = LogisticRegression().partial_fit(X[:30], y[:30], classes=np.unique(y))
     assert np.isfinite(stream.predict_proba(X, posterior=True)).all()
 
@@ -291,6 +352,8 @@ def test_early_stopping_keeps_the_best_on_validation_data(three, solver):
     stop = EarlyStopping(X[150:], y[150:], patience=2)
     model = LogisticRegression(C=1e4, solver=solver, callbacks=[stop], tol=0.0, max_iter=60, random_state=0)
     model.fit(X[:40], y[:40])
+    assert "best on the validation data" in model.result_.message
+    assert np.isnan(model.gap_)
     log_likelihood = model.predict_log_proba(X[150:])[np.arange(50), np.searchsorted(model.classes_, y[150:])].mean()
     assert log_likelihood == pytest.approx(stop.best_score, rel=1e-6)
 
@@ -359,11 +422,16 @@ def test_scikit_learns_own_callbacks(three):
 
 def test_save_and_load(three, tmp_path):
     X, y = three
-    model = LogisticRegression(C=3.0).fit(X, y)
+    settings = dict(C=np.float32(3.0), max_iter=np.int64(70), feature_penalty=np.ones(4), class_weight={"ash": 2})
+    model = LogisticRegression(**settings).fit(X, y)
     model.save(tmp_path / "model.npz")
     loaded = LogisticRegression.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert loaded.get_params() == model.get_params()
+    assert loaded.get_params() == {**model.get_params(), "feature_penalty": [1.0] * 4}
+    np.testing.assert_allclose(loaded.fit(X, y).coef_, model.coef_)
+    numbers = LogisticRegression(class_weight={0: 1, 1: 3}).fit(X, y == "ash")
+    numbers.save(tmp_path / "model.npz")
+    assert LogisticRegression.load(tmp_path / "model.npz").class_weight == {0: 1, 1: 3}
     assert loaded.gap_ == model.gap_
     assert (loaded.predict(X) == model.predict(X)).all()
     assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
@@ -402,10 +470,13 @@ def test_life_among_estimators(three):
     assert not hasattr(clone(model), "coef_")
 
 
-def test_warm_starts_start_where_they_left_off(three):
+@pytest.mark.parametrize("solver", ["auto", "bbm", "lbfgs", "newton"])
+@pytest.mark.parametrize("rows", [200, 6000])
+def test_warm_starts_start_where_they_left_off(three, solver, rows):
     X, y = three
-    model = LogisticRegression(solver="lbfgs", warm_start=True).fit(X, y)
-    assert model.fit(X, y).n_iter_ <= 1
+    again = np.random.default_rng(0).integers(200, size=rows)
+    model = LogisticRegression(solver=solver, warm_start=True).fit(X[again], y[again])
+    assert model.fit(X[again], y[again]).n_iter_ <= 1
 
 
 def test_the_path_is_that_of_separate_fits(three):
@@ -438,6 +509,8 @@ def test_cross_validation_chooses_like_a_grid_search(three):
         (dict(l1_ratio=0.5), "only the ℓ2 penalty is done here"),
         (dict(solver="saga"), "solver must be one of 'auto', 'bbm'.*got 'saga'"),
         (dict(C=np.inf, solver="proximal"), "needs a penalty"),
+        (dict(solver="sbm"), "set penalize_intercept=True"),
+        (dict(max_iter=-1), "max_iter must be a whole number of at least 0, got -1"),
         (dict(feature_penalty=[1.0]), "feature_penalty must be 4 non-negative numbers"),
     ],
 )

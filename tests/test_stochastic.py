@@ -472,6 +472,12 @@ def test_tuning_by_both_rules():
     assert again == fair.objective
 
 
+def test_tuning_works_for_every_model():
+    for maker in (problems.binary, problems.multinomial, problems.conditional_logit):
+        F = problems.make(maker)
+        assert tune(F, schedules=["constant"], batch_sizes=[1]).objective < F.value(np.zeros(F.size))
+
+
 def test_tuning_skips_gains_beyond_the_first_that_diverges():
     F = problems.make(problems.ecoli)
     scaled = Objective(F.model, Labelled(1e3 * F.data.X, F.data.y), ridge=1.0)
@@ -547,7 +553,7 @@ def test_they_stop_on_the_certificate(solver):
         (lambda: StochasticMajorization(step_size=0.0), "step_size must be above 0, got 0"),
         (lambda: LowRankStochasticMajorization(step_size=-1.0), "step_size must be above 0, got -1"),
         (lambda: LowRankStochasticMajorization(rank=-1), "rank must be a whole number of at least 0, got -1"),
-        (lambda: StochasticMajorization(report_every=0.0), "report_every must be above 0 passes"),
+        (lambda: StochasticMajorization(report_every=0.0), "report_every must be above 0 and at most 1 pass"),
         (lambda: SGD(gain=0.0), "gain must be above 0, got 0"),
         (lambda: SGD(gain=1.0, tau=-1.0), "tau must be above 0, got -1"),
         (lambda: SGD(gain=1.0, schedule="magic"), "schedule must be one of 'constant'"),

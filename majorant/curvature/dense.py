@@ -55,6 +55,8 @@ class Dense(Curvature):
         """Return :meth:`solve` as a function of b; the matrix is factorised once."""
         A = self.matrix.copy()
         A[np.diag_indices_from(A)] += ridge
+        if not np.isfinite(A).all():  # whoever steps there finds out
+            return lambda b: np.full_like(b, np.nan)
         try:
             factor, lower = cho_factor(A, lower=True, check_finite=False)
         except LinAlgError:

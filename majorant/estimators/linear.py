@@ -53,11 +53,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the probabilities of the classes.
 
         With ``posterior=True`` they are averaged over the Laplace approximation of the posterior, by MacKay's formula
-        p ≈ softmax(score / √(1 + πv/8)) with v the variance of each score: an approximation of an approximation, which
-        pulls uncertain predictions towards even ones.
+        p ≈ softmax(score / √(1 + πv/8)) with v the variance of each score (of each less their mean, for more than two
+        classes): an approximation of an approximation, which pulls uncertain predictions towards even ones.
         """
         scores = self.decision_function(X, offset)
         if posterior:
+            # Softmax scores may all move together without a change: that direction has no say.
+            scores = scores - scores.mean(axis=1, keepdims=True) if scores.ndim == 2 else scores
             scores = scores / np.sqrt(1 + np.pi / 8 * self._score_variance(X, scores.shape))
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
@@ -89,7 +91,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "_stream"):
             return _as_matrix(self._stream[1].precision())
         if not hasattr(self, "_objective"):
-            raise ValueError("the posterior needs the data of the fit, which files and pickles do not hold; fit again")
+            raise ValueError(
+                "the posterior needs the data of a fit, which files, pickles and averages of folds lack; fit again"
+            )
         H = self._objective.hessian(self._solution)[2]
         return H.as_matrix() + np.diag(self._objective.ridge)
 
@@ -97,8 +101,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         covariance = self.posterior_covariance()
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         rows = Labelled(X, np.zeros(X.shape[0], dtype=int), constant=self.fit_intercept).X
-        p = rows.shape[1]
-        blocks = [covariance[c * p : (c + 1) * p, c * p : (c + 1) * p] for c in range(len(self.coef_))]
+        n, p = len(self.coef_), rows.shape[1]
+        by_class = covariance.reshape(n, p, n, p)
+        if n > 1:
+            by_class = by_class - by_class.mean(axis=0, keepdims=True)
+            by_class = by_class - by_class.mean(axis=2, keepdims=True)
+        blocks = [by_class[c, :, c] for c in range(n)]
         dense = design.dense(rows)
         return np.stack([np.einsum("jp,jp->j", dense @ block, dense) for block in blocks], axis=-1).reshape(shape)
 

@@ -7,14 +7,16 @@ from inspect import signature
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from majorant._checks import Array
+from majorant._checks import Array, whole
 from majorant._minimize import minimize
-from majorant._solution import Outcome, Solution
+from majorant._profile import profile_intercept
+from majorant._solution import Outcome, Result, Solution
 from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
@@ -37,6 +39,8 @@ from majorant.tuning import tune
 SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
 # Endings that a user should hear of; a stream or an early stop is what was asked for.
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
+# A fit that can get no further is worth a warning above this gap; float32 alone may leave less.
+STUCK = 1e-4
 
 
 class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
@@ -69,7 +73,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     random_state : int, RandomState or None
         Seed of that order.
     n_jobs : int or None
-        BLAS threads; one if None.
+        BLAS threads; one if None, all cores if −1.
     verbose : int
         1 shows a line of progress on standard error.
     feature_penalty : array of shape (n_features,), optional
@@ -80,12 +84,15 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_features_in_, n_iter_
+    classes_, coef_, intercept_, n_features_in_
         As in scikit-learn.
+    n_iter_ : int
+        Steps taken.
     gap_ : float
         Certified bound on (F − F*)/F; NaN where there is none.
     trace_ : dict of arrays
-        Passes, seconds, objective, gradient norm, gap at each step.
+        Passes, seconds, objective, gradient norm, gap at each step. With a free intercept only the last step is
+        certified (``gap_``), and this gap is NaN.
     result_ : Result
         Why the fit stopped, as a sentence.
 
@@ -165,9 +172,11 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         P = np.asarray(P, dtype=np.float64)
         if P.ndim != 2 or P.shape[1] < 2:
             raise ValueError(f"P must have one column per class, at least two, got shape {P.shape}")
-        self._set_classes(np.arange(P.shape[1]) if classes is None else np.asarray(classes))
-        if len(self.classes_) != P.shape[1]:
-            raise ValueError(f"classes must name the {P.shape[1]} columns of P, got {len(self.classes_)}")
+        names, order = np.unique(np.arange(P.shape[1]) if classes is None else np.asarray(classes), return_index=True)
+        if len(names) != P.shape[1]:
+            raise ValueError(f"classes must name the {P.shape[1]} columns of P, each differently, got {classes!r}")
+        self._set_classes(names)
+        P = P[:, order]
         if self.class_weight is not None:
             raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -182,19 +191,21 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         """
         self._check_settings()
         first = not hasattr(self, "_stream")
+        if np.isinf(self.C):
+            raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit")
         X, y = self._validate(X, y, reset=first and not hasattr(self, "classes_"))
-        if first:
-            self._begin_stream(X, y, classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={np.unique(classes)} differ from those of the first call, {self.classes_}")
-        unknown = np.setdiff1d(y, self.classes_)
+        known = self._stream_classes(classes, first)
+        unknown = np.setdiff1d(y, known)
         if len(unknown):
-            raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {self.classes_}")
+            raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
+        if first:
+            self._begin_stream(X, known)
         weight = self._weights(sample_weight, X, y)
         data = Labelled(X, np.searchsorted(self.classes_, y), weight, constant=self.fit_intercept)
         theta, metric, rows = self._stream
+        theta, metric = theta.copy(), metric.copy()
         for batch in data.blocks(rows):
             theta = metric.step(self._model(), theta, batch)
         self._stream = (theta, metric, rows)
@@ -211,11 +222,11 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         solution = minimize(
             objective,
             self._make_solver(objective),
-            start=self._first_params(objective),
+            start=self._first_params(objective, offset),
             tol=self.tol,
             max_steps=self.max_iter,
             callback=lambda row, theta: sum(bool(each(row, theta)) for each in callbacks),  # all of them are called
-            threads=self.n_jobs or 1,
+            threads=effective_n_jobs(self.n_jobs or 1),
         )
         self._finish(solution, callbacks)
         return self
@@ -228,26 +239,37 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         for callback in callbacks:
             if isinstance(callback, EarlyStopping) and callback.best_params is not None:
                 params = callback.best_params
-                self.gap_ = float("nan") if params is not solution.params else self.gap_
+                self._say_which(params, callback.best_step)
             if isinstance(callback, ProgressLine):
                 callback.finish(str(solution.result))
             if isinstance(callback, StepTasks):
                 callback.finish()
         self._solution = params
         self._set_params_of_fit(params)
-        if solution.result.outcome in UNWANTED:
+        stuck = solution.result.outcome is Outcome.STALLED and not self.gap_ <= STUCK
+        if solution.result.outcome in UNWANTED or stuck:
             warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=5)
+
+    def _say_which(self, params: Array, step: float) -> None:
+        """Replace the certificate of the last step by that of the step that was kept."""
+        self.gap_ = self._objective.gap(*self._objective.value_and_gradient(params))
+        sentence = f"stopped after {self.n_iter_} steps; kept those of step {step:.0f}, best on the validation data"
+        self.result_ = Result(self.result_.outcome, sentence, self.gap_)
 
     # --- files --------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to a file that holds data only."""
+        """Write the fitted model to a file that holds data only.
+
+        Callbacks and a random state that is not a number are left out, and so is what ``partial_fit`` has gathered: on
+        a loaded model it starts afresh.
+        """
         check_is_fitted(self, "coef_")
         if self.classes_.dtype == object and not all(isinstance(c, str) for c in self.classes_):
             raise ValueError(f"only classes that are numbers or strings can be saved, got {self.classes_!r}")
-        settings = {
-            k: v for k, v in self.get_params().items() if isinstance(v, bool | int | float | str | dict | type(None))
-        }
+        settings = {name: _storable(value) for name, value in self.get_params().items() if name != "callbacks"}
+        if not isinstance(settings["random_state"], int | None):
+            settings["random_state"] = None
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names"] = _plain(self.feature_names_in_)
@@ -258,7 +280,10 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     def load(cls, path: Any) -> Self:
         """Return the model that :meth:`save` wrote."""
         extra, arrays = storage.read(path, cls.__name__)
-        model = cls(**extra["settings"])
+        settings = extra["settings"]
+        if isinstance(settings.get("class_weight"), list):
+            settings["class_weight"] = dict(settings["class_weight"])
+        model = cls(**settings)
         model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
         model.n_features_in_ = model.coef_.shape[1]
         model.n_iter_, model.gap_ = extra["n_iter"], extra["gap"]
@@ -278,6 +303,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={self.l1_ratio!r}")
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {self.solver!r}")
+        whole("max_iter", self.max_iter, least=0)
+        if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
+            raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
         if np.isinf(self.C) and self.solver in ("sbm", "sbm-lowrank", "proximal"):
             raise ValueError(f"solver={self.solver!r} needs a penalty to start from; C=np.inf works with 'auto'")
 
@@ -334,9 +362,15 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         }
         return makers[self.solver]()
 
-    def _first_params(self, objective: Objective) -> Array | None:
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
+    def _first_params(self, objective: Objective, offset: Any) -> Array | None:
+        start = self._previous_params(objective) if self.warm_start and hasattr(self, "coef_") else None
+        if offset is None or not objective.free_intercept:
+            return start
+        # A large offset saturates every row at zero; the intercept takes it back first.
+        zero = np.zeros(objective.size)
+        return profile_intercept(self._model(), objective.blocks, zero if start is None else start)[0]
+
+    def _previous_params(self, objective: Objective) -> Array | None:
         W = self.coef_.astype(np.float64)
         if self.fit_intercept:
             W = np.column_stack([W, self.intercept_])
@@ -374,10 +408,16 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                 callback.start(self, self._model())
         return callbacks
 
-    def _begin_stream(self, X: Any, y: Array, classes: Any) -> None:
+    def _stream_classes(self, classes: Any, first: bool) -> Array:
         if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes must be passed on the first call to partial_fit: a chunk may not hold them all")
-        self._set_classes(self.classes_ if classes is None else np.unique(classes))
+        named = self.classes_ if classes is None else np.unique(classes)
+        if not first and not np.array_equal(named, self.classes_):
+            raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
+        return named
+
+    def _begin_stream(self, X: Any, classes: Array) -> None:
+        self._set_classes(classes)
         self.n_iter_ = 0
         solver = ProximalMajorization(shuffle=False)
         # Only the shapes matter for the choice of metric and batch.
@@ -385,6 +425,15 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         objective = Objective(self._model(), like, ridge=self._ridge())
         rows = solver.default_rows(objective)
         self._stream = (np.zeros(objective.size), solver.prior(objective, rows), rows)
+
+
+def _storable(value: Any) -> Any:
+    """Return a setting as JSON can hold it; a dict as pairs, since its keys may be numbers."""
+    if isinstance(value, dict):
+        return [[_storable(key), _storable(each)] for key, each in value.items()]
+    if isinstance(value, np.generic):
+        return value.item()
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | list | tuple) else value
 
 
 def _plain(values: Array) -> Array:

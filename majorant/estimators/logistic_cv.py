@@ -161,7 +161,7 @@ class LogisticRegressionCV(LinearClassifier):
         self.verbose = verbose
         self.feature_penalty = feature_penalty
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose C by cross-validation, then fit all rows."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         check_classification_targets(y)
@@ -169,7 +169,7 @@ class LogisticRegressionCV(LinearClassifier):
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, got only one class: {self.classes_[0]!r}")
         settings = {name: getattr(self, name) for name in SHARED}
-        rows = {"sample_weight": sample_weight, "offset": offset}
+        rows = {"sample_weight": sample_weight}
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
         paths = [fit_path(self.Cs_, settings, X[train], y[train], **_take(rows, train)) for train, _ in folds]
         scorer = check_scoring(paths[0][0], scoring=self.scoring)

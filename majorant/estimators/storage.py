@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ def write(path: str | Path, kind: str, settings: dict[str, Any], arrays: dict[st
     """Write a model; the file appears whole or not at all."""
     header = {"format": FORMAT, "version": VERSION, "kind": kind, "settings": settings}
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", suffix=".part")
+    temporary = target.with_name(target.name + ".part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb") as file:
             np.savez(file, header=np.array(json.dumps(header)), allow_pickle=False, **arrays)
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 

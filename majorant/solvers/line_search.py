@@ -28,6 +28,8 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
         return 0.0
 
     def slope(a: float) -> float:
+        if a == 0.0:  # recomputed, it might have another sign
+            return downhill
         at_a, s = ray.value_and_slope(a)
         return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
 

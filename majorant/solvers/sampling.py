@@ -43,7 +43,7 @@ class StochasticSolver(SteppingSolver[S]):
     seed : int
         The same seed gives the same run, whole or resumed.
     report_every : float
-        Passes between two entries of the trace.
+        Passes between two entries of the trace, at most 1.
     """
 
     batch_size: int | None = 1
@@ -55,8 +55,8 @@ class StochasticSolver(SteppingSolver[S]):
     def __post_init__(self) -> None:
         if self.batch_size is not None:
             whole("batch_size", self.batch_size, least=1)
-        if not self.report_every > 0:
-            raise ValueError(f"report_every must be above 0 passes, got {self.report_every}")
+        if not 0 < self.report_every <= 1:
+            raise ValueError(f"report_every must be above 0 and at most 1 pass, got {self.report_every}")
 
     @abstractmethod
     def visit(self, objective: Objective, state: S, rows: Any) -> S:
