@@ -5,6 +5,7 @@ from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
 from majorant.solvers.proximal import ProximalMajorization
+from majorant.solvers.sampling import StochasticSolver
 from majorant.solvers.scipy import BFGS, LBFGS, ConjugateGradient
 from majorant.solvers.sgd import SGD
 from majorant.solvers.stochastic import StochasticMajorization
@@ -25,4 +26,5 @@ __all__ = [
     "SteepestDescent",
     "SteppingSolver",
     "StochasticMajorization",
+    "StochasticSolver",
 ]
