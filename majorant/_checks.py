@@ -54,7 +54,7 @@ def row_weights(name: str, value: ArrayLike | None, rows: int) -> Array | None:
     if weight.shape != (rows,):
         raise ValueError(f"{name} must have one entry per row ({rows}), got {weight.shape[0]}")
     if (weight < 0).any():
-        raise ValueError(f"{name} must be non-negative, got {weight.min():g}; drop rows instead")
+        raise ValueError(f"{name} must be non-negative, got {float(np.min(weight)):g}; drop rows instead")
     if not weight.any():
         raise ValueError(f"{name} must not be zero everywhere: there is nothing to fit")
     return weight

@@ -265,7 +265,7 @@ class Ray:
 def _read_ridge(ridge: float | ArrayLike, size: int) -> Array:
     values = finite_array("ridge", ridge, ndim=(0, 1)).astype(np.float64)
     if (values < 0).any():
-        raise ValueError(f"ridge must be non-negative, got {values.min():g}")
+        raise ValueError(f"ridge must be non-negative, got {float(np.min(values)):g}")
     if values.ndim == 1 and len(values) != size:
         raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
     return np.broadcast_to(values, (size,))
