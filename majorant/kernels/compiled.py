@@ -261,33 +261,81 @@ def low_rank_rows(
 ) -> None:
     """Visit CSR rows one at a time by low-rank stochastic majorization, updating θ, μ, V, S and D in place.
 
-    D holds the ridge too. Cost: O(kd) an outcome, and O(k²d) a row for Woodbury's identity.
+    D holds the ridge too. Cost: O(kd) an outcome, and O(k²d) a row for Woodbury's identity, in a few sweeps.
     """
     n = len(offset)
     p = len(θ) // n
-    W, gradient = θ.reshape(n, p), μ.reshape(n, p)
-    q = np.zeros((1, len(θ)))
-    one_row = q.reshape(n, p)
     for j in range(len(indptr) - 1):
         at = indices[indptr[j] : indptr[j + 1]]
         x = data[indptr[j] : indptr[j + 1]]
+        where = np.empty(n * len(at), dtype=np.int64)
+        q = np.empty(n * len(at))
         scores = offset[:, j].copy()
         for c in range(n):
             for a in range(len(at)):
-                scores[c] += W[c, at[a]] * x[a]
+                where[c * len(at) + a] = c * p + at[a]
+                scores[c] += θ[c * p + at[a]] * x[a]
         L, P = row_bound(scores, descending, n == 1)
         for k in range(len(L)):
             for c in range(n):
-                for a in range(len(at)):
-                    one_row[c, at[a]] = np.sqrt(weight[j]) * L[k, c] * x[a]
-            absorb_rows(V, S, D, q)
+                q[c * len(at) : (c + 1) * len(at)] = np.sqrt(weight[j]) * L[k, c] * x
+            absorb_sparse(V, S, D, where, q)
         for c in range(n):
             observed = (y[j] == c) if n > 1 else y[j]
             for a in range(len(at)):
-                one_row[c, at[a]] = 0.0
-                gradient[c, at[a]] += weight[j] * (P[c] - observed) * x[a]
-        μ += shrink * θ
+                μ[c * p + at[a]] += weight[j] * (P[c] - observed) * x[a]
+        for i in range(len(θ)):
+            μ[i] += shrink[i] * θ[i]
         θ -= η * low_rank_solve(V, S, D, μ)
+
+
+@_compile
+def absorb_sparse(V: Array, S: Array, D: Array, where: Array, q: Array) -> None:
+    """Do what :func:`absorb_rows` does for one row with few non-zeros ``q`` at ``where``, in two products with V.
+
+    The residual g = (q − Vᵀp)/γ is never formed: what leaves, r, and what the reflection subtracts, r ± g, are
+    combinations of the rows of V plus a multiple of q.
+    """
+    k = len(V)
+    p = np.zeros(k)
+    for i in range(len(q)):
+        for a in range(k):
+            p[a] += V[a, where[i]] * q[i]
+    γ2 = q @ q - p @ p
+    if γ2 <= 1e-8 * (q @ q):  # the difference has lost its digits
+        row = np.zeros((1, V.shape[1]))
+        row[0, where] = q
+        absorb_rows(V, S, D, row)
+        return
+    γ = np.sqrt(γ2)
+    M = np.empty((k + 1, k + 1))
+    M[:k, :k] = S + np.outer(p, p)
+    M[:k, k] = γ * p
+    M[k, :k] = γ * p
+    M[k, k] = γ2
+    values, vectors = np.linalg.eigh(M)
+    s, v = max(values[0], 0.0), np.ascontiguousarray(vectors[:, 0])
+    sign = 1.0 if v[k] >= 0 else -1.0
+    u = v.copy()
+    u[k] += sign
+    scale = 2.0 / (u @ u)
+    H = np.eye(k + 1) - scale * np.outer(u, u)
+    S[:] = (H @ (M - s * np.outer(v, v)) @ H)[:k, :k]
+    of_r, q_in_r = v[:k] - v[k] / γ * p, v[k] / γ  # r = of_r V + q_in_r q
+    of_w, q_in_w = of_r - sign / γ * p, q_in_r + sign / γ  # r + sign g
+    R, W = of_r @ V, of_w @ V
+    total = 0.0
+    for i in range(len(R)):
+        total += abs(R[i])
+    for i in range(len(q)):
+        total += abs(R[where[i]] + q_in_r * q[i]) - abs(R[where[i]])
+        R[where[i]] += q_in_r * q[i]
+        W[where[i]] += q_in_w * q[i]
+    for i in range(len(R)):
+        D[i] += s * total * abs(R[i])
+    for a in range(k):
+        for i in range(len(W)):
+            V[a, i] -= scale * u[a] * W[i]
 
 
 @_compile
