@@ -16,6 +16,12 @@ _compile_sums = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contrac
 
 
 @_compile
+def curvature_weight(a: float) -> float:
+    """Return β = tanh(a/2)/(2a) for a ≥ 0, the scalar twin of :func:`majorant.kernels.partition.curvature_weight`."""
+    return 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+
+
+@_compile
 def bound_rows(scores: Array, visit: Array, indptr: Array, weight: Array, F: Array) -> Array:
     """Return the rows √(wβ) (f(y) − g) of Algorithm 1 for outcome sets with features F, so that Σ = QᵀQ.
 
@@ -36,7 +42,7 @@ def bound_rows(scores: Array, visit: Array, indptr: Array, weight: Array, F: Arr
                 continue
             u = scores[y] - log_z
             a = abs(u)
-            β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+            β = curvature_weight(a)
             κ = 1 / (1 + np.exp(-u))
             for i in range(len(g)):
                 direction = F[y, i] - g[i]
@@ -65,6 +71,30 @@ def csr_grams(data: Array, indices: Array, indptr: Array, weights: Array, p: int
 
 
 @_compile
+def drop_smallest(S: Array, p: Array, γ: float) -> tuple[float, Array, float, Array]:
+    """Drop the smallest eigenpair (s, v) of M = [[S + ppᵀ, γp], [γpᵀ, γ²]] and write what is left of it to S.
+
+    Returns s, v, and of the Householder reflection that sends v to the last axis: a sign, and the multiples of
+    r + sign·g that it subtracts from the rows of V.
+    """
+    k = len(S)
+    M = np.empty((k + 1, k + 1))
+    M[:k, :k] = S + np.outer(p, p)
+    M[:k, k] = γ * p
+    M[k, :k] = γ * p
+    M[k, k] = γ * γ
+    values, vectors = np.linalg.eigh(M)
+    s, v = max(values[0], 0.0), np.ascontiguousarray(vectors[:, 0])
+    sign = 1.0 if v[k] >= 0 else -1.0
+    u = v.copy()
+    u[k] += sign  # reflects v to −sign·e_k; this sign avoids cancellation
+    scale = 2.0 / (u @ u)
+    H = np.eye(k + 1) - scale * np.outer(u, u)
+    S[:] = (H @ (M - s * np.outer(v, v)) @ H)[:k, :k]
+    return s, v, sign, scale * u[:k]
+
+
+@_compile
 def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
     """Update V, S, D in place so that VᵀSV + diag(D) still dominates after Σ q qᵀ over ``rows`` is added to it.
 
@@ -73,7 +103,6 @@ def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
     One Householder reflection then sends v to the last axis. Cost: O(kd) a row.
     """
     k = len(V)
-    M = np.empty((k + 1, k + 1))
     for i in range(len(rows)):
         q = rows[i]
         p = V @ q
@@ -86,22 +115,11 @@ def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
             S += np.outer(p, p)
             continue
         g /= γ
-        M[:k, :k] = S + np.outer(p, p)
-        M[:k, k] = γ * p
-        M[k, :k] = γ * p
-        M[k, k] = γ * γ
-        values, vectors = np.linalg.eigh(M)
-        s, v = max(values[0], 0.0), np.ascontiguousarray(vectors[:, 0])
+        s, v, sign, scaled = drop_smallest(S, p, γ)
         r = v[:k] @ V + v[k] * g
         size = np.abs(r)
         D += s * np.sum(size) * size
-        sign = 1.0 if v[k] >= 0 else -1.0
-        u = v.copy()
-        u[k] += sign  # reflects v to −sign·e_k; this sign avoids cancellation
-        scale = 2.0 / (u @ u)
-        V -= np.outer(scale * u[:k], r + sign * g)
-        H = np.eye(k + 1) - scale * np.outer(u, u)
-        S[:] = (H @ (M - s * np.outer(v, v)) @ H)[:k, :k]
+        V -= np.outer(scaled, r + sign * g)
 
 
 @_compile
@@ -209,7 +227,7 @@ def row_bound(scores: Array, descending: bool, against_zero: bool) -> tuple[Arra
     n = len(scores)
     if against_zero:
         a = abs(scores[0])
-        β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+        β = curvature_weight(a)
         p = 1 / (1 + np.exp(-a))
         return np.full((1, 1), np.sqrt(β)), np.array([p if scores[0] > 0 else 1 - p])
     visit = np.arange(n)
@@ -232,7 +250,7 @@ def row_bound(scores: Array, descending: bool, against_zero: bool) -> tuple[Arra
             continue
         u = scores[y] - log_z
         a = abs(u)
-        β = 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+        β = curvature_weight(a)
         κ = 1 / (1 + np.exp(-u))
         L[k - 1] = -np.sqrt(β) * π
         L[k - 1, y] += np.sqrt(β)
@@ -307,20 +325,8 @@ def absorb_sparse(V: Array, S: Array, D: Array, where: Array, q: Array) -> None:
         row[0, where] = q
         absorb_rows(V, S, D, row)
         return
-    γ = np.sqrt(γ2)
-    M = np.empty((k + 1, k + 1))
-    M[:k, :k] = S + np.outer(p, p)
-    M[:k, k] = γ * p
-    M[k, :k] = γ * p
-    M[k, k] = γ2
-    values, vectors = np.linalg.eigh(M)
-    s, v = max(values[0], 0.0), np.ascontiguousarray(vectors[:, 0])
-    sign = 1.0 if v[k] >= 0 else -1.0
-    u = v.copy()
-    u[k] += sign
-    scale = 2.0 / (u @ u)
-    H = np.eye(k + 1) - scale * np.outer(u, u)
-    S[:] = (H @ (M - s * np.outer(v, v)) @ H)[:k, :k]
+    γ = float(np.sqrt(γ2))
+    s, v, sign, scaled = drop_smallest(S, p, γ)
     of_r, q_in_r = v[:k] - v[k] / γ * p, v[k] / γ  # r = of_r V + q_in_r q
     of_w, q_in_w = of_r - sign / γ * p, q_in_r + sign / γ  # r + sign g
     R, W = of_r @ V, of_w @ V
@@ -335,7 +341,7 @@ def absorb_sparse(V: Array, S: Array, D: Array, where: Array, q: Array) -> None:
         D[i] += s * total * abs(R[i])
     for a in range(k):
         for i in range(len(W)):
-            V[a, i] -= scale * u[a] * W[i]
+            V[a, i] -= scaled[a] * W[i]
 
 
 @_compile
