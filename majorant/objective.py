@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._bound import QuadraticBound
-from majorant._checks import Array, finite_array
+from majorant._checks import Array
 from majorant._profile import profile_intercept
+from majorant._ridge import Ridge
 from majorant.curvature import Curvature, Factors, Form, form
 from majorant.models import Model
 from majorant.models.class_space import ClassModel
 
-# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes, unless one row alone does not.
+# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes; but a block has as many rows as X
+# has columns, or adding up the gradients of blocks would take longer than finding them.
 BLOCK = 2**20
 
 
@@ -71,8 +73,9 @@ class Objective:
         self.model = model
         self.data = data
         self.size = model.n_parameters(data)
-        self.ridge = _read_ridge(ridge, self.size)
-        rows = max(BLOCK // model.scores_per_row(data) ** 2, 1)
+        self.penalty = Ridge(ridge, self.size)
+        self.ridge = self.penalty.values
+        rows = max(BLOCK // model.scores_per_row(data) ** 2, self.size // model.scores_per_row(data))
         self.blocks = list(data.blocks(rows))
         self.work = Work()
 
@@ -81,7 +84,7 @@ class Objective:
         θ = self._read(theta)
         self.work.passes += 0.5
         loss = sum(self.model.loss(self.model.scores(θ, block), block) for block in self.blocks)
-        return loss + self._penalty(θ)
+        return loss + 0.5 * self.penalty.inner(θ, θ)
 
     def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
         """Return F(θ) and ∇F(θ)."""
@@ -95,7 +98,7 @@ class Objective:
         return self._point(θ, [self.model.scores(θ, block) for block in self.blocks])
 
     def _point(self, θ: Array, scores: list[Array]) -> Point:
-        value, gradient = self._penalty(θ), self.ridge * θ
+        value, gradient = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ
         for block, S in zip(self.blocks, scores, strict=True):
             loss, residual = self.model.loss_and_residual(S, block)
             value += loss
@@ -128,14 +131,13 @@ class Objective:
         F is strongly convex in the norm of the ridge, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
         non-negative, so F* ≥ 0 and the gap never exceeds one.
         """
-        return self.estimated_gap(value, gradient) if (self.ridge > 0).all() else float("nan")
+        return self.estimated_gap(value, gradient) if self.penalty.everywhere else float("nan")
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be if F were at its least along every unpenalised parameter."""
         if value == 0:
             return 0.0
-        penalised = self.ridge > 0
-        return float(min(0.5 * np.sum(gradient[penalised] ** 2 / self.ridge[penalised]) / value, 1.0))
+        return min(0.5 * self.penalty.dual_square(gradient) / value, 1.0)
 
     def certify(self, theta: ArrayLike) -> Certificate:
         """Return a point at least as good as θ, and a bound on how far from the optimum it is.
@@ -161,7 +163,7 @@ class Objective:
     @property
     def certifiable(self) -> bool:
         """Whether :meth:`certify` can bound the distance to the optimum."""
-        return bool((self.ridge > 0).all()) or self.free_intercept
+        return self.penalty.everywhere or self.free_intercept
 
     @property
     def rounding(self) -> float:
@@ -179,7 +181,7 @@ class Objective:
     ) -> tuple[float, Array, Curvature]:
         self.work.passes += 1
         self.work.curvatures += 1
-        value, gradient, Σ = self._penalty(θ), self.ridge * θ, None
+        value, gradient, Σ = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ, None
         for block in self.blocks:
             scores = self.model.scores(θ, block)
             loss, residual = self.model.loss_and_residual(scores, block)
@@ -189,9 +191,6 @@ class Objective:
             Σ = part if Σ is None else Σ + part
         assert Σ is not None
         return value, gradient, Σ
-
-    def _penalty(self, θ: Array) -> float:
-        return float(0.5 * np.sum(self.ridge * θ**2))
 
     def _least_margin(self, θ: Array, block: Any) -> float:
         potentials = self.model.potentials(θ, block)
@@ -228,6 +227,8 @@ class Ray:
         self._objective, self._theta, self._direction = objective, theta, direction
         self._scores = scores or [model.scores(theta, block) for block in objective.blocks]
         self._slopes = [model.potentials(direction, block) for block in objective.blocks]
+        inner = objective.penalty.inner
+        self._penalty = (0.5 * inner(theta, theta), inner(theta, direction), inner(direction, direction))
         self._last: tuple[float, float, list[Array], list[Array]] | None = None
 
     def at(self, a: float) -> Array:
@@ -236,8 +237,8 @@ class Ray:
 
     def value_and_slope(self, a: float) -> tuple[float, float]:
         """Return F(θ + aδ) and its derivative with respect to a."""
-        F, θ = self._objective, self.at(a)
-        value, slope = F._penalty(θ), float(np.sum(F.ridge * θ * self._direction))
+        F, (constant, linear, quadratic) = self._objective, self._penalty
+        value, slope = constant + a * (linear + 0.5 * a * quadratic), linear + a * quadratic
         scores, residuals = [], []
         for S, V, block in zip(self._scores, self._slopes, F.blocks, strict=True):
             scores.append(S + a * V)
@@ -260,12 +261,3 @@ class Ray:
         for residual, block in zip(residuals, F.blocks, strict=True):
             gradient += F.model.lift(residual, block)
         return Point(θ, value, gradient, scores)
-
-
-def _read_ridge(ridge: float | ArrayLike, size: int) -> Array:
-    values = finite_array("ridge", ridge, ndim=(0, 1)).astype(np.float64)
-    if (values < 0).any():
-        raise ValueError(f"ridge must be non-negative, got {float(np.min(values)):g}")
-    if values.ndim == 1 and len(values) != size:
-        raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
-    return np.broadcast_to(values, (size,))

@@ -67,6 +67,16 @@ def weighted_gram(X: Any, B: Array) -> Array:
     return full.reshape(n * p, n * p)
 
 
+def columns(X: Any, which: Array) -> Any:
+    """Return some columns, given in rising order."""
+    if len(which) == X.shape[1]:
+        return X
+    if isinstance(X, WithConstant):
+        stored = X.X[:, which[which < X.shape[1] - 1]]
+        return stored if stored.shape[1] == len(which) else WithConstant(stored)
+    return X[:, which]
+
+
 def multiply(X: Any, M: Array) -> Array:
     """Return X M for a p×k array."""
     return X.X @ M[:-1] + M[-1] if isinstance(X, WithConstant) else X @ M

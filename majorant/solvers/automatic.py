@@ -5,18 +5,20 @@ metric                    how it is found
 ========================  ==========================================================================================
 ``sample``                a few Newton steps on some of the rows, with as much of the penalty: start and Hessian
 ``kronecker``             I ⊗ (Σ_j w_j x_j x_jᵀ + λ), w_j = (1 − Σ_c p_jc²)/(n − 1), p×p for any number of classes
-``diagonal``              the diagonal of the Hessian, for data too wide for either
+``diagonal``              the diagonal of the Hessian, for data too wide for either; the Kronecker metric on the
+                          columns with the largest entries there
 ========================  ==========================================================================================
 
 The last two depend on θ and are renewed at steps 8 and 25, when θ has come close. None is a bound: every step is
-checked by a line search on the convex function along it, so F never rises.
+checked by a line search on the convex function along it, so F never rises. Wide data start by dual coordinate descent
+(``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,13 +27,15 @@ from majorant.curvature import Dense
 from majorant.kernels import design
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
+from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.descent import Newton
+from majorant.solvers.dual import Dual
 from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
-RENEWED_AT = (8, 25)
+RENEWED_AT = (0, 8, 25)
 # Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
 ROWS_PER_COLUMN = 20
 ROWS_PER_PARAMETER = 5
@@ -42,6 +46,10 @@ GRAM_COST = 16
 # A Hessian of that many parameters pays; a Gram matrix of so many columns does.
 LARGEST_HESSIAN = 1_200
 LARGEST_GRAM = 4_000
+SMALL_GRAM = 500  # whatever the number of rows
+# Columns of a Gram matrix on data too wide for a whole one.
+HEAVY_COLUMNS = 2_000
+ROWS_PER_HEAVY_COLUMN = 4
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 SAMPLE_TOLERANCE = 1e-4
@@ -52,9 +60,10 @@ class QuasiNewtonState(State):
     """Where the solver is, the metric, and the secant pairs."""
 
     point: Point
-    solve: Callable[[Array], Array]
+    solve: Callable[[Array], Array] | None = None
     pairs: Pairs = ()
     steps: int = 0
+    dual: Dual | None = None  # until it is left for quasi-Newton steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,17 +99,19 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or at the optimum of a sample if that is the better one."""
-        if self.kind(objective) == "sample":
+        kind = self.kind(objective)
+        if kind == "sample":
             of_sample, solve = _newton_on_a_sample(objective, theta, self.seed)
             better = objective.value(of_sample) < objective.value(theta)
-            point = objective.point(of_sample if better else theta)
-        else:
-            point = objective.point(theta)
-            solve = self._renewed(objective, point)
-        return QuasiNewtonState(theta=point.theta, value=point.value, gradient=point.gradient, point=point, solve=solve)
+            return _state_at(objective.point(of_sample if better else theta), solve=solve)
+        if kind == "diagonal" and dual.suits(objective, theta):
+            return self._swept(objective, dual.begin(objective))
+        return _state_at(objective.point(theta))
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
+        if state.dual is not None:
+            return self._swept(objective, state.dual, state)
         if state.steps in RENEWED_AT and self.kind(objective) != "sample":
             state = replace(state, solve=self._renewed(objective, state.point), pairs=())
         new = self._move(objective, state)
@@ -117,27 +128,32 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if objective.size <= LARGEST_HESSIAN and 4 * _sample_size(objective) <= len(objective.data):
             return "sample"
         p = objective.data.n_features
-        return "kronecker" if p <= min(LARGEST_GRAM, len(objective.data)) else "diagonal"
+        return "kronecker" if p <= min(LARGEST_GRAM, max(len(objective.data), SMALL_GRAM)) else "diagonal"
+
+    def _swept(self, objective: Objective, start: Dual, before: QuasiNewtonState | None = None) -> QuasiNewtonState:
+        """Return the state after sweeps of dual coordinate descent, ready for quasi-Newton steps if they were poor."""
+        swept = dual.sweep(objective, start, self.seed)
+        point = objective.point(swept.theta)
+        if swept.contracts:
+            return _state_at(point, dual=swept)
+        return _state_at(point) if before is None or point.value < before.value else replace(before, dual=None)
 
     def _move(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         here = state.point
         flat_enough = EXACT if self.kind(objective) == "sample" else LOOSE
+        assert state.solve is not None
         new = quasi_newton_move(objective, here, state.pairs, state.solve, flat_enough)
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
-        return replace(
-            state,
-            theta=new.theta,
-            value=new.value,
-            gradient=new.gradient,
-            point=new,
-            pairs=pairs,
-            steps=state.steps + 1,
-        )
+        return _state_at(new, solve=state.solve, pairs=pairs, steps=state.steps + 1)
 
     def _renewed(self, objective: Objective, point: Point) -> Callable[[Array], Array]:
         objective.work.curvatures += 1
         make = _kronecker if self.kind(objective) == "kronecker" else _diagonal
         return make(objective, point)
+
+
+def _state_at(point: Point, **rest: Any) -> QuasiNewtonState:
+    return QuasiNewtonState(theta=point.theta, value=point.value, gradient=point.gradient, point=point, **rest)
 
 
 def _sample_size(objective: Objective) -> int:
@@ -168,25 +184,40 @@ def _newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[
 
 def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
     """Return the inverse of I ⊗ (Σ_j w_j x_j x_jᵀ + λ)."""
-    model = cast(ClassModel, objective.model)
-    n = model.coefficient_rows
-    p, t = objective.data.n_features, len(objective.data)
+    n, p, t = objective.model.scores_per_row(objective.data), objective.data.n_features, len(objective.data)
     share = min(max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n // p) / t, 1.0)
-    G = np.zeros((p, p))
-    for block, S in zip(objective.blocks, point.scores, strict=True):
-        rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
-        some = block.take(rows) if share < 1.0 else block
-        each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
-        G += design.weighted_gram(some.X, each[None, None]) / share
-    G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)
-    inverse = Dense(G, majorizes=False).inverse()
+    inverse = _gram_inverse(objective, point, np.arange(p), share)
     return lambda b: inverse(b.reshape(n, -1).T).T.ravel()
 
 
 def _diagonal(objective: Objective, point: Point) -> Callable[[Array], Array]:
-    """Return the inverse of the Hessian's diagonal."""
-    D = objective.ridge.copy()
+    """Return the inverse of the Hessian's diagonal, and on the heaviest columns that of a Gram matrix."""
+    n, t = objective.model.scores_per_row(objective.data), len(objective.data)
+    D = objective.ridge.reshape(n, -1).copy()
     for block, S in zip(objective.blocks, point.scores, strict=True):
         weights = cast(ClassModel, objective.model).class_weights(S, block)
-        D += design.pull_back(design.squared(block.X), weights).ravel()
-    return lambda b: np.divide(b, D, out=np.zeros_like(b), where=D > 0)
+        D += design.pull_back(design.squared(block.X), weights)
+    heavy = np.sort(np.argsort(-D.sum(axis=0), kind="stable")[: min(HEAVY_COLUMNS, t // ROWS_PER_HEAVY_COLUMN)])
+    inverse = _gram_inverse(objective, point, heavy, 1.0)
+
+    def solve(b: Array) -> Array:
+        B = b.reshape(n, -1)
+        out = np.divide(B, D, out=np.zeros_like(B), where=D > 0)
+        out[:, heavy] = inverse(B[:, heavy].T).T
+        return out.ravel()
+
+    return solve
+
+
+def _gram_inverse(objective: Objective, point: Point, columns: Array, share: float) -> Callable[[Array], Array]:
+    """Return the inverse of Σ_j w_j x_j x_jᵀ + λ restricted to some columns, from a share of the rows."""
+    model = cast(ClassModel, objective.model)
+    n = model.coefficient_rows
+    G = np.zeros((len(columns), len(columns)))
+    for block, S in zip(objective.blocks, point.scores, strict=True):
+        rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
+        some = block.take(rows) if share < 1.0 else block
+        each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
+        G += design.weighted_gram(design.columns(some.X, columns), each[None, None]) / share
+    G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)[columns]
+    return Dense(G, majorizes=False).inverse()

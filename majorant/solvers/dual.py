@@ -1,0 +1,114 @@
+"""A start for wide data: dual coordinate descent, one row at a time, as long as it contracts well.
+
+Where columns outnumber rows the dual variables, a residual for each score, are the smaller set, and a row touches only
+the coefficients of its non-zeros. Each row is solved exactly against all the others (``majorant.kernels.dual``), so
+there is no step size. The dual objective always improves; F itself may rise now and then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.data import Labelled
+from majorant.kernels import design
+from majorant.models.class_space import ClassModel
+from majorant.objective import Objective
+
+# Sweeps over the rows between two looks at F.
+EPOCHS = 3
+# The squared moves of the residuals have to shrink to this share from one look to the next.
+CONTRACTION = 0.73
+# Fewer rows are no work for anything.
+LEAST_ROWS = 500
+# A dense X is stored as a sparse one for this, if it is no larger.
+LARGEST_DENSE = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """Residuals (t×n), the coefficients (p×n) that they imply, and how far residuals moved in the last sweep."""
+
+    X: sp.csr_array
+    y: Array
+    weight: Array
+    norms: Array  # ‖x_j‖²/λ
+    scale: Array | float  # of the columns; W is divided by it
+    ridge: float
+    residual: Array
+    coefficients: Array
+    moved: float = np.inf
+    sweeps: int = 0
+    contracts: bool = True
+
+    @property
+    def theta(self) -> Array:
+        """The parameters, class by class."""
+        return np.ascontiguousarray(self.coefficients.T / self.scale).ravel()
+
+
+def suits(objective: Objective, theta: Array) -> bool:
+    """Return whether dual coordinate descent can start here: hard labels, no offsets, a penalty, at zero, many rows."""
+    data = objective.data
+    return (
+        isinstance(objective.model, ClassModel)
+        and len(data) >= LEAST_ROWS
+        and not data.soft
+        and data.offset is None
+        and bool(objective.ridge.any())
+        and not theta.any()
+        and (sp.issparse(data.X) or data.X.shape[0] * data.X.shape[1] <= LARGEST_DENSE)
+    )
+
+
+def begin(objective: Objective) -> Dual:
+    """Return residuals and coefficients of zero.
+
+    An unpenalised column is treated as if it were penalised as the others are on average: this is only a start.
+    """
+    data: Labelled = objective.data
+    n = objective.model.scores_per_row(data)
+    X, scale, ridge = _scaled(data.X, objective.ridge.reshape(n, -1).mean(axis=0))
+    squares = sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
+    return Dual(
+        X,
+        data.y,
+        np.ones(len(data)) if data.weight is None else data.weight,
+        squares @ np.ones(X.shape[1]) / ridge,
+        scale,
+        ridge,
+        residual=np.zeros((len(data), n)),
+        coefficients=np.zeros((X.shape[1], n)),
+    )
+
+
+def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
+    """Return the state after a few sweeps, each in random order."""
+    from majorant.kernels import dual as kernels
+
+    rng = np.random.default_rng([seed, dual.sweeps])
+    r, W = dual.residual.copy(), dual.coefficients.copy()
+    epoch = kernels.binary_epoch if W.shape[1] == 1 else kernels.softmax_epoch
+    X, moved = dual.X, 0.0
+    for _ in range(EPOCHS):
+        order = rng.permutation(X.shape[0])
+        moved = epoch(X.data, X.indices, X.indptr, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, r, W)
+    objective.work.passes += EPOCHS
+    contracts = moved <= CONTRACTION * dual.moved
+    return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + EPOCHS, contracts=contracts)
+
+
+def _scaled(X: Any, ridge: Array) -> tuple[Any, Array | float, float]:
+    """Return X with columns so scaled that one number λ penalises all, the scale, and λ."""
+    sparse = X if sp.issparse(X) else sp.csr_array(design.dense(X))
+    sparse = sparse.astype(np.float64, copy=False)
+    penalised = ridge > 0
+    λ = float(ridge[penalised].mean())
+    if np.ptp(ridge[penalised]) == 0:
+        return sparse, 1.0, λ
+    scale = np.sqrt(np.where(penalised, ridge, λ) / λ)
+    return sp.csr_array((sparse.data / scale[sparse.indices], sparse.indices, sparse.indptr), sparse.shape), scale, λ

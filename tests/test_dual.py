@@ -1,0 +1,117 @@
+"""Dual coordinate descent against root finding, the primal optimum, and duplicated rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
+
+from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
+from majorant.kernels import dual as kernels
+from majorant.solvers import dual
+
+
+@settings(deadline=None)
+@given(st.floats(-1e4, 1e4), st.floats(1e-6, 1e6), st.floats(-100, 100))
+def test_a_logistic_step_solves_its_equation(c, q, guess):
+    z = kernels.logistic_step(c, q, guess)
+    exact = brentq(lambda z: z + q * expit(z) - c, c - q - 1, c + 1, xtol=1e-13, rtol=1e-13)
+    assert z == pytest.approx(exact, rel=1e-5, abs=1e-5)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 6), st.floats(-4, 5), st.floats(-1, 2.5))
+def test_a_softmax_step_solves_its_equation(seed, n, log_q, log_spread):
+    rng = np.random.default_rng(seed)
+    q, s = 10**log_q, 10**log_spread * rng.normal(size=n)
+    p_before = rng.dirichlet(np.ones(n))
+    c = s + q * p_before
+    v = s - np.logaddexp.reduce(s)
+    kernels.softmax_step(c, q, v, np.logaddexp.reduce(s))
+    p = np.exp(v)
+    assert p.sum() == pytest.approx(1.0)
+    # log p + q p = c − log Z with one log Z for all: those that matter agree on it.
+    log_z = c - v - q * p
+    assert np.ptp(log_z[p > 1e-9]) <= 1e-3 * (1 + q * 1e-2) + 1e-4 * np.abs(c).max()
+
+
+def wide(n, seed=0, t=600, p=900):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((t, p), density=0.02, rng=rng, data_sampler=rng.standard_normal, format="csr")
+    score = X @ rng.normal(size=(p, n)) * 2
+    y = (score[:, 0] > 0).astype(int) if n == 1 else score.argmax(axis=1)
+    return X, y
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("ridge", [1.0, "by column"])
+def test_sweeps_reach_the_optimum_and_keep_residuals_and_coefficients_together(n, ridge):
+    X, y = wide(n)
+    each = np.linspace(0.5, 2.0, X.shape[1]) if ridge == "by column" else np.ones(X.shape[1])
+    weight = np.random.default_rng(1).uniform(0, 2, size=len(y))
+    model = Binary() if n == 1 else Multinomial(n)
+    F = Objective(model, Labelled(X, y, weight), ridge=np.tile(each, n))
+    state = dual.begin(F)
+    for _ in range(20):
+        state = dual.sweep(F, state, seed=0)
+    optimum = minimize(F, Newton() if n == 1 else QuasiNewton(), tol=1e-13).trace["objective"][-1]
+    assert F.value(state.theta) == pytest.approx(optimum, rel=1e-9)
+    implied = -(X.T @ state.residual) / each[:, None]
+    np.testing.assert_allclose(state.theta.reshape(n, -1), implied.T, atol=1e-9)
+    scores = X @ state.theta.reshape(n, -1).T
+    p = expit(scores) if n == 1 else softmax(scores, axis=1)
+    target = y[:, None] if n == 1 else np.eye(n)[y]
+    np.testing.assert_allclose(state.residual, weight[:, None] * (p - target), atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_compiled_sweeps_are_the_uncompiled_ones(n):
+    X, y = wide(n, t=40, p=60)
+    epoch = kernels.binary_epoch if n == 1 else kernels.softmax_epoch
+    norms = (X.power(2)).sum(axis=1)
+    found = []
+    for run in (epoch, epoch.py_func):
+        r, W = np.zeros((40, n)), np.zeros((60, n))
+        moved = run(X.data, X.indices, X.indptr, y, np.ones(40), norms, 1.0, np.arange(40), r, W)
+        found.append((moved, r, W))
+    for compiled, twin in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, twin, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("form", ["sparse", "dense", "intercept"])
+def test_wide_data_start_in_the_dual_and_end_at_the_optimum(n, form):
+    X, y = wide(n)
+    X = X.toarray() if form == "dense" else X
+    free = form == "intercept"
+    F = Objective(
+        Binary() if n == 1 else Multinomial(n),
+        Labelled(X, y, constant=free),
+        ridge=np.tile(np.append(np.full(900, 0.1), [0.0] * free), n),
+    )
+    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).dual, dual.Dual)
+    solution = minimize(F, QuasiNewton(), tol=1e-9)
+    assert solution.result.converged
+    best = minimize(F, QuasiNewton(metric="kronecker"), tol=1e-10).trace["objective"][-1]
+    assert F.value(solution.params) == pytest.approx(best, rel=1e-8)
+
+
+def test_a_warm_start_soft_labels_and_offsets_do_without():
+    X, y = wide(1)
+    plain = Objective(Binary(), Labelled(X, y), ridge=1.0)
+    assert dual.suits(plain, np.zeros(900))
+    assert not dual.suits(plain, np.ones(900))
+    assert not dual.suits(Objective(Binary(), Labelled(X, y), ridge=0.0), np.zeros(900))
+    assert not dual.suits(Objective(Binary(), Labelled(X, y, offset=np.ones(600)), ridge=1.0), np.zeros(900))
+    assert not dual.suits(Objective(Binary(), Labelled(X, np.column_stack([1 - y, y]) * 1.0), ridge=1.0), np.zeros(900))
+
+
+def test_the_estimator_uses_it_and_repeats_itself():
+    X, y = wide(4)
+    first, second = (LogisticRegression(C=0.5).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert first.gap_ <= 1e-8
