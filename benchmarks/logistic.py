@@ -89,7 +89,7 @@ def cyanure_auto(X, y, ridge, tol):
 
 
 METHODS = {
-    "majorant": (ours, (1e-2, 1e-4, 1e-6, 1e-8)),
+    "majorant": (ours, (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)),
     "sklearn lbfgs": (sklearn_solver("lbfgs"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)),
     "sklearn newton-cg": (sklearn_solver("newton-cg"), (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)),
     "sklearn newton-cholesky": (sklearn_solver("newton-cholesky"), (1e-1, 1e-2, 1e-4, 1e-6)),

@@ -93,13 +93,14 @@ def binary_epoch(
     for j in order:
         s = 0.0
         for e in range(indptr[j], indptr[j + 1]):
-            s += data[e] * W[indices[e], 0]
-        p = logistic(logistic_step(s + q[j] * (r[j, 0] + weight[j] * y[j]), q[j] * weight[j], s))
-        move = weight[j] * (p - y[j]) - r[j, 0]
-        r[j, 0] += move
+            s += data[e] * W[indices[e]]
+        p = logistic(logistic_step(s + q[j] * (r[j] + weight[j] * y[j]), q[j] * weight[j], s))
+        move = weight[j] * (p - y[j]) - r[j]
+        r[j] += move
         moved += move * move
+        step = inverse * move
         for e in range(indptr[j], indptr[j + 1]):
-            W[indices[e], 0] -= inverse * move * data[e]
+            W[indices[e]] -= step * data[e]
     return moved
 
 

@@ -9,7 +9,7 @@ metric                    how it is found
                           columns with the largest entries there
 ========================  ==========================================================================================
 
-The last two depend on θ and are renewed at steps 8 and 25, when θ has come close. None is a bound: every step is
+The last two depend on θ and are renewed at steps 4 and 12, when θ has come close. None is a bound: every step is
 checked by a line search on the convex function along it, so F never rises. Wide data start by dual coordinate descent
 (``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then.
 """
@@ -31,11 +31,10 @@ from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.descent import Newton
 from majorant.solvers.dual import Dual
-from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
-RENEWED_AT = (0, 8, 25)
+RENEWED_AT = (0, 4, 12)
 # Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
 ROWS_PER_COLUMN = 20
 ROWS_PER_PARAMETER = 5
@@ -50,6 +49,7 @@ SMALL_GRAM = 500  # whatever the number of rows
 # Columns of a Gram matrix on data too wide for a whole one.
 HEAVY_COLUMNS = 2_000
 ROWS_PER_HEAVY_COLUMN = 4
+PAIRS, PAIRS_OF_MANY, MANY_PARAMETERS = 30, 20, 100_000
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 SAMPLE_TOLERANCE = 1e-4
@@ -75,8 +75,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     metric : {"auto", "sample", "kronecker", "diagonal"}
         See the table above. "auto" takes a sample's Hessian up to 1,200 parameters if a quarter of the rows is enough
         for it, the Kronecker metric up to 4,000 columns, then the diagonal.
-    memory : int
-        Secant pairs kept.
+    memory : int, optional
+        Secant pairs kept; 30 if not given, 20 above 100,000 parameters.
     seed : int
         Which rows are sampled.
 
@@ -90,12 +90,13 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     """
 
     metric: str = "auto"
-    memory: int = 20
+    memory: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         one_of("metric", self.metric, METRICS)
-        whole("memory", self.memory, least=0)
+        if self.memory is not None:
+            whole("memory", self.memory, least=0)
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or at the optimum of a sample if that is the better one."""
@@ -140,11 +141,15 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _move(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         here = state.point
-        flat_enough = EXACT if self.kind(objective) == "sample" else LOOSE
         assert state.solve is not None
-        new = quasi_newton_move(objective, here, state.pairs, state.solve, flat_enough)
-        pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
+        new = quasi_newton_move(objective, here, state.pairs, state.solve)
+        pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self._pairs_kept(objective))
         return _state_at(new, solve=state.solve, pairs=pairs, steps=state.steps + 1)
+
+    def _pairs_kept(self, objective: Objective) -> int:
+        if self.memory is not None:
+            return self.memory
+        return PAIRS if objective.size <= MANY_PARAMETERS else PAIRS_OF_MANY
 
     def _renewed(self, objective: Objective, point: Point) -> Callable[[Array], Array]:
         objective.work.curvatures += 1

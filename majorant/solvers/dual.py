@@ -91,12 +91,14 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     from majorant.kernels import dual as kernels
 
     rng = np.random.default_rng([seed, dual.sweeps])
-    r, W = dual.residual.copy(), dual.coefficients.copy()
-    epoch = kernels.binary_epoch if W.shape[1] == 1 else kernels.softmax_epoch
-    X, moved = dual.X, 0.0
+    r, W, moved = dual.residual.copy(), dual.coefficients.copy(), 0.0
+    one = W.shape[1] == 1
+    epoch, free = (kernels.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.softmax_epoch, (r, W))
+    # Unsigned indices cannot be negative, which the compiled loops would have to ask at every non-zero.
+    X = (dual.X.data, dual.X.indices.view(f"u{dual.X.indices.itemsize}"), dual.X.indptr)
     for _ in range(EPOCHS):
-        order = rng.permutation(X.shape[0])
-        moved = epoch(X.data, X.indices, X.indptr, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, r, W)
+        order = rng.permutation(len(r))
+        moved = epoch(*X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
     objective.work.passes += EPOCHS
     contracts = moved <= CONTRACTION * dual.moved
     return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + EPOCHS, contracts=contracts)
