@@ -53,7 +53,7 @@ def passes_to(F, solver, optimum, max_steps=1500):
 
 
 def peak_memory():
-    """Peak resident memory of thirty iterations, each estimator in a process of its own, less that of the data."""
+    """Peak resident memory of thirty iterations, each estimator in a process of its own."""
     rows = []
     for name in ("mnist_raw", "news20"):
         load = f"from benchmarks import data; X, y = data.{name}(); "

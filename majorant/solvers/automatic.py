@@ -31,7 +31,7 @@ from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.descent import Newton
 from majorant.solvers.dual import Dual
-from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
+from majorant.solvers.quasi_newton import MANY_PARAMETERS, Pairs, add_pair, quasi_newton_move
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
 RENEWED_AT = (0, 4, 12)
@@ -49,7 +49,7 @@ SMALL_GRAM = 500  # whatever the number of rows
 # Columns of a Gram matrix on data too wide for a whole one.
 HEAVY_COLUMNS = 2_000
 ROWS_PER_HEAVY_COLUMN = 4
-PAIRS, PAIRS_OF_MANY, MANY_PARAMETERS = 30, 20, 100_000
+PAIRS, PAIRS_OF_MANY = 30, 20
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 SAMPLE_TOLERANCE = 1e-4
@@ -76,7 +76,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         See the table above. "auto" takes a sample's Hessian up to 1,200 parameters if a quarter of the rows is enough
         for it, the Kronecker metric up to 4,000 columns, then the diagonal.
     memory : int, optional
-        Secant pairs kept; 30 if not given, 20 above 100,000 parameters.
+        Secant pairs kept; 30 if not given, 20 in single precision above 100,000 parameters.
     seed : int
         Which rows are sampled.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from scipy.optimize import brentq
+from collections.abc import Callable
 
 from majorant.objective import Ray
 
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
 EXACT, LOOSE = 0.1, 0.9
 LONGEST = 2.0**30
+# Of a search for the root of the slope.
+ITERATIONS, PRECISION = 40, 1e-2
 
 
 def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
@@ -33,11 +35,25 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
         at_a, s = ray.value_and_slope(a)
         return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
 
-    low, high = 0.0, 1.0
+    low, at_low, high = 0.0, downhill, 1.0
     at_high = slope(high)
     while at_high < 0 and high < LONGEST:
-        low, high = high, 2.0 * high
+        low, at_low, high = high, at_high, 2.0 * high
         at_high = slope(high)
-    if at_high <= 0:
-        return high
-    return float(brentq(slope, low, high, rtol=1e-2, maxiter=30, disp=False))
+    return high if at_high <= 0 else _root(slope, low, at_low, high, at_high)
+
+
+def _root(slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float) -> float:
+    """Return where a rising slope crosses zero, nearly, by secants and every third time bisection.
+
+    SciPy's brentq would do, but its wrapper is a reference cycle that keeps whole rays alive.
+    """
+    a = high
+    for k in range(ITERATIONS):
+        secant = high - at_high * (high - low) / (at_high - at_low)
+        a = secant if k % 3 < 2 and low < secant < high else 0.5 * (low + high)
+        at_a = slope(a)
+        if at_a == 0 or high - low <= PRECISION * high:
+            break
+        low, at_low, high, at_high = (low, at_low, a, at_a) if at_a > 0 else (a, at_a, high, at_high)
+    return a

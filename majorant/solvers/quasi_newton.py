@@ -10,34 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from scipy.linalg.blas import daxpy
+import numpy as np
+from scipy.linalg import get_blas_funcs
 
 from majorant._checks import Array
 from majorant.objective import Objective, Point
 from majorant.solvers.line_search import LOOSE, best_step
 
+MANY_PARAMETERS = 100_000
 # (s, y, sᵀy): a step and how the gradient changed along it, oldest first
 Pairs: TypeAlias = tuple[tuple[Array, Array, float], ...]
 
 
 def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:
-    """Return the last ``memory`` pairs, the new one included if the gradient grew along it."""
+    """Return the last ``memory`` pairs, the new one included if the gradient grew along it.
+
+    Many parameters are kept in single precision: what the pairs correct is only a metric.
+    """
     sy = float(s @ y)
     if sy <= 0:  # F is convex, so this is rounding
         return pairs
-    return (*pairs, (s, y, sy))[-memory:] if memory else ()
+    kept = np.float32 if len(s) > MANY_PARAMETERS else np.float64
+    return (*pairs, (s.astype(kept, copy=False), y.astype(kept, copy=False), sy))[-memory:] if memory else ()
 
 
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Callable[[Array], Array]) -> Array:
     """Return −H∇F, with H the BFGS update of the metric ``solve`` by the pairs. It always descends."""
-    q, weights = -gradient, []
+    if not pairs:
+        return solve(-gradient)
+    dtype, weights = pairs[0][0].dtype, []
+    axpy = get_blas_funcs("axpy", dtype=dtype)  # in place
+    q = np.negative(gradient, dtype=dtype, casting="same_kind")
     for s, y, sy in reversed(pairs):
         weights.append((s @ q) / sy)
-        q = daxpy(y, q, a=-weights[-1])
-    r = solve(q)
+        q = axpy(y, q, a=-weights[-1])
+    r = solve(q.astype(np.float64, copy=False)).astype(dtype, copy=False)
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
-        r = daxpy(s, r, a=a - (y @ r) / sy)
-    return r
+        r = axpy(s, r, a=a - (y @ r) / sy)
+    return r.astype(np.float64, copy=False)
 
 
 def quasi_newton_move(
