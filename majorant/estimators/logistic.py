@@ -258,8 +258,10 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     # --- files --------------------------------------------------------------------------------------------
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
         """Write the fitted model to a file that holds data only.
+
+        ``notes`` are anything that JSON can hold; they travel with the model and come back as ``notes_``.
 
         Callbacks and a random state that is not a number are left out, and so is what ``partial_fit`` has gathered: on
         a loaded model it starts afresh.
@@ -273,7 +275,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names"] = _plain(self.feature_names_in_)
-        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_)}
+        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
         storage.write(path, type(self).__name__, extra, arrays)
 
     @classmethod
@@ -286,7 +288,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         model = cls(**settings)
         model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
         model.n_features_in_ = model.coef_.shape[1]
-        model.n_iter_, model.gap_ = extra["n_iter"], extra["gap"]
+        model.n_iter_, model.gap_, model.notes_ = extra["n_iter"], extra["gap"], extra.get("notes")
         if "feature_names" in arrays:
             model.feature_names_in_ = arrays["feature_names"].astype(object)
         return model
@@ -294,6 +296,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     # --- what the methods above are made of ---------------------------------------------------------------
 
     n_iter_: int
+    notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
 
     def _check_settings(self) -> None:
