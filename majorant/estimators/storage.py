@@ -26,7 +26,7 @@ def write(path: str | Path, kind: str, settings: dict[str, Any], arrays: dict[st
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return settings and arrays of a model of that kind."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open(path, "rb") as file, zipfile.ZipFile(file), np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
     except FileNotFoundError:

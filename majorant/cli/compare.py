@@ -1,0 +1,5 @@
+"""``majorant compare``."""
+
+
+def compare() -> None:
+    """Compare."""
