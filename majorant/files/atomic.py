@@ -22,7 +22,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     '42'
     """
     target = Path(path)
-    temporary = target.with_name(target.name + ".part")
+    temporary = target.with_name(f"{target.stem}.part{target.suffix}")  # some writers look at the ending
     try:
         yield temporary
         os.replace(temporary, target)
