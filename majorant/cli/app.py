@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -62,10 +63,16 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    app.callback()(start)
+    app.callback(help=_paragraphs(start))(start)
     for command in COMMANDS:
-        app.command()(command)
+        app.command(help=_paragraphs(command))(command)
     return app
+
+
+def _paragraphs(command: Callable[..., None]) -> str:
+    """Return the docstring with one line for each paragraph, to be wrapped anew; examples stay as they are."""
+    parts = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(part if part.startswith("\b") else part.replace("\n", " ") for part in parts)
 
 
 def _show_version(asked: bool) -> None:

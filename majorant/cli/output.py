@@ -43,12 +43,14 @@ def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]],
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table()
     for i, name in enumerate(header):
         table.add_column(name, justify="left" if i < left else "right")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    console.print(f"\n{title}", style="bold", markup=False, highlight=False)
+    console.print(table, markup=False)
 
 
 @contextmanager
