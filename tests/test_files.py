@@ -89,7 +89,7 @@ def test_types_of_parquet(tmp_path):
     assert table.text("grade") == ["a", "b", "a"]
     assert table.is_text("code")
     assert table.text("code") == ["1", "2", "NA"]  # Parquet has a missing value of its own
-    with pytest.raises(ValueError, match="'day'.*date32.*--drop"):
+    with pytest.raises(ValueError, match=r"'day'.*date32.*--drop"):
         table.is_text("day")
 
 
@@ -169,13 +169,13 @@ def test_rows_keep_their_numbers_when_others_are_dropped(tmp_path):
     path = write_csv(tmp_path / "t.csv", [("", "a", "yes"), (1, "a", "no"), (2, "a", "odd")])
     wanted = Wanted("kind", missing="drop")
     schema, _ = Schema.learn(Source(path), wanted)
-    with pytest.raises(ValueError, match="'odd' in row 3 .*no, yes"):
+    with pytest.raises(ValueError, match=r"'odd' in row 3 .*no, yes"):
         schema.labels(wanted.complete(Source(path).read()), np.array(["no", "yes"]))
 
 
 def test_infinities_and_words_among_numbers_are_refused_by_row(tmp_path):
     schema, _, _ = learn(write_csv(tmp_path / "t.csv"))
-    with pytest.raises(ValueError, match="'size'.*infinite in row 2"):
+    with pytest.raises(ValueError, match=r"'size'.*infinite in row 2"):
         schema.features(Source(write_csv(tmp_path / "i.csv", [(1, "red"), ("inf", "red")], "size,colour")).read())
     with pytest.raises(ValueError, match=r"'size' .*holds 'big', which is not a number \(row 2\)"):
         schema.features(Source(write_csv(tmp_path / "w.csv", [(1, "red"), ("big", "red")], "size,colour")).read())
@@ -194,7 +194,9 @@ def test_a_column_that_turns_to_text_late_is_text_from_the_start(tmp_path, monke
 
 def test_chunks_learn_what_the_whole_does(tmp_path):
     rng = np.random.default_rng(0)
-    rows = [(float(x), c, k) for x, c, k in zip(rng.normal(5, 3, 50), rng.choice(list("abc"), 50), "yn" * 25)]
+    rows = [
+        (float(x), c, k) for x, c, k in zip(rng.normal(5, 3, 50), rng.choice(list("abc"), 50), "yn" * 25, strict=True)
+    ]
     path = write_csv(tmp_path / "t.csv", rows)
     source, wanted = Source(path), Wanted("kind", standardize=True)
     whole, _ = Schema.learn(source, wanted, [source.read()])
@@ -225,7 +227,7 @@ def test_many_categories_make_a_sparse_matrix(tmp_path):
 def test_the_name_of_a_row_is_no_category(tmp_path):
     rows = [(i, f"r{i}", "yn"[i % 2]) for i in range(60)]
     path = write_csv(tmp_path / "t.csv", rows)
-    with pytest.raises(ValueError, match="'colour' has 60 different strings in 60 rows.*--drop colour"):
+    with pytest.raises(ValueError, match=r"'colour' has 60 different strings in 60 rows.*--drop colour"):
         learn(path)
     assert learn(path, drop=["colour"])[0].encoding.names == ["size"]
     assert len(learn(path, features=["colour"])[0].encoding.names) == 60  # somebody asked for it
@@ -235,7 +237,7 @@ def test_labels():
     assert find_classes(["+1", "-1"], "y").tolist() == [-1, 1]
     assert find_classes(["1.0", "2.0"], "y").tolist() == [1, 2]
     assert find_classes(["007", "7"], "y").tolist() == ["007", "7"]
-    with pytest.raises(ValueError, match="'y' holds 30 different numbers such as 0.5"):
+    with pytest.raises(ValueError, match=r"'y' holds 30 different numbers such as 0.5"):
         find_classes([f"{i}.5" for i in range(30)], "y")
     assert match_classes(["1", "2.0"], np.array([1, 2]), "t", int).tolist() == [1, 2]
 
