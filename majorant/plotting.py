@@ -31,8 +31,10 @@ STYLES: dict[str, tuple[str, Any]] = {
     "lbfgs": (BLACK, (0, (1, 1))),
     "sgd": (ORANGE, (0, (4, 2))),
     "asgd": (PURPLE, (0, (3, 1, 1, 1))),
+    "sgd tuned": (YELLOW, (0, (4, 2))),
+    "asgd tuned": (SKY, (0, (3, 1, 1, 1))),
 }
-SPARE = ((SKY, "-"), (YELLOW, (0, (5, 1))), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
+SPARE = ((SKY, "-"), (YELLOW, "-"), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
 
 LABELS = {
     "passes": "passes through the data",
@@ -74,7 +76,8 @@ def draw_curves(
     Parameters
     ----------
     runs : list of dicts
-        ``{"solver": label, "seed": int, "trace": {name: numbers}}``. The first word of a label gives the style.
+        ``{"solver": label, "seed": int, "trace": {name: numbers}}``. A label, or its first word, gives
+        the style.
     path : str or Path
         Where to write; the ending says how (png, pdf, svg).
     x : str
@@ -107,9 +110,20 @@ def draw_curves(
         legend(figure, axes[0][0], columns=min(len(solvers), 2 * len(names)))
         if title:
             figure.suptitle(title)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
+        save(figure, path)
     return Path(path)
+
+
+def save(figure: Any, path: str | Path) -> None:
+    """Write a figure and let go of it; a PNG keeps the few colours it has, which makes it several times smaller."""
+    figure.savefig(path, dpi=120)
+    pyplot().close(figure)
+    if Path(path).suffix == ".png":
+        from PIL import Image  # matplotlib brings it
+
+        with Image.open(path) as image:
+            few = image.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
 
 
 def pyplot() -> Any:
@@ -135,7 +149,7 @@ def styles_of(solvers: Sequence[str]) -> dict[str, tuple[str, Any]]:
     chosen: dict[str, tuple[str, Any]] = {}
     spare = 0
     for solver in solvers:
-        style = STYLES.get(solver.lower().split()[0])
+        style = STYLES.get(solver.lower(), STYLES.get(solver.lower().split()[0]))
         if style is None or style in chosen.values():
             style, spare = SPARE[spare % len(SPARE)], spare + 1
         chosen[solver] = style

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import os
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -117,9 +116,9 @@ def _keep(file: DataFile, received: bytes) -> Path:
     path = cache_folder() / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as temporary:
-        temporary.write(contents)
-    os.replace(temporary.name, path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.write_bytes(contents)
+    os.replace(temporary, path)
     return path
 
 
