@@ -14,7 +14,7 @@ from majorant._checks import Array
 from majorant._minimize import held_out
 from majorant.data import Labelled
 from majorant.experiments.table import Experiment
-from majorant.models import Multinomial
+from majorant.models import Model, Multinomial
 from majorant.objective import Objective
 
 TRAINING_SHARE = 0.9
@@ -45,10 +45,15 @@ def prepare(experiment: Experiment) -> Problem:
     cut = round(TRAINING_SHARE * len(y))
     train, test = Labelled(X[:cut], y[:cut]), Labelled(X[cut:], y[cut:])
     model = Multinomial(int(y.max()) + 1, order="given")
+    return pose(model, train, test, ridge=experiment.ridge, training=experiment.training)
+
+
+def pose(model: Model[Any], train: Labelled, test: Labelled, *, ridge: float, training: bool = True) -> Problem:
+    """Return a problem; ``training`` says whether the fit of the training rows is measured too."""
     metrics = held_out(model, test)
-    if experiment.training:
+    if training:
         metrics |= held_out(model, train, prefix="train_")
-    return Problem(Objective(model, train, ridge=experiment.ridge), metrics, _row_length(train.X))
+    return Problem(Objective(model, train, ridge=ridge), metrics, _row_length(train.X))
 
 
 def _scaled(X: Any, scale: float) -> Any:

@@ -111,7 +111,7 @@ def _run_one(
     settings = _settings(experiment, solver, seed, passes)
 
     def compute() -> Mapping[str, Any]:
-        _warm_up(problem.objective, solver)
+        warm_up(problem.objective, solver)
         found = minimize(
             problem.objective,
             solver,
@@ -145,7 +145,7 @@ def _settings(experiment: Experiment, solver: Solver[Any], seed: int, passes: fl
     }
 
 
-def _warm_up(objective: Objective, solver: Solver[Any]) -> None:
+def warm_up(objective: Objective, solver: Solver[Any]) -> None:
     """Compile on a few rows, so that no run is charged for being first."""
     few = objective.data.take(np.arange(min(len(objective.data), 200)))
     minimize(Objective(objective.model, few, ridge=np.maximum(objective.ridge, 1.0)), solver, max_steps=1)
