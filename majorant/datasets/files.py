@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from majorant.files.atomic import replacing
+
 # Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
 Progress: TypeAlias = Callable[[str, int, int], None]
 
@@ -116,9 +118,8 @@ def _keep(file: DataFile, received: bytes) -> Path:
     path = cache_folder() / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_bytes(contents)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_bytes(contents)
     return path
 
 

@@ -23,10 +23,10 @@ INTRODUCTION = (
 PROTOCOL = (
     "Protocol: the rows are split 90/10; each solver runs from random starts close to the origin; λ, gains, "
     "mini-batches and ranks are the paper's. SBM is the paper's algorithm with its sign and counting errors corrected "
-    "and otherwise as printed: one row at a time, never restarted, η = 1/t (low rank: k = 1 and the η of the paper), all "
-    "classes kept, visited in label order. “SGD tuned” and “ASGD tuned” have the best gain, τ and mini-batch of a grid, "
-    "by the training objective after five passes. “proximal” is this package's own solver, with nothing set. CPU "
-    "seconds are those of the process, on one thread."
+    "and otherwise as printed: one row at a time, never restarted, η = 1/t (low rank: k = 1 and the η of the paper), "
+    "all classes kept, visited in label order. “SGD tuned” and “ASGD tuned” have the best gain, τ and mini-batch of a "
+    "grid, by the training objective after five passes. “proximal” is this package's own solver, with nothing set. "
+    "CPU seconds are those of the process, on one thread."
 )
 
 

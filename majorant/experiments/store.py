@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -17,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import scipy
+
+from majorant.files.atomic import replacing
 
 DIGITS = 7
 
@@ -56,13 +57,8 @@ def write(path: Path, contents: Mapping[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def read(path: Path) -> dict[str, Any]:
