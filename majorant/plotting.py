@@ -31,8 +31,10 @@ STYLES: dict[str, tuple[str, Any]] = {
     "lbfgs": (BLACK, (0, (1, 1))),
     "sgd": (ORANGE, (0, (4, 2))),
     "asgd": (PURPLE, (0, (3, 1, 1, 1))),
+    "sgd tuned": (YELLOW, (0, (4, 2))),
+    "asgd tuned": (SKY, (0, (3, 1, 1, 1))),
 }
-SPARE = ((SKY, "-"), (YELLOW, (0, (5, 1))), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
+SPARE = ((SKY, "-"), (YELLOW, "-"), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
 
 LABELS = {
     "passes": "passes through the data",
@@ -46,6 +48,7 @@ LABELS = {
     "test_error": "test error",
 }
 LOGARITHMIC = ("seconds", "cpu_seconds")
+MANY = 60  # points of a curve from which on what fluctuates is drawn thin
 GRID = 200  # points of a curve whose runs do not share their x
 FALLING = ("objective", "train_error", "test_error")  # lower is better
 
@@ -74,7 +77,8 @@ def draw_curves(
     Parameters
     ----------
     runs : list of dicts
-        ``{"solver": label, "seed": int, "trace": {name: numbers}}``. The first word of a label gives the style.
+        ``{"solver": label, "seed": int, "trace": {name: numbers}}``. A label, or its first word, gives
+        the style.
     path : str or Path
         Where to write; the ending says how (png, pdf, svg).
     x : str
@@ -107,9 +111,20 @@ def draw_curves(
         legend(figure, axes[0][0], columns=min(len(solvers), 2 * len(names)))
         if title:
             figure.suptitle(title)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
+        save(figure, path)
     return Path(path)
+
+
+def save(figure: Any, path: str | Path) -> None:
+    """Write a figure and let go of it; a PNG keeps the few colours it has, which makes it several times smaller."""
+    figure.savefig(path, dpi=120)
+    pyplot().close(figure)
+    if Path(path).suffix == ".png":
+        from PIL import Image  # matplotlib brings it
+
+        with Image.open(path) as image:
+            few = image.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
 
 
 def pyplot() -> Any:
@@ -135,7 +150,7 @@ def styles_of(solvers: Sequence[str]) -> dict[str, tuple[str, Any]]:
     chosen: dict[str, tuple[str, Any]] = {}
     spare = 0
     for solver in solvers:
-        style = STYLES.get(solver.lower().split()[0])
+        style = STYLES.get(solver.lower(), STYLES.get(solver.lower().split()[0]))
         if style is None or style in chosen.values():
             style, spare = SPARE[spare % len(SPARE)], spare + 1
         chosen[solver] = style
@@ -162,7 +177,7 @@ def mean_curve(lines: Sequence[tuple[Array, Array]], *, log: bool) -> Curve:
     else:
         grid = _grid(lines, log)
         values = np.array([np.interp(grid, x, y) for x, y in lines])
-    shown = slice(int(log and grid[0] <= 0), None)  # a logarithmic axis has no zero
+    shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis has not
     return Curve(grid[shown], values.mean(axis=0)[shown], values.std(axis=0)[shown])
 
 
@@ -179,7 +194,9 @@ def _panel(axis: Any, curves: Mapping[str, Curve], x: str, name: str, *, zoomed:
     for solver, curve in curves.items():
         color, line = styles[solver]
         lone = {"marker": "o", "ms": 5} if len(curve.x) == 1 else {}
-        axis.plot(curve.x, curve.mean, color=color, ls=line, lw=1.8, label=solver, **lone)
+        layer = 2.0 if "sgd" in solver.lower() else 2.5  # what fluctuates goes below
+        width = 1.1 if len(curve.x) > MANY and layer == 2.0 else 1.9
+        axis.plot(curve.x, curve.mean, color=color, ls=line, lw=width, label=solver, zorder=layer, **lone)
         axis.fill_between(curve.x, curve.mean - curve.spread, curve.mean + curve.spread, color=color, alpha=0.15, lw=0)
     if x in LOGARITHMIC:
         axis.set_xscale("log")
@@ -196,7 +213,8 @@ def _without_divergence(curves: Mapping[str, Curve], name: str) -> tuple[float, 
     start = max(sign * float(curve.mean[0]) for curve in curves.values())
     best, worst = float((sign * means).max()), float((sign * means).min())
     floor = start - 2 * (best - start)
-    if name.endswith("error") or worst >= floor or best <= start:
+    everyone = all(float((sign * curve.mean).min()) < floor for curve in curves.values())
+    if name.endswith("error") or worst >= floor or best <= start or everyone:
         return None
     limits = floor, best + 0.05 * (best - floor)
     return limits if sign > 0 else (-limits[1], -limits[0])
@@ -208,6 +226,6 @@ def _near_the_end(curves: Mapping[str, Curve], name: str) -> tuple[float, float]
     finals = np.sort([sign * float(curve.mean[-1]) for curve in curves.values()])
     best = max(sign * float(value) for curve in curves.values() for value in (curve.mean[-1], *curve.mean))
     start = min(sign * float(curve.mean[0]) for curve in curves.values())
-    span = max(best - float(np.median(finals)), 0.1 * (best - start), 1e-6)
+    span = float(np.clip(best - np.median(finals), 0.1 * (best - start), 0.4 * (best - start))) or 1e-6
     low, high = best - 1.6 * span, best + 0.2 * span
     return (low, high) if sign > 0 else (-high, -low)

@@ -17,8 +17,9 @@ from majorant.cli.fit import fit
 from majorant.cli.info import info
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
+from majorant.cli.reproduce import reproduce
 
-COMMANDS = (fit, predict, evaluate, compare, info)
+COMMANDS = (fit, predict, evaluate, compare, reproduce, info)
 INTERRUPTED = 130
 
 

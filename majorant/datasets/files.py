@@ -10,13 +10,14 @@ import gzip
 import hashlib
 import os
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from majorant.files.atomic import replacing
 
 # Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -117,9 +118,8 @@ def _keep(file: DataFile, received: bytes) -> Path:
     path = cache_folder() / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as temporary:
-        temporary.write(contents)
-    os.replace(temporary.name, path)
+    with replacing(path) as temporary:
+        temporary.write_bytes(contents)
     return path
 
 

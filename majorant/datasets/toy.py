@@ -15,9 +15,9 @@ import numpy as np
 from majorant._checks import Array
 
 QUARTER = 250  # rows; the other three quarters are its mirror images
-CENTRE = (0.0, 3000.0)
-SIDE = 1000.0
-SPREAD = 450.0
+CENTRE = (0.0, 2100.0)
+SIDE = 700.0
+SPREAD = 315.0
 EXCHANGED = 0.15  # share of labels on the wrong side
 
 

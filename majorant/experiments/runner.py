@@ -96,7 +96,7 @@ def _chosen(
         experiment = replace(experiment, ridge=choice["best"])
         problem = replace(problem, objective=_with_ridge(problem.objective, choice["best"]))
         notes["cross_validation"] = {"ridges": choice["ridges"], "scores": choice["scores"]}
-    if options.tune and any(method.label == "SGD" for method in experiment.methods):
+    if options.tune and experiment.opponents_tuned:
         tell(Event(experiment.name, "tuning of SGD and ASGD", 0, 0, 1))
         extra = tuned(problem, folder)
         experiment = replace(experiment, methods=(*experiment.methods, *extra))

@@ -18,6 +18,7 @@ from majorant.tuning import tune
 
 FOLDS = 5
 RIDGES = tuple(10.0**k for k in range(-4, 4))
+TRIAL_PASSES = 5  # a gain that wins one pass may not stay
 SCHEDULES = {"SGD tuned": ("constant",), "ASGD tuned": ("adaptive", "inverse")}
 
 
@@ -33,12 +34,17 @@ def cross_validated(problem: Problem, folder: Path) -> Path:
 
 
 def tuned(problem: Problem, folder: Path) -> list[Method]:
-    """Return SGD and ASGD with the gain, τ and mini-batch of the lowest training objective after one pass."""
+    """Return SGD and ASGD with the gain, τ and mini-batch of the lowest training objective after a few passes."""
     objective = problem.objective
-    settings = {"ridge": float(objective.ridge[0]), "schedules": SCHEDULES, "data": _fingerprint(objective)}
+    settings = {
+        "ridge": float(objective.ridge[0]),
+        "schedules": SCHEDULES,
+        "passes": TRIAL_PASSES,
+        "data": _fingerprint(objective),
+    }
 
     def compute() -> Mapping[str, Any]:
-        found = {label: tune(objective, schedules=kinds) for label, kinds in SCHEDULES.items()}
+        found = {label: tune(objective, schedules=kinds, passes=TRIAL_PASSES) for label, kinds in SCHEDULES.items()}
         return {
             "best": {label: _setting(tuning.best) for label, tuning in found.items()},
             "tried": {label: len(tuning.trials) for label, tuning in found.items()},

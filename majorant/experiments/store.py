@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import scipy
+
+from majorant.files.atomic import replacing
 
 DIGITS = 7
 
@@ -57,14 +57,8 @@ def write(path: Path, contents: Mapping[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def read(path: Path) -> dict[str, Any]:
