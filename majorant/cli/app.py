@@ -45,6 +45,8 @@ class Application(TyperGroup):
         arguments = [each for each in given if each != "--debug"] or ["--help"]
         try:
             code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
+            if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
+                fail("interrupted")
         except BrokenPipeError:
             # Whoever read our output has left; a later flush must not complain of it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
