@@ -18,6 +18,9 @@ from majorant._checks import Array, whole
 from majorant.data import Labelled
 from majorant.models import Model
 
+# Back to the start of the line, and nothing on it.
+ERASE = "\r\x1b[2K"
+
 
 @dataclass
 class EarlyStopping:
@@ -121,21 +124,18 @@ class ProgressLine:
 
     def finish(self, sentence: str) -> None:
         """Write the last line, or take the line away."""
-        if not self.transient:
-            self._write(sentence)
-        if self._file.isatty():
-            self._file.write("\r\x1b[2K" if self.transient else "\n")
-            self._file.flush()
+        erase = ERASE if self._file.isatty() else ""
+        self._file.write(erase if self.transient else f"{erase}{sentence}\n")
+        self._file.flush()
 
     def _write(self, text: str) -> None:
-        if self._file.isatty():
-            self._file.write("\r\x1b[2K")
-            if self._console is None:
-                self._file.write(text)
-            else:  # colours numbers, and cuts what would wrap: a wrapped line cannot be rewritten
-                self._console.print(text, end="", no_wrap=True, overflow="ellipsis", markup=False)
-        else:
+        if not self._file.isatty():
             self._file.write(f"{text}\n")
+        elif self._console is None:
+            self._file.write(f"{ERASE}{text}")
+        else:  # cuts what would wrap, since a wrapped line cannot be rewritten
+            self._file.write(ERASE)
+            self._console.print(text, end="", no_wrap=True, overflow="ellipsis", markup=False)
         self._file.flush()
 
 

@@ -35,6 +35,10 @@ def test_the_demo_prints_its_table_and_where_the_figure_is(tmp_path):
     assert f"{tmp_path}/ecoli-passes.png" in out
 
 
+def test_the_package_runs_as_the_command():
+    assert "Usage: majorant" in run("-m", "majorant")
+
+
 def test_the_figure_of_the_readme_is_drawn(tmp_path):
     run("-m", "examples.bound_figure", str(tmp_path / "bound.png"))
     assert (tmp_path / "bound.png").stat().st_size > 10_000

@@ -14,6 +14,7 @@ from majorant._checks import Array
 from majorant._minimize import held_out
 from majorant.data import Labelled
 from majorant.experiments.table import Experiment
+from majorant.kernels import design
 from majorant.models import Model, Multinomial
 from majorant.objective import Objective
 
@@ -64,5 +65,5 @@ def _scaled(X: Any, scale: float) -> Any:
 
 
 def _row_length(X: Any) -> float:
-    squares = X.multiply(X) if sp.issparse(X) else X**2
+    squares = design.pull_back(design.squared(X), np.ones((1, X.shape[0])))
     return float(np.sqrt(squares.sum() / X.shape[0]))

@@ -49,8 +49,6 @@ def _records(lines: Iterable[str], origin: str, delimiter: str) -> Iterator[list
             yield [cell.strip() for cell in record] if number == 0 else record
     except csv.Error as problem:
         raise ValueError(f"{origin} is not well-formed near line {reader.line_num}: {problem}") from None
-    except UnicodeDecodeError as problem:
-        raise ValueError(f"{origin} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
 
 
 def _tables(records: Iterator[list[str]], names: list[str], origin: str, rows: int) -> Iterator[Table]:

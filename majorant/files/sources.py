@@ -34,6 +34,7 @@ SUFFIXES = {
     ".npz": "npz",
 }
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 # Rows held at a time where a file is read in chunks.
 CHUNK = 20_000
 SVMLIGHT_LINE = re.compile(rb"[+-]?[\d.eE+-]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?\s*")
@@ -92,7 +93,9 @@ class Source:
         try:
             with self._open() as file:
                 yield from self._parts(file, rows)
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as problem:
+        except UnicodeDecodeError as problem:
+            raise ValueError(f"{self.name} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
+        except BADLY_PACKED as problem:
             raise ValueError(f"{self.name} cannot be unpacked: {problem}") from None
 
     def read(self, text: frozenset[str] = frozenset()) -> Table | Matrix:
@@ -116,9 +119,12 @@ class Source:
             return read_svmlight(file, self.name, rows)
         if self.kind == "npz":
             return read_npz(file, self.name, rows)
+        return self._delimited(file, rows)
+
+    def _delimited(self, file: BinaryIO, rows: int) -> Iterator[Table]:
         delimiter = "\t" if self.kind == "tsv" and self.delimiter is None else self.delimiter
-        lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        return read_delimited(lines, self.name, rows, delimiter, self.header)
+        with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+            yield from read_delimited(lines, self.name, rows, delimiter, self.header)
 
     def _open(self) -> BinaryIO:
         if self.path == "-":
@@ -132,7 +138,7 @@ class Source:
         try:
             with self._open() as file:
                 line = file.readline(2**20)
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as problem:
+        except BADLY_PACKED as problem:
             raise ValueError(f"{self.name} cannot be unpacked: {problem}") from None
         if line.startswith(b"PAR1"):
             return "parquet"
