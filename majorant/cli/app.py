@@ -44,6 +44,8 @@ class Application(TyperGroup):
         arguments = [each for each in given if each != "--debug"] or ["--help"]
         try:
             code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
+            if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
+                fail("interrupted")
         except (Exception, KeyboardInterrupt) as problem:
             if debug:
                 raise
