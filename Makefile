@@ -1,12 +1,12 @@
 # Two commands do everything on a machine with Python (>= 3.11) and make:
-#   make demo    fit the bundled ecoli data, print how each solver converged
+#   make demo    the paper's figure on the bundled ecoli data: a table, curves, and which claims hold
 #   make test    lint, types, import contract, tests
 # Both create .venv and install the project into it first.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench figures clean
+.PHONY: demo test lint format bench figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -15,7 +15,7 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/python -m majorant
+	$(BIN)/majorant reproduce ecoli --out out/demo
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -37,6 +37,10 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core --json out/core.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.stochastic --json out/stochastic.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.logistic --json out/logistic.json --plot docs/figures/logistic.png
+
+# docs/reproduction, from whatever data sets are there. About half an hour.
+reproduction: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce all --tune --out docs/reproduction
 
 figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png

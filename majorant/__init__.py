@@ -3,46 +3,74 @@
 A log-linear model gives a bound, a bound has a curvature, a solver minimises bounds.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from majorant import curvature, datasets
-from majorant._bound import QuadraticBound, log_partition_bound
-from majorant._minimize import held_out, minimize
-from majorant._solution import Outcome, Result, Solution, Trace
-from majorant.data import Choices, Labelled
-from majorant.models import Binary, Enumerated, Multinomial
-from majorant.objective import Objective
-from majorant.solvers import (
-    BFGS,
-    LBFGS,
-    SGD,
-    BatchMajorization,
-    ConjugateGradient,
-    LowRankStochasticMajorization,
-    Newton,
-    ProximalMajorization,
-    QuasiNewton,
-    SteepestDescent,
-    StochasticMajorization,
-)
-from majorant.tuning import tune
-
 if TYPE_CHECKING:
+    from majorant import curvature, datasets
+    from majorant._bound import QuadraticBound, log_partition_bound
+    from majorant._minimize import held_out, minimize
+    from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
+    from majorant.data import Choices, Labelled
     from majorant.estimators import LogisticRegression, LogisticRegressionCV, logistic_regression_path
+    from majorant.models import Binary, Enumerated, Multinomial
+    from majorant.objective import Objective
+    from majorant.solvers import (
+        BFGS,
+        LBFGS,
+        SGD,
+        BatchMajorization,
+        ConjugateGradient,
+        LowRankStochasticMajorization,
+        Newton,
+        ProximalMajorization,
+        QuasiNewton,
+        SteepestDescent,
+        StochasticMajorization,
+    )
+    from majorant.tuning import tune
+
+# Where the public names live. SciPy and scikit-learn take a second to import: only who asks for them pays.
+_HOMES = {
+    "_bound": ("QuadraticBound", "log_partition_bound"),
+    "_minimize": ("held_out", "minimize"),
+    "_solution": ("Outcome", "Result", "Solution", "Trace"),
+    "callbacks": ("Checkpoint", "EarlyStopping"),
+    "data": ("Choices", "Labelled"),
+    "estimators": ("LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
+    "models": ("Binary", "Enumerated", "Multinomial"),
+    "objective": ("Objective",),
+    "solvers": (
+        "BFGS",
+        "LBFGS",
+        "SGD",
+        "BatchMajorization",
+        "ConjugateGradient",
+        "LowRankStochasticMajorization",
+        "Newton",
+        "ProximalMajorization",
+        "QuasiNewton",
+        "SteepestDescent",
+        "StochasticMajorization",
+    ),
+    "tuning": ("tune",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes as long to import as everything else together: only who asks for it pays.
-    if name in ("LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"):
-        from majorant import estimators
+    if name in ("curvature", "datasets"):
+        return import_module(f"majorant.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'majorant' has no attribute {name!r}")
+    value = getattr(import_module(f"majorant.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
 
-        return getattr(estimators, name)
-    if name in ("Checkpoint", "EarlyStopping"):
-        from majorant import callbacks
 
-        return getattr(callbacks, name)
-    raise AttributeError(f"module 'majorant' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __version__ = "0.1.0"

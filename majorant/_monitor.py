@@ -49,11 +49,11 @@ class Monitor:
         self._may_run_away = not (objective.ridge > 0).all()
         self._gradient_scale = float("nan") if self._certifiable else self._gradient_at_zero()
         self._before = replace(objective.work)
-        self._clock = time.perf_counter()
+        self._clock = _clocks()
 
     def observe(self, state: State) -> bool:
         """Record a state; return whether to stop."""
-        paused = time.perf_counter()
+        paused = _clocks()
         work = replace(self.objective.work)
         state = self._evaluated(state)
         self.result = self._fatal(state)
@@ -66,7 +66,7 @@ class Monitor:
                 self.result = self._say(Outcome.STOPPED, "stopped by the callback")
         self._steps += 1
         self.objective.work.passes, self.objective.work.curvatures = work.passes, work.curvatures
-        self._clock += time.perf_counter() - paused
+        self._clock += _clocks() - paused
         return self.result is not None
 
     def _evaluated(self, state: State) -> State:
@@ -78,12 +78,13 @@ class Monitor:
         self.objective.work.passes = work.passes
         return replace(state, value=value, gradient=gradient)
 
-    def _record(self, state: State, seconds: float) -> dict[str, float]:
+    def _record(self, state: State, elapsed: Array) -> dict[str, float]:
         row = {
             "step": float(self._steps),
             "passes": self._passes(),
             "curvatures": float(self.objective.work.curvatures - self._before.curvatures),
-            "seconds": seconds,
+            "seconds": float(elapsed[0]),
+            "cpu_seconds": float(elapsed[1]),
             "objective": state.value,
             "gradient_norm": float(np.linalg.norm(state.gradient)),
             "gap": self.objective.gap(state.value, state.gradient),
@@ -162,6 +163,11 @@ class Monitor:
 
     def _gradient_at_zero(self) -> float:
         return float(np.linalg.norm(self.objective.value_and_gradient(np.zeros(self.objective.size))[1]))
+
+
+def _clocks() -> Array:
+    """Return seconds of the wall clock, and of the processor for this process, all its threads together."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def read_only(array: Array) -> Array:

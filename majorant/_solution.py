@@ -47,8 +47,9 @@ class Result:
 class Trace(Mapping[str, Array]):
     """One array per column, one entry per step, the starting point first.
 
-    Columns: ``step``, ``passes`` over the data, ``curvatures`` evaluated, ``seconds`` (metrics not counted),
-    ``objective``, ``gradient_norm``, ``gap``, and whatever metrics were asked for.
+    Columns: ``step``, ``passes`` over the data, ``curvatures`` evaluated, ``seconds`` and ``cpu_seconds`` (of the
+    process; metrics not counted in either), ``objective``, ``gradient_norm``, ``gap``, and whatever metrics were
+    asked for.
     """
 
     def __init__(self) -> None:

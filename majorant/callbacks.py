@@ -18,6 +18,9 @@ from majorant._checks import Array, whole
 from majorant.data import Labelled
 from majorant.models import Model
 
+# Back to the start of the line, and nothing on it.
+ERASE = "\r\x1b[2K"
+
 
 @dataclass
 class EarlyStopping:
@@ -87,7 +90,7 @@ class Checkpoint:
 
 @dataclass
 class ProgressLine:
-    """A line that says how far a fit has come; on a terminal it is rewritten in place.
+    """A line that says how far a fit has come; on a terminal it is rewritten in place, with rich if that is installed.
 
     Parameters
     ----------
@@ -95,14 +98,19 @@ class ProgressLine:
         Standard error if not given.
     every : float
         Seconds between updates.
+    transient : bool
+        Whether the line vanishes at the end instead of saying why the fit stopped.
     """
 
     stream: TextIO | None = None
     every: float = 0.2
+    transient: bool = False
 
     def start(self, estimator: Any, model: Model[Any]) -> None:
         """Begin."""
         self._last = -np.inf
+        self._file = sys.stderr if self.stream is None else self.stream
+        self._console = _rich_console(self._file) if self._file.isatty() else None
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Write the line if it is time."""
@@ -115,15 +123,26 @@ class ProgressLine:
         return False
 
     def finish(self, sentence: str) -> None:
-        """Write the last line."""
-        self._write(sentence)
-        if self._file().isatty():
-            self._file().write("\n")
-
-    def _file(self) -> TextIO:
-        return sys.stderr if self.stream is None else self.stream
+        """Write the last line, or take the line away."""
+        erase = ERASE if self._file.isatty() else ""
+        self._file.write(erase if self.transient else f"{erase}{sentence}\n")
+        self._file.flush()
 
     def _write(self, text: str) -> None:
-        stream = self._file()
-        stream.write(f"\r\x1b[2K{text}" if stream.isatty() else f"{text}\n")
-        stream.flush()
+        if not self._file.isatty():
+            self._file.write(f"{text}\n")
+        elif self._console is None:
+            self._file.write(f"{ERASE}{text}")
+        else:  # cuts what would wrap, since a wrapped line cannot be rewritten
+            self._file.write(ERASE)
+            self._console.print(text, end="", no_wrap=True, overflow="ellipsis", markup=False)
+        self._file.flush()
+
+
+def _rich_console(stream: TextIO) -> Any:
+    """Return a console of rich, or None if rich is not installed."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream)

@@ -1,7 +1,10 @@
 """LogisticRegression against scikit-learn's, and what it adds."""
 
 import copy
+import io
 import pickle
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -380,20 +383,40 @@ def test_verbose_shows_a_line(three, capsys):
     assert "certified to be within" in shown.err
 
 
-def test_the_line_is_rewritten_on_a_terminal(three):
-    class Terminal(list):
-        write = list.append
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
 
-        def isatty(self):
-            return True
+    def isatty(self):
+        return True
 
-        def flush(self):
-            pass
 
+@pytest.mark.parametrize("rich", [True, False])
+def test_the_line_is_rewritten_on_a_terminal(three, monkeypatch, rich):
+    if rich:
+        pytest.importorskip("rich")
+        monkeypatch.setenv("COLUMNS", "40")  # narrower than the line
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+    else:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     screen = Terminal()
     LogisticRegression(callbacks=[ProgressLine(screen, every=0)]).fit(*three)
-    assert screen[0].startswith("\r\x1b[2K")
-    assert screen[-1] == "\n"
+    first, *lines = screen.getvalue().split("\r\x1b[2K")
+    assert first == ""
+    assert len(lines) > 3
+    assert screen.getvalue().count("\n") == 1  # the line is never wrapped: only the last one ends
+    assert ("\x1b[" in lines[0]) == rich
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    assert plain[0].startswith("step 0")
+    assert all(len(line) <= 40 for line in plain[:-1]) == rich
+    assert plain[-1].endswith("of the optimum (relative)\n")
+
+
+def test_a_passing_line_leaves_nothing(three):
+    screen = Terminal()
+    LogisticRegression(callbacks=[ProgressLine(screen, every=0, transient=True)]).fit(*three)
+    assert screen.getvalue().endswith("\r\x1b[2K")
+    assert "certified" not in screen.getvalue()
 
 
 def test_scikit_learns_own_callbacks(three):

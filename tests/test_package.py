@@ -25,10 +25,18 @@ def test_importing_loads_no_compiler():
     assert run("-c", code).strip() == "[]"
 
 
-def test_demo_prints_its_tables():
-    out = run("-m", "majorant")
-    assert "certified to be within" in out
-    assert out.count("converged") >= 6
+def test_the_demo_prints_its_table_and_where_the_figure_is(tmp_path):
+    demo = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "majorant reproduce ecoli" in line)
+    arguments = demo.split("majorant ")[1].split()
+    arguments[arguments.index("--out") + 1] = str(tmp_path)
+    out = run("-m", "majorant", *arguments, "--runs", "1", "--passes", "2")
+    assert "passes to 5%" in out
+    assert "SBM is monotone" in out
+    assert f"{tmp_path}/ecoli-passes.png" in out
+
+
+def test_the_package_runs_as_the_command():
+    assert "Usage: majorant" in run("-m", "majorant")
 
 
 def test_the_figure_of_the_readme_is_drawn(tmp_path):

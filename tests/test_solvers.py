@@ -389,7 +389,7 @@ def test_trace_has_equal_columns_and_held_out_metrics():
     train, test = np.arange(336) % 10 != 0, np.arange(336) % 10 == 0
     F = Objective(Multinomial(8), Labelled(X[train], y[train]), ridge=1.0)
     trace = minimize(F, metrics=held_out(F.model, Labelled(X[test], y[test]))).trace
-    columns = ["step", "passes", "curvatures", "seconds", "objective", "gradient_norm", "gap"]
+    columns = ["step", "passes", "curvatures", "seconds", "cpu_seconds", "objective", "gradient_norm", "gap"]
     assert list(trace) == [*columns, "test_log_likelihood", "test_error"]
     assert len({len(trace[c]) for c in trace}) == 1
     assert (np.diff(trace["passes"]) > 0).all()
@@ -414,6 +414,25 @@ def test_metrics_cost_neither_time_nor_passes(solver):
     with_metric, without = minimize(F, solver, metrics={"slow": slow}), minimize(F, solver)
     assert with_metric.trace["seconds"][-1] < 0.02 * len(with_metric.trace["step"])
     np.testing.assert_array_equal(with_metric.trace["passes"], without.trace["passes"])
+
+
+def test_processor_seconds_are_those_of_the_solver_alone():
+    import time
+
+    F = problems.make(problems.binary)
+
+    def busy(theta):
+        began = time.process_time()
+        while time.process_time() - began < 0.02:
+            pass
+        return 0.0
+
+    def asleep(row, theta):
+        time.sleep(0.01)
+
+    trace = minimize(F, LBFGS(), metrics={"busy": busy}, callback=asleep).trace
+    assert (np.diff(trace["cpu_seconds"]) >= 0).all()
+    assert trace["cpu_seconds"][-1] < 0.02 * len(trace["step"])
 
 
 @pytest.mark.parametrize("solver", [BatchMajorization(), LBFGS(), ConjugateGradient()], ids=str)

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from majorant._checks import Array, whole
+from majorant._checks import Array, one_of, whole
 from majorant._minimize import minimize
 from majorant._profile import profile_intercept
 from majorant._solution import Outcome, Result, Solution
@@ -21,22 +21,12 @@ from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
 from majorant.estimators.linear import LinearClassifier
+from majorant.estimators.named import SOLVERS, named_solver
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
-from majorant.solvers import (
-    LBFGS,
-    BatchMajorization,
-    LowRankStochasticMajorization,
-    Newton,
-    ProximalMajorization,
-    QuasiNewton,
-    Solver,
-    StochasticMajorization,
-)
-from majorant.tuning import tune
+from majorant.solvers import ProximalMajorization, Solver
 
-SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
 # Endings that a user should hear of; a stream or an early stop is what was asked for.
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
 # A fit that can get no further is worth a warning above this gap; float32 alone may leave less.
@@ -258,8 +248,10 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     # --- files --------------------------------------------------------------------------------------------
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
         """Write the fitted model to a file that holds data only.
+
+        ``notes`` are anything that JSON can hold; they travel with the model and come back as ``notes_``.
 
         Callbacks and a random state that is not a number are left out, and so is what ``partial_fit`` has gathered: on
         a loaded model it starts afresh.
@@ -273,7 +265,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names"] = _plain(self.feature_names_in_)
-        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_)}
+        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
         storage.write(path, type(self).__name__, extra, arrays)
 
     @classmethod
@@ -286,7 +278,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         model = cls(**settings)
         model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
         model.n_features_in_ = model.coef_.shape[1]
-        model.n_iter_, model.gap_ = extra["n_iter"], extra["gap"]
+        model.n_iter_, model.gap_, model.notes_ = extra["n_iter"], extra["gap"], extra.get("notes")
         if "feature_names" in arrays:
             model.feature_names_in_ = arrays["feature_names"].astype(object)
         return model
@@ -294,6 +286,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     # --- what the methods above are made of ---------------------------------------------------------------
 
     n_iter_: int
+    notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
 
     def _check_settings(self) -> None:
@@ -301,8 +294,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             raise ValueError(f"C must be positive (np.inf for no penalty), got {self.C!r}")
         if self.l1_ratio not in (0, None):
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={self.l1_ratio!r}")
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {self.solver!r}")
+        one_of("solver", self.solver, SOLVERS)
         whole("max_iter", self.max_iter, least=0)
         if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
             raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
@@ -347,20 +339,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     def _make_solver(self, objective: Objective) -> Solver[Any]:
         seed = int(check_random_state(self.random_state).randint(2**31)) if self.random_state is not None else 0
-        order: dict[str, Any] = {"seed": seed, "shuffle": self.shuffle}
-        if self.solver in ("sgd", "asgd"):
-            schedules = ["constant"] if self.solver == "sgd" else ["adaptive", "inverse"]
-            return tune(objective, schedules=schedules, seed=seed).best
-        makers: dict[str, Any] = {
-            "auto": lambda: QuasiNewton(seed=seed),
-            "bbm": BatchMajorization,
-            "newton": Newton,
-            "lbfgs": LBFGS,
-            "proximal": lambda: ProximalMajorization(**order),
-            "sbm": lambda: StochasticMajorization(restart=True, **order),
-            "sbm-lowrank": lambda: LowRankStochasticMajorization(restart=True, **order),
-        }
-        return makers[self.solver]()
+        return named_solver(self.solver, objective, seed=seed, shuffle=self.shuffle)
 
     def _first_params(self, objective: Objective, offset: Any) -> Array | None:
         start = self._previous_params(objective) if self.warm_start and hasattr(self, "coef_") else None

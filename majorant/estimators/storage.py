@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant.files.atomic import replacing
 
 FORMAT = "majorant model"
 VERSION = 1
@@ -19,21 +19,14 @@ VERSION = 1
 def write(path: str | Path, kind: str, settings: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Write a model; the file appears whole or not at all."""
     header = {"format": FORMAT, "version": VERSION, "kind": kind, "settings": settings}
-    target = Path(path)
-    temporary = target.with_name(target.name + ".part")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, header=np.array(json.dumps(header)), allow_pickle=False, **arrays)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), allow_pickle=False, **arrays)
 
 
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return settings and arrays of a model of that kind."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open(path, "rb") as file, zipfile.ZipFile(file), np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(str(arrays.pop("header")))
     except FileNotFoundError:

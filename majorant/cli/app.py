@@ -1,0 +1,114 @@
+"""The application: its commands, and what it does when one of them fails."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from majorant.cli.compare import compare
+from majorant.cli.evaluate import evaluate
+from majorant.cli.fit import fit
+from majorant.cli.info import info
+from majorant.cli.output import fail, on_terminal
+from majorant.cli.predict import predict
+from majorant.cli.reproduce import reproduce
+
+COMMANDS = (fit, predict, evaluate, compare, reproduce, info)
+INTERRUPTED = 130
+
+
+class Application(TyperGroup):
+    """A group of commands whose failures are one line on standard error.
+
+    Exit codes: 0 for success, 1 for a failure at run time, 2 for wrong usage, 130 when interrupted.
+    """
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit."""
+        given = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in given
+        # Accepted before and after the name of the command.
+        arguments = [each for each in given if each != "--debug"] or ["--help"]
+        try:
+            code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
+            if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
+                fail("interrupted")
+        except (Exception, KeyboardInterrupt) as problem:
+            if debug:
+                raise
+            code = _report(problem)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def build() -> typer.Typer:
+    """Return the application; its help has colours and boxes only on a terminal."""
+    app = typer.Typer(
+        cls=Application,
+        rich_markup_mode="rich" if on_terminal() else None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback(help=_paragraphs(start))(start)
+    for command in COMMANDS:
+        app.command(help=_paragraphs(command))(command)
+    return app
+
+
+def _paragraphs(command: Callable[..., None]) -> str:
+    """Return the docstring with one line for each paragraph, to be wrapped anew; examples stay as they are."""
+    parts = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(part if part.startswith("\b") else part.replace("\n", " ") for part in parts)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from majorant import __version__
+
+        typer.echo(f"majorant {__version__}")
+        raise typer.Exit
+
+
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Train log-linear models without tuning: quadratic bounds, certified convergence.
+
+    \b
+    majorant fit flowers.csv --target species --model flowers.npz
+    majorant predict flowers.npz new.csv --out species.csv
+    majorant evaluate flowers.npz more.csv
+    """
+
+
+def _report(problem: BaseException) -> int:
+    """Say in one line what went wrong; return the exit code."""
+    if isinstance(problem, KeyboardInterrupt | typer.Abort):
+        fail("interrupted")
+        return INTERRUPTED
+    if hasattr(problem, "format_message"):  # click's own, of wrong usage
+        fail(f"{problem.format_message()} (majorant --help shows how)")
+        return int(getattr(problem, "exit_code", 2))
+    if isinstance(problem, OSError):
+        where = f"{problem.filename}: " if problem.filename else ""
+        fail(f"{where}{problem.strerror or problem}")
+    elif isinstance(problem, ValueError | MemoryError):
+        fail(str(problem) or type(problem).__name__)
+    else:
+        fail(f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)")
+    return 1

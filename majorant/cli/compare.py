@@ -1,0 +1,247 @@
+"""``majorant compare``: solvers side by side on the user's own data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from majorant.cli.options import (
+    AsJson,
+    Data,
+    Delimiter,
+    Drop,
+    Features,
+    Format,
+    Header,
+    Missing,
+    Standardize,
+    Target,
+    listed,
+)
+from majorant.cli.output import on_terminal, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from majorant.data import Labelled
+    from majorant.experiments.comparison import Entry
+    from majorant.experiments.problem import Problem
+    from majorant.files import Source, Wanted
+
+COMPARING = "The comparison"
+COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
+
+Solvers: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="Of proximal, sbm, sbm-lowrank, lbfgs, sgd, asgd, bbm, newton, auto.",
+        rich_help_panel=COMPARING,
+    ),
+]
+Passes: TypeAlias = Annotated[
+    float, typer.Option(min=1, help="Passes over the rows in each run.", rich_help_panel=COMPARING)
+]
+Runs: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="Runs of each: random starts and orders.", rich_help_panel=COMPARING)
+]
+Penalty: TypeAlias = Annotated[
+    float | None, typer.Option("--C", help="Inverse of the penalty; 1 by default.", rich_help_panel=COMPARING)
+]
+Ridge: TypeAlias = Annotated[
+    float | None, typer.Option(min=0, help="The penalty itself, instead of C.", rich_help_panel=COMPARING)
+]
+TunePasses: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, help="Length of each trial of a gain; that of a run by default.", rich_help_panel=COMPARING),
+]
+TestSize: TypeAlias = Annotated[
+    float, typer.Option(metavar="SHARE", help="Share of each class to test on.", rich_help_panel=COMPARING)
+]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are.", rich_help_panel=COMPARING)]
+Folder: TypeAlias = Annotated[
+    str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for curves.png and results.json.")
+]
+
+
+def compare(
+    data: Data,
+    target: Target = None,
+    out: Folder = None,
+    as_json: AsJson = False,
+    solvers: Solvers = "proximal,sbm,lbfgs,sgd,asgd",
+    passes: Passes = 10,
+    runs: Runs = 3,
+    C: Penalty = None,
+    ridge: Ridge = None,
+    tune_passes: TunePasses = None,
+    test_size: TestSize = 0.1,
+    seed: Seed = 0,
+    features: Features = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    standardize: Standardize = False,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+) -> None:
+    """Compare solvers on your data: likelihood and error against passes, as a table and as curves.
+
+    DATA is a file, or a data set by name such as ecoli. The gains of sgd and asgd are tuned on a grid of up to 600
+    settings first, and what that costs is shown apart; nothing else here is tuned. Every parameter is penalised, the
+    intercept too, as sbm needs it.
+
+    \b
+    majorant compare ecoli --passes 5
+    majorant compare flowers.csv --target species --solvers proximal,lbfgs,sgd --out flowers
+    """
+    from majorant.files import Source, Wanted
+
+    names, penalty = _known(listed(solvers)), _penalty(C, ridge)
+    source = Source(data, format, delimiter, header)
+    wanted = Wanted(target, None, listed(features), listed(drop), missing or "error", standardize)
+    problem = _problem(source, wanted, penalty, test_size, seed)
+    entries, least = _compare(problem, names, passes=passes, runs=runs, tuning_passes=tune_passes)
+    if not any(entry.runs for entry in entries):
+        raise ValueError(f"no solver ran: {entries[0].failure}")
+    rows = [_summary(entry, least) for entry in entries]
+    if out is not None:
+        _write(Path(out), entries, rows, data)
+    if as_json:
+        show_json({"data": data, "ridge": penalty, "passes": passes, "runs": runs, "optimum": least, "solvers": rows})
+        return
+    _show(problem, rows, data, runs)
+    if out is not None:
+        show(f"\ncurves and results are in {out}")
+
+
+def _problem(source: Source, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
+    from majorant import datasets
+    from majorant.experiments.problem import pose
+    from majorant.models import Binary, Multinomial
+
+    by_name = source.path in datasets.NAMES and not Path(source.path).exists()
+    read = _read_named if by_name else _read_file
+    train, test, n = read(source, wanted, share, seed)
+    if n < 2:
+        raise ValueError(f"{source.name} holds one class only: there is nothing to tell apart")
+    return pose(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
+
+
+def _read_named(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+    from majorant import datasets
+    from majorant.cli.split import split
+    from majorant.data import Labelled
+
+    X, y = datasets.load(source.path)  # with a constant column
+    train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
+    return train, test, int(y.max()) + 1
+
+
+def _read_file(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+    import numpy as np
+
+    from majorant.cli.training import read_split
+    from majorant.data import Labelled
+
+    data = read_split(source, wanted, share, seed)
+
+    def labelled(part: Any) -> Labelled:
+        y = np.searchsorted(data.classes, data.schema.labels(part, data.classes))
+        return Labelled(data.schema.features(part), y, constant=True)
+
+    return labelled(data.train), labelled(data.test), len(data.classes)
+
+
+def _compare(problem: Problem, names: list[str], **settings: Any) -> tuple[list[Entry], float]:
+    from majorant.experiments.comparison import compare as run_all
+
+    if not on_terminal(sys.stderr):
+        return run_all(problem, names, **settings)
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as status:
+        return run_all(problem, names, **settings, tell=status.update)
+
+
+def _summary(entry: Entry, least: float) -> dict[str, Any]:
+    """Return the means over runs of how a solver ended, and what its tuning cost."""
+    import numpy as np
+
+    from majorant.experiments.comparison import NEAR
+
+    facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
+    if entry.runs:
+        facts |= {name: float(np.mean(entry.last(name))) for name in COLUMNS}
+        facts["above_optimum"] = facts["objective"] / least - 1
+        facts["passes_to_1_percent"] = entry.passes_to((1 + NEAR) * least)
+    facts["tuning"] = None if entry.tuning is None else vars(entry.tuning)
+    return facts
+
+
+def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int) -> None:
+    objective = problem.objective
+    header = ["solver", "passes", "seconds", "train log-lik", "test log-lik", "test error", "above optimum"]
+    title = f"{data}: {len(objective.data)} rows, {objective.size} parameters, λ = {objective.ridge[0]:g}"
+    done = [_cells(row) for row in rows if row["failure"] is None]
+    show_table(f"{title}, mean of {runs} runs", [*header, "passes to 1 %"], done)
+    tuned = [row for row in rows if row["tuning"] is not None]
+    if tuned:
+        costs = [
+            [row["solver"], cost["best"], str(cost["settings"]), f"{cost['passes']:.0f}", f"{cost['seconds']:.1f}"]
+            for row, cost in ((row, row["tuning"]) for row in tuned)
+        ]
+        show_table(
+            "Tuning, not counted above",
+            ["solver", "best setting", "settings tried", "passes", "seconds"],
+            costs,
+            left=2,
+        )
+    for row in rows:
+        if row["failure"] is not None:
+            show(f"\n{row['solver']} did not run: {row['failure']}")
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    arrival = row["passes_to_1_percent"]
+    return [
+        row["solver"],
+        f"{row['passes']:.1f}",
+        f"{row['seconds']:.3f}",
+        f"{row['train_log_likelihood']:.4f}",
+        f"{row['test_log_likelihood']:.4f}",
+        f"{row['test_error']:.4f}",
+        f"{row['above_optimum']:.1e}",
+        "–" if arrival is None else f"{arrival:.1f}",
+    ]
+
+
+def _write(folder: Path, entries: list[Entry], rows: list[dict[str, Any]], data: str) -> None:
+    from majorant.experiments import store
+    from majorant.files import replacing
+    from majorant.plotting import draw_curves
+
+    runs = [run for entry in entries for run in entry.runs]
+    store.write(folder / "results.json", {"summary": rows, "runs": runs, "versions": store.versions()})
+    with replacing(folder / "curves.png") as temporary:
+        draw_curves(runs, temporary, zoom=True, title=Path(data).name)
+
+
+def _known(names: list[str]) -> list[str]:
+    from majorant.estimators.named import SOLVERS
+
+    wrong = [name for name in names if name not in SOLVERS]
+    if wrong or not names:
+        raise typer.BadParameter(f"--solvers must be of {', '.join(SOLVERS)}, got {', '.join(wrong) or 'none'}")
+    return names
+
+
+def _penalty(C: float | None, ridge: float | None) -> float:
+    if C is not None and ridge is not None:
+        raise typer.BadParameter("give either --C or --ridge, not both")
+    if ridge is not None:
+        return ridge
+    if C is not None and not C > 0:
+        raise typer.BadParameter(f"--C must be positive, got {C:g}")
+    return 1.0 if C is None else 1.0 / C

@@ -1,0 +1,58 @@
+"""``majorant evaluate``: how good a model is on a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from majorant.cli.options import AsJson, Data, Delimiter, Format, Header, Missing, Model, Target
+from majorant.cli.output import show, show_json
+
+if TYPE_CHECKING:
+    from majorant.cli.trained import Trained
+    from majorant.files import Source
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    target: Target = None,
+    as_json: AsJson = False,
+    missing: Missing = None,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+) -> None:
+    """Measure a model on labelled rows: accuracy, log-loss, AUC, precision and recall by class, confusion counts.
+
+    \b
+    majorant evaluate flowers.npz more.csv
+    """
+    from majorant.cli.metrics import show_metrics
+    from majorant.cli.trained import Trained
+    from majorant.files import Source
+
+    trained = Trained.load(model, target=target, missing=missing)
+    metrics = _measure(trained, Source(data, format, delimiter, header))
+    if as_json:
+        show_json({"model": model, "data": data, **metrics})
+        return
+    show_metrics(metrics, data)
+    if metrics["left_out"]:
+        show(f"\n{metrics['left_out']} rows were left out: they lack a value")
+
+
+def _measure(trained: Trained, source: Source) -> dict[str, Any]:
+    import numpy as np
+
+    from majorant.cli.metrics import measure
+
+    labels, found, left_out = [], [], 0
+    for rows, kept, probability in trained.probabilities(source):
+        part = rows.take(np.flatnonzero(kept))
+        labels.append(trained.schema.labels(part, trained.estimator.classes_))
+        found.append(probability)
+        left_out += len(rows) - len(part)
+    if not sum(map(len, found)):
+        raise ValueError(f"{source.name} has no complete rows to measure on")
+    metrics = measure(np.concatenate(labels), np.concatenate(found), trained.estimator.classes_)
+    return {**metrics, "left_out": left_out}

@@ -1,0 +1,202 @@
+"""``majorant fit``: train a model on a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from majorant.cli.options import (
+    READING,
+    AsJson,
+    Data,
+    Delimiter,
+    Drop,
+    Features,
+    Format,
+    Header,
+    Missing,
+    Standardize,
+    Target,
+    listed,
+)
+from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
+
+if TYPE_CHECKING:
+    from majorant.cli.training import Fit
+
+MODEL = "The model"
+TESTING = "Testing"
+STREAMING = "Files larger than memory"
+
+ModelFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="FILE", help="Where to write the model; DATA.model.npz by default."),
+]
+Penalty: TypeAlias = Annotated[
+    float, typer.Option("--C", help="Inverse of the penalty: larger fits closer.", rich_help_panel=MODEL)
+]
+SolverName: TypeAlias = Annotated[
+    str, typer.Option(help="auto, bbm, newton, lbfgs, proximal, sbm, sbm-lowrank, sgd or asgd.", rich_help_panel=MODEL)
+]
+Tolerance: TypeAlias = Annotated[
+    float, typer.Option(help="Certified relative suboptimality at which to stop.", rich_help_panel=MODEL)
+]
+Steps: TypeAlias = Annotated[
+    int, typer.Option(help="Steps; of stochastic solvers, passes.", min=0, rich_help_panel=MODEL)
+]
+ClassWeight: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="WEIGHTS", help="balanced, or such as yes=2,no=1.", rich_help_panel=MODEL)
+]
+Intercept: TypeAlias = Annotated[
+    bool, typer.Option("--intercept/--no-intercept", help="Whether there is one.", rich_help_panel=MODEL)
+]
+Penalized: TypeAlias = Annotated[
+    bool, typer.Option("--penalize-intercept", help="Penalise it too, as sbm needs it.", rich_help_panel=MODEL)
+]
+Weight: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of row weights.", rich_help_panel=READING)
+]
+TestSize: TypeAlias = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Share of each class to test on, not trained on.", rich_help_panel=TESTING),
+]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are, and their order.", rich_help_panel=TESTING)]
+Stream: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Learn from one chunk of rows after the other, never holding the file. A first pass over it finds "
+        "classes, categories, means and scales.",
+        rich_help_panel=STREAMING,
+    ),
+]
+Classes: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABELS",
+        help="All labels, as a,b,c: saves the first pass of --stream; the first chunk then tells the rest.",
+        rich_help_panel=STREAMING,
+    ),
+]
+ChunkRows: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows of a chunk.", rich_help_panel=STREAMING)]
+
+
+def fit(
+    data: Data,
+    target: Target = None,
+    model: ModelFile = None,
+    as_json: AsJson = False,
+    C: Penalty = 1.0,
+    solver: SolverName = "auto",
+    tol: Tolerance = 1e-8,
+    max_iter: Steps = 1000,
+    class_weight: ClassWeight = None,
+    intercept: Intercept = True,
+    penalize_intercept: Penalized = False,
+    weight: Weight = None,
+    features: Features = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    standardize: Standardize = False,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    test_size: TestSize = None,
+    seed: Seed = 0,
+    stream: Stream = False,
+    classes: Classes = None,
+    chunk_rows: ChunkRows = 20_000,
+) -> None:
+    """Train a logistic regression on a file, and save it.
+
+    Columns of numbers are used as they are; each value of a column of text becomes a column of zeros and ones. Labels
+    may be numbers or text. Says why the fit stopped and how close to the optimum it is certified to be.
+
+    \b
+    majorant fit flowers.csv --target species --drop id --test-size 0.2
+    majorant fit clicks.csv.gz --target clicked --stream --classes 0,1
+    """
+    from majorant.files import Source, Wanted
+
+    path = model or _default_model(data)
+    check_writable(path)
+    _check_stream(stream, classes, test_size)
+    source = Source(data, format, delimiter, header)
+    wanted = Wanted(target, weight, listed(features), listed(drop), missing or "error", standardize)
+    settings: dict[str, Any] = dict(C=C, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=intercept)
+    settings |= dict(penalize_intercept=penalize_intercept, class_weight=_class_weight(class_weight), random_state=seed)
+    with spoken_warnings():
+        done = _train(source, wanted, settings, test_size, seed, listed(classes) if stream else None, chunk_rows)
+    done.estimator.save(path, notes=done.notes(Path(source.name).name))
+    _report(done, path, as_json)
+
+
+def _check_stream(stream: bool, classes: str | None, test_size: float | None) -> None:
+    if stream and test_size is not None:
+        raise typer.BadParameter("a stream keeps no rows for a test; use majorant evaluate on another file")
+    if classes is not None and not stream:
+        raise typer.BadParameter("--classes goes with --stream; without it, the labels of the file are the classes")
+
+
+def _train(
+    source: Any, wanted: Any, settings: dict[str, Any], share: float | None, seed: int, named: Any, rows: int
+) -> Fit:
+    from majorant.callbacks import ProgressLine
+    from majorant.cli.training import fit_stream, fit_whole
+    from majorant.estimators import LogisticRegression
+
+    callbacks = [ProgressLine(transient=True)] if on_terminal(sys.stderr) else None
+    estimator = LogisticRegression(**settings, callbacks=callbacks)
+    if named is not None:
+        return fit_stream(source, wanted, estimator, named, rows)
+    return fit_whole(source, wanted, estimator, share, seed)
+
+
+def _report(done: Fit, path: str, as_json: bool) -> None:
+    estimator = done.estimator
+    facts = {
+        "model": path,
+        "rows": done.rows,
+        "features": estimator.n_features_in_,
+        "classes": estimator.classes_.tolist(),
+        "result": done.result,
+        "gap": estimator.gap_,
+        "steps": estimator.n_iter_,
+        "seconds": done.seconds,
+        "test": done.test,
+    }
+    if as_json:
+        show_json(facts)
+        return
+    show(
+        f"trained on {done.rows} rows, {facts['features']} features, {len(estimator.classes_)} classes "
+        f"in {done.seconds:.2f} s"
+    )
+    show(done.result)
+    show(f"model written to {path}")
+    if done.test is not None:
+        from majorant.cli.metrics import show_metrics
+
+        show_metrics(done.test, "Held out")
+
+
+def _default_model(data: str) -> str:
+    return f"{'stdin' if data == '-' else Path(data).name.split('.')[0]}.model.npz"
+
+
+def _class_weight(text: str | None) -> Any:
+    """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
+    if text is None or text == "balanced":
+        return text
+    from majorant.files.labels import find_classes, match_classes
+
+    pairs = [pair.rpartition("=") for pair in listed(text)]
+    try:
+        weights = {label: float(weight) for label, _, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"--class-weight must be balanced or such as yes=2,no=1, got {text}") from None
+    labels = match_classes(list(weights), find_classes(weights, "class_weight"), "--class-weight", lambda row: row)
+    return dict(zip(labels.tolist(), weights.values(), strict=True))

@@ -1,0 +1,67 @@
+"""``majorant info``: what is in a saved model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from majorant.cli.options import AsJson, Model
+from majorant.cli.output import show, show_json, show_table
+
+# Coefficients shown of each class, the largest first.
+SHOWN = 5
+
+
+def info(model: Model, as_json: AsJson = False) -> None:
+    """Say what is in a saved model: its classes, columns, settings and certificate.
+
+    \b
+    majorant info flowers.npz
+    """
+    from majorant.cli.trained import Trained
+
+    trained = Trained.load(model)
+    facts = _facts(trained)
+    if as_json:
+        show_json({"model": model, **facts, "coefficients": _coefficients(trained)})
+        return
+    rows = [[name.replace("_", " "), _spoken(value)] for name, value in facts.items()]
+    show_table(model, ["what", "value"], rows, left=2)
+    show("\nLargest coefficients")
+    for row in _coefficients(trained):
+        largest = sorted(row["weights"].items(), key=lambda pair: -abs(pair[1]))[:SHOWN]
+        show(f"{row['class']}: " + ", ".join(f"{name} {weight:+.3g}" for name, weight in largest))
+
+
+def _facts(trained: Any) -> dict[str, Any]:
+    estimator, schema = trained.estimator, trained.schema
+    changed = {k: v for k, v in estimator.get_params().items() if v is not None and k not in ("callbacks", "verbose")}
+    return {
+        "kind": type(estimator).__name__,
+        "trained_on": trained.notes.get("trained_on"),
+        "trained_by": f"majorant {trained.notes.get('version')}",
+        "rows": trained.notes.get("rows"),
+        "target": schema.target,
+        "classes": estimator.classes_.tolist(),
+        "features": estimator.n_features_in_,
+        "missing_values": schema.missing,
+        "result": trained.notes.get("result"),
+        "gap": estimator.gap_,
+        "steps": estimator.n_iter_,
+        "settings": changed,
+    }
+
+
+def _coefficients(trained: Any) -> list[dict[str, Any]]:
+    """Return the weights by class; two classes share one row, which speaks for the second."""
+    estimator, names = trained.estimator, trained.schema.encoding.names
+    classes = estimator.classes_ if len(estimator.coef_) > 1 else estimator.classes_[1:]
+    return [
+        {"class": c, "intercept": b, "weights": dict(zip(names, w.tolist(), strict=True))}
+        for c, b, w in zip(classes.tolist(), estimator.intercept_.tolist(), estimator.coef_, strict=True)
+    ]
+
+
+def _spoken(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={v}" for k, v in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,111 @@
+"""What every command prints with: tables, JSON, warnings; plain where nobody looks."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+
+def on_terminal(stream: Any = None) -> bool:
+    """Return whether a person looks at the stream (standard output if not given)."""
+    return bool((sys.stdout if stream is None else stream).isatty())
+
+
+def show(text: str) -> None:
+    """Print a line."""
+    typer.echo(text)
+
+
+def fail(text: str) -> None:
+    """Print one line that says what went wrong."""
+    typer.echo(f"majorant: error: {_one_line(text)}", err=True)
+
+
+def show_json(values: dict[str, Any]) -> None:
+    """Print one JSON object; what is not a number becomes null."""
+    typer.echo(json.dumps(_plain(values), ensure_ascii=False, indent=2))
+
+
+def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Print a table: with rich on a terminal, as aligned text otherwise; so many columns are flush left."""
+    if not on_terminal():
+        typer.echo(f"\n{title}\n{_aligned([header, *rows], left)}")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    console.print(f"\n{title}", style="bold", markup=False, highlight=False)
+    console.print(table, markup=False)
+
+
+@contextmanager
+def spoken_warnings() -> Iterator[None]:
+    """Print the warnings of the block as lines of our own, once it has ended."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for each in caught:
+        typer.echo(f"majorant: warning: {_one_line(str(each.message))}", err=True)
+
+
+@contextmanager
+def progress(description: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    """Show a bar on standard error while the block runs, if that is a terminal; yields what moves it on."""
+    if not on_terminal(sys.stderr):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+def check_writable(path: str | None) -> None:
+    """Refuse a file that cannot be written before work is done for it."""
+    if path is None or path == "-":
+        return
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"cannot write {path}: there is no folder {folder}")
+    if Path(path).is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        sides = [cell.ljust if i < left else cell.rjust for i, cell in enumerate(row)]
+        lines.append("  ".join(side(width) for side, width in zip(sides, widths, strict=True)).rstrip())
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

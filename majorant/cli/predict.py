@@ -1,0 +1,116 @@
+"""``majorant predict``: the classes of the rows of a file."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from majorant.cli.options import Data, Delimiter, Format, Header, Missing, Model, listed
+from majorant.cli.output import check_writable, show
+
+if TYPE_CHECKING:
+    from majorant.cli.trained import Trained
+    from majorant.files import Source
+
+Columns = dict[str, list[Any]]
+
+
+def predict(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="FILE", help="CSV, .tsv or .parquet; - is standard output.")
+    ] = "-",
+    proba: Annotated[bool, typer.Option("--proba", help="Also write the probability of each class.")] = False,
+    keep: Annotated[
+        str | None, typer.Option(metavar="COLS", help="Columns of DATA to copy, such as an identifier.")
+    ] = None,
+    missing: Missing = None,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+) -> None:
+    """Predict the class of each row.
+
+    Columns may stand in another order than in the file that was trained on; extra ones are ignored. The file is read in
+    chunks. Where rows with missing values are dropped, their prediction is empty.
+
+    \b
+    majorant predict flowers.npz new.csv --out species.csv --keep id --proba
+    """
+    from majorant.cli.trained import Trained
+    from majorant.files import Source
+
+    check_writable(out)
+    trained = Trained.load(model, missing=missing)
+    parts = _predictions(trained, Source(data, format, delimiter, header), proba, listed(keep))
+    rows = _write(parts, out)
+    if out != "-":
+        show(f"{rows} predictions written to {out}")
+
+
+def _predictions(trained: Trained, source: Source, proba: bool, keep: list[str]) -> Iterator[Columns]:
+    import numpy as np
+
+    from majorant.files import Matrix
+
+    classes = trained.estimator.classes_
+    for rows, kept, probability in trained.probabilities(source):
+        if keep and isinstance(rows, Matrix):
+            raise ValueError(f"the columns of {source.name} have no names, so leave out --keep")
+        columns: Columns = {} if isinstance(rows, Matrix) else {name: rows.text(name) for name in keep}
+        places = np.flatnonzero(kept)
+        columns["prediction"] = _spread(classes[probability.argmax(axis=1)].tolist(), places, len(rows))
+        if proba:
+            for c, name in enumerate(classes):
+                columns[f"p({name})"] = _spread(probability[:, c].tolist(), places, len(rows))
+        yield columns
+
+
+def _spread(values: list[Any], places: Any, rows: int) -> list[Any]:
+    """Return the values where they belong, None elsewhere."""
+    if len(values) == rows:
+        return values
+    column: list[Any] = [None] * rows
+    for place, value in zip(places, values, strict=True):
+        column[place] = value
+    return column
+
+
+def _write(parts: Iterator[Columns], out: str) -> int:
+    from majorant.files import replacing
+
+    if out == "-":
+        return _write_delimited(parts, sys.stdout, ",")
+    with replacing(out) as temporary:
+        if Path(out).suffix in (".parquet", ".pq"):
+            return _write_parquet(parts, temporary)
+        with open(temporary, "w", newline="", encoding="utf-8") as file:
+            return _write_delimited(parts, file, "\t" if Path(out).suffix in (".tsv", ".tab") else ",")
+
+
+def _write_delimited(parts: Iterator[Columns], file: Any, delimiter: str) -> int:
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    rows = 0
+    for columns in parts:
+        if not rows:
+            writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+        rows += len(columns["prediction"])
+    return rows
+
+
+def _write_parquet(parts: Iterator[Columns], path: Path) -> int:
+    from majorant.files.parquet import write_parquet
+
+    whole: Columns = {}
+    for columns in parts:
+        for name, values in columns.items():
+            whole.setdefault(name, []).extend(values)
+    write_parquet(path, whole)
+    return len(whole["prediction"])

@@ -1,0 +1,122 @@
+"""Training on a file: all of it at once, or chunk by chunk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from majorant import __version__
+from majorant._checks import Array
+from majorant.cli.metrics import measure
+from majorant.cli.output import progress
+from majorant.cli.split import split
+from majorant.estimators import LogisticRegression
+from majorant.files import Matrix, Schema, Source, Table, Wanted
+from majorant.files.labels import find_classes
+from majorant.files.schema import read_labels
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model that was trained, and what to say about it."""
+
+    estimator: LogisticRegression
+    schema: Schema
+    rows: int
+    seconds: float
+    result: str
+    test: dict[str, Any] | None = None
+
+    def notes(self, trained_on: str) -> dict[str, Any]:
+        """Return what travels with the model."""
+        return {
+            "schema": self.schema.to_json(),
+            "trained_on": trained_on,
+            "rows": self.rows,
+            "result": self.result,
+            "version": __version__,
+        }
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of a source to train on, those to test on (if any), and how to read them; learnt from the former."""
+
+    train: Table | Matrix
+    test: Table | Matrix | None
+    schema: Schema
+    classes: Array
+
+
+def read_split(source: Source, wanted: Wanted, share: float | None, seed: int) -> Split:
+    """Read a source whole and keep a share of each class for a test, if one is given."""
+    wanted.check(source)
+    table = wanted.complete(source.read(frozenset({wanted.target} if wanted.target else ())))
+    if not len(table):
+        raise ValueError(f"{source.name} has no rows to learn from: each of them lacks a value")
+    if share is None:
+        return Split(table, None, *Schema.learn(source, wanted, [table]))
+    train, test = split(_label_numbers(table, wanted), share, seed)
+    part = table.take(train)
+    return Split(part, table.take(test), *Schema.learn(source, wanted, [part]))
+
+
+def fit_whole(source: Source, wanted: Wanted, estimator: LogisticRegression, share: float | None, seed: int) -> Fit:
+    """Train on all rows, or on all but a share that the model is then tested on."""
+    data = read_split(source, wanted, share, seed)
+    schema, classes = data.schema, data.classes
+    X, y = schema.features(data.train), schema.labels(data.train, classes)
+    started = time.perf_counter()
+    estimator.fit(X, y, sample_weight=schema.weights(data.train))
+    seconds = time.perf_counter() - started
+    test = None
+    if data.test is not None:
+        test = measure(schema.labels(data.test, classes), estimator.predict_proba(schema.features(data.test)), classes)
+    return Fit(estimator, schema, len(data.train), seconds, str(estimator.result_), test)
+
+
+def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
+    """Train by ``partial_fit`` on chunks of so many rows.
+
+    Classes, categories, means and scales come from a first pass; with the classes ``named``, from the first chunk.
+    """
+    started = time.perf_counter()
+    schema, classes = _learn_ahead(source, wanted, named, rows)
+    seen = chunks = 0
+    with progress("streaming", None) as advance:
+        for part in _complete_chunks(source, wanted, rows):
+            X, y = schema.features(part), schema.labels(part, classes)
+            estimator.partial_fit(X, y, classes=classes, sample_weight=schema.weights(part))
+            seen, chunks = seen + len(part), chunks + 1
+            advance(len(part))
+    sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
+    return Fit(estimator, schema, seen, time.perf_counter() - started, sentence)
+
+
+def _learn_ahead(source: Source, wanted: Wanted, named: list[str], rows: int) -> tuple[Schema, Array]:
+    if not named:
+        return Schema.learn(source, wanted)
+    if not source.named:
+        raise ValueError(
+            f"leave out --classes: the first pass over {source.name} is needed to count its features, and finds them"
+        )
+    classes = find_classes(named, wanted.target or "label")
+    first = next(iter(_complete_chunks(source, wanted, rows)), None)
+    if first is None:
+        raise ValueError(f"{source.name} has no rows to learn from: each of them lacks a value")
+    return Schema.learn(source, wanted, [first])[0], classes
+
+
+def _complete_chunks(source: Source, wanted: Wanted, rows: int) -> Iterator[Table | Matrix]:
+    for part in source.chunks(rows):
+        complete = wanted.complete(part)
+        if len(complete):
+            yield complete
+
+
+def _label_numbers(table: Table | Matrix, wanted: Wanted) -> Array:
+    import numpy as np
+
+    return np.unique(read_labels(table, wanted.target), return_inverse=True)[1]

@@ -1,0 +1,111 @@
+"""What the files of an experiment say: runs by solver, how far each was from the optimum and when it got near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.experiments import store
+
+
+@dataclass(frozen=True)
+class Study:
+    """A finished experiment: its plan and its runs, as read from files.
+
+    Distances are shares of the gap F(start) − F*: 1 at the start, 0 at the optimum.
+    """
+
+    plan: dict[str, Any]
+    runs: tuple[dict[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return str(self.plan["name"])
+
+    @property
+    def title(self) -> str:
+        """Title for people."""
+        return str(self.plan["title"])
+
+    @property
+    def missing(self) -> str | None:
+        """Why there are no runs, if there are none."""
+        return self.plan.get("missing")
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the solvers compared."""
+        return list(dict.fromkeys(run["solver"] for run in self.compared()))
+
+    def compared(self) -> list[dict[str, Any]]:
+        """Return all runs but the one that found the optimum."""
+        return [run for run in self.runs if run["solver"] != "optimum"]
+
+    def of(self, label: str) -> list[dict[str, Any]]:
+        """Return the runs of a solver."""
+        return [run for run in self.runs if run["solver"] == label]
+
+    def at_optimum(self, column: str) -> float:
+        """Return a column of the trace at the optimum."""
+        return float(self.of("optimum")[0]["trace"][column][-1])
+
+    def distances(self, run: dict[str, Any]) -> Array:
+        """Return (F − F*)/(F(start) − F*) along a run."""
+        values, best = np.asarray(run["trace"]["objective"]), self.at_optimum("objective")
+        return (values - best) / (values[0] - best)
+
+    def after(self, label: str, passes: float) -> float:
+        """Return the mean distance after so many passes."""
+        return float(np.mean([self.distances(run)[_entry_at(run, passes)] for run in self.of(label)]))
+
+    def mean_after(self, label: str, column: str, passes: float) -> float:
+        """Return the mean of a column after so many passes."""
+        return float(np.mean([run["trace"][column][_entry_at(run, passes)] for run in self.of(label)]))
+
+    def reach(self, label: str, level: float, column: str = "passes") -> float:
+        """Return the median over runs of the passes (or seconds) from which on a run stays within ``level``."""
+        return float(np.median([self._stays_within(run, level, column) for run in self.of(label)]))
+
+    def _stays_within(self, run: dict[str, Any], level: float, column: str) -> float:
+        if run["outcome"] == "non-finite":
+            return np.inf
+        outside = np.flatnonzero(self.distances(run) > level)
+        entry = 0 if len(outside) == 0 else outside[-1] + 1
+        at = run["trace"][column]
+        return float(at[entry]) if entry < len(at) else np.inf
+
+    def final(self, label: str, column: str) -> Array:
+        """Return the last entry of a column, one for each run."""
+        return np.array([run["trace"][column][-1] for run in self.of(label)])
+
+    def final_distance(self, label: str) -> Array:
+        """Return the last distance of each run."""
+        return np.array([self.distances(run)[-1] for run in self.of(label)])
+
+    def passes_run(self) -> float:
+        """Return how many passes a run was given."""
+        return float(self.plan["passes"])
+
+
+def read_study(folder: Path) -> Study:
+    """Return the study whose plan is in a folder."""
+    plan = store.read(folder / "plan.json")
+    return Study(plan, tuple(store.read(folder / name) for name in plan.get("files", ())))
+
+
+def read_studies(out: Path) -> dict[str, Study]:
+    """Return every study under ``out/results``, by name."""
+    plans = sorted((out / "results").glob("*/plan.json"))
+    studies = [read_study(plan.parent) for plan in plans]
+    return {study.name: study for study in studies}
+
+
+def _entry_at(run: dict[str, Any], passes: float) -> int:
+    """Return the first entry of a trace that is not before ``passes``, or the last."""
+    at = np.asarray(run["trace"]["passes"])
+    return min(int(np.searchsorted(at, passes - 1e-6)), len(at) - 1)

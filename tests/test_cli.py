@@ -1,0 +1,470 @@
+"""The command line as a person uses it: real files in a folder, what is printed, what is left behind."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+import majorant
+from majorant.cli.app import build
+from majorant.files import Schema, Source, Wanted
+
+CONTROL = re.compile(r"[\x1b┃│╭┏]")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments, code=0, stdin=None):
+    """Run a command in this process; return its standard output, or its error where it should fail."""
+    result = CliRunner().invoke(build(), list(map(str, arguments)), input=stdin)
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    if code == 0:
+        return result.stdout
+    assert result.stdout == ""
+    assert re.fullmatch(r"majorant: error: [^\n]+\n", result.stderr), result.stderr
+    return result.stderr
+
+
+def shell(*arguments, code=0, **options):
+    """Run a command as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "majorant", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def flowers(rows=120, seed=0):
+    """Return columns of a small problem with numbers, a category, a weight and labels that are text."""
+    rng = np.random.default_rng(seed)
+    length, width = rng.normal(5, 2, rows).round(3), rng.normal(0, 1, rows).round(3)
+    colour = rng.choice(["red", "white", "blue, dark"], rows)
+    score = length - 5 + 2 * width + 2 * (colour == "red") + rng.normal(0, 1, rows)
+    kind = np.select([score > 2, score > 0], ["rose", "lily"], "daisy")
+    return {
+        "id": [f"f{i}" for i in range(rows)],
+        "length": length.tolist(),
+        "colour": colour.tolist(),
+        "width": width.tolist(),
+        "weight": rng.integers(1, 4, rows).tolist(),
+        "kind": kind.tolist(),
+    }
+
+
+def write(path, columns, delimiter=","):
+    if path.suffix == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pa.table(columns), path)
+        return path
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_svmlight(path):
+    columns = flowers()
+    rows = zip(columns["length"], columns["width"], columns["kind"], strict=True)
+    path.write_text("".join(f"{len(kind)} 1:{a} 3:{b}\n" for a, b, kind in rows))
+    return path
+
+
+# --- round trips ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])
+def test_fit_predict_evaluate(folder, name):
+    columns = flowers()
+    data = write(folder / name, columns, delimiter="\t" if name == "t.tsv" else ",")
+    said = call("fit", data, "--target", "kind", "--drop", "id,weight", "--model", "m.npz")
+    assert "trained on 120 rows, 5 features, 3 classes" in said
+    assert "certified to be within" in said
+    assert call("predict", "m.npz", data, "--out", "p.csv", "--keep", "id", "--proba").startswith("120 predictions")
+    rows = read("p.csv")
+    assert [row["id"] for row in rows] == columns["id"]
+    assert list(rows[0]) == ["id", "prediction", "p(daisy)", "p(lily)", "p(rose)"]
+    right = np.mean([row["prediction"] == kind for row, kind in zip(rows, columns["kind"], strict=True)])
+    metrics = json.loads(call("evaluate", "m.npz", data, "--json"))
+    assert metrics["accuracy"] == pytest.approx(right)
+    assert right > 0.7
+    assert np.sum(metrics["confusion"]) == 120
+    chance = [float(row[f"p({kind})"]) for row, kind in zip(rows, columns["kind"], strict=True)]
+    assert metrics["log_loss"] == pytest.approx(-np.log(chance).mean())
+
+
+def test_the_model_is_that_of_the_estimator(folder):
+    columns = flowers()
+    data = write(folder / "t.csv", columns)
+    call(
+        "fit", data, "--target", "kind", "--features", "length,width", "--weight", "weight", "--C", "0.3", "-m", "m.npz"
+    )
+    X = np.column_stack([columns["length"], columns["width"]])
+    direct = majorant.LogisticRegression(C=0.3).fit(X, columns["kind"], sample_weight=columns["weight"])
+    loaded = majorant.LogisticRegression.load("m.npz")
+    np.testing.assert_allclose(loaded.coef_, direct.coef_, atol=1e-6)
+    assert loaded.predict(X).tolist() == direct.predict(X).tolist()
+    assert loaded.gap_ <= 1e-8
+
+
+def test_svmlight_and_npz(folder):
+    data = write_svmlight(folder / "t.svm")
+    call("fit", data, "-m", "m.npz")
+    assert json.loads(call("evaluate", "m.npz", data, "--json"))["rows"] == 120
+    assert {row["prediction"] for row in csv.DictReader(call("predict", "m.npz", data).splitlines())} <= {"4", "5"}
+    columns = flowers()
+    np.savez("t.npz", X=np.column_stack([columns["length"], columns["width"]]), y=np.array(columns["kind"]))
+    call("fit", "t.npz", "-m", "n.npz")
+    assert json.loads(call("evaluate", "n.npz", "t.npz", "--json"))["accuracy"] > 0.6
+    assert "leave out --target" in call("fit", data, "--target", "kind", code=1)
+
+
+def test_predictions_as_parquet(folder):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    data = write(folder / "t.csv", flowers())
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    call("predict", "m.npz", data, "--out", "p.parquet", "--proba")
+    table = parquet.read_table("p.parquet").to_pydict()
+    assert table["prediction"] == [
+        row["prediction"] for row in csv.DictReader(call("predict", "m.npz", data).splitlines())
+    ]
+    np.testing.assert_allclose(np.sum([table[f"p({k})"] for k in ("daisy", "lily", "rose")], axis=0), 1)
+
+
+def test_standard_input_and_output(folder):
+    text = write(folder / "t.csv", flowers()).read_text()
+    shell("fit", "-", "--target", "kind", "--drop", "id", "-m", "m.npz", input=text)
+    out = shell("predict", "m.npz", "-", "--keep", "id", input=text).stdout
+    assert out.splitlines()[0] == "id,prediction"
+    assert len(out.splitlines()) == 121
+
+
+def test_two_classes_have_an_auc_and_weights(folder):
+    columns = flowers()
+    columns["kind"] = [int(kind == "rose") for kind in columns["kind"]]
+    data = write(folder / "t.csv", columns)
+    call("fit", data, "--target", "kind", "--drop", "id", "--class-weight", "0=1,1=3", "--standardize", "-m", "m.npz")
+    metrics = json.loads(call("evaluate", "m.npz", data, "--json"))
+    assert 0.8 < metrics["auc"] <= 1
+    assert [row["class"] for row in metrics["classes"]] == [0, 1]
+    assert majorant.LogisticRegression.load("m.npz").class_weight == {0: 1.0, 1: 3.0}
+    call("fit", data, "--target", "kind", "--drop", "id", "--class-weight", "balanced", "-m", "b.npz")
+
+
+def test_held_out_rows_are_not_trained_on(folder):
+    data = write(folder / "t.csv", flowers())
+    settings = ["fit", data, "--target", "kind", "--drop", "id", "--test-size", "0.25", "-m", "m.npz", "--json"]
+    first = json.loads(call(*settings, "--seed", "3"))
+    assert first["rows"] + first["test"]["rows"] == 120
+    assert 25 <= first["test"]["rows"] <= 30
+    assert first["gap"] <= 1e-8
+    again, other = (json.loads(call(*settings, "--seed", seed)) for seed in (3, 4))
+    assert first["test"] == again["test"] != other["test"]
+
+
+def test_missing_values(folder):
+    columns = flowers()
+    columns["width"][7] = ""
+    data = write(folder / "t.csv", columns)
+    fit = ["fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz"]
+    assert "column 'width' of" in (said := call(*fit, code=1))
+    assert "in row 8" in said
+    assert not (folder / "m.npz").exists()
+    assert "trained on 120 rows" in call(*fit, "--missing", "mean")
+    assert len(call("predict", "m.npz", data).splitlines()) == 121
+    assert "trained on 119 rows" in call(*fit, "--missing", "drop")
+    predicted = [row["prediction"] for row in csv.DictReader(call("predict", "m.npz", data).splitlines())]
+    assert [i for i, kind in enumerate(predicted) if not kind] == [7]
+    assert json.loads(call("evaluate", "m.npz", data, "--json"))["left_out"] == 1
+    assert call("predict", "m.npz", data, "--missing", "mean").splitlines()[8] != ""
+
+
+def test_a_file_for_prediction_needs_the_columns_but_not_their_order(folder):
+    columns = flowers()
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id,weight", "-m", "m.npz")
+    turned = {name: columns[name] for name in ("width", "id", "colour", "length")}
+    expected = call("predict", "m.npz", "t.csv")
+    assert call("predict", "m.npz", write(folder / "u.csv", turned)) == expected
+    del turned["colour"]
+    assert "lacks the column 'colour'" in call("predict", "m.npz", write(folder / "v.csv", turned), code=1)
+
+
+def test_info(folder):
+    call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    said = call("info", "m.npz")
+    assert "daisy, lily, rose" in said
+    facts = json.loads(call("info", "m.npz", "--json"))
+    assert facts["target"] == "kind"
+    assert facts["trained_on"] == "t.csv"
+    assert list(facts["coefficients"][0]["weights"])[:2] == ["length", "colour=blue, dark"]
+
+
+# --- streams ----------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_partial_fit_on_the_same_chunks(folder):
+    data = write(folder / "t.csv", flowers())
+    said = call("fit", data, "--target", "kind", "--drop", "id", "--stream", "--chunk-rows", "50", "-m", "m.npz")
+    assert "one pass over 120 rows in 3 chunks" in said
+    source = Source(str(data))
+    schema, classes = Schema.learn(source, Wanted("kind", drop=["id"]))
+    expected = majorant.LogisticRegression()
+    for part in source.chunks(50):
+        expected.partial_fit(schema.features(part), schema.labels(part, classes), classes=classes)
+    streamed = majorant.LogisticRegression.load("m.npz")
+    np.testing.assert_array_equal(streamed.coef_, expected.coef_)
+    np.testing.assert_array_equal(streamed.intercept_, expected.intercept_)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.svm"])
+def test_streams_of_other_formats(folder, name):
+    data = write_svmlight(folder / name) if name == "t.svm" else write(folder / name, flowers())
+    target = [] if name == "t.svm" else ["--target", "kind", "--drop", "id"]
+    call("fit", data, *target, "--stream", "--chunk-rows", "40", "-m", "m.npz")
+    assert json.loads(call("evaluate", "m.npz", data, "--json"))["accuracy"] > 0.6
+
+
+def test_named_classes_save_the_first_pass(folder):
+    data = write(folder / "t.csv", flowers())
+    stream = ["fit", data, "--target", "kind", "--drop", "id", "--stream", "--chunk-rows", "100", "-m", "m.npz"]
+    call(*stream, "--classes", "daisy,lily,rose,tulip")
+    assert majorant.LogisticRegression.load("m.npz").classes_.tolist() == ["daisy", "lily", "rose", "tulip"]
+    assert "none of the classes daisy, lily" in call(*stream, "--classes", "daisy,lily", code=1)
+    assert "--stream" in call("fit", data, "--target", "kind", "--classes", "a,b", code=2)
+    assert "evaluate" in call(*stream, "--test-size", "0.2", code=2)
+
+
+# --- comparing --------------------------------------------------------------------------------------------
+
+
+def test_compare_on_ecoli(folder):
+    said = call("compare", "ecoli", "--solvers", "proximal,bbm,lbfgs,sgd", "--passes", "2", "--runs", "2", "--out", "c")
+    rows = {line.split()[0]: line.split() for line in said.splitlines() if line}
+    assert float(rows["proximal"][6]) < 1e-3 < float(rows["lbfgs"][6])
+    assert "Tuning, not counted above" in said
+    results = json.loads((folder / "c" / "results.json").read_text())
+    assert len(results["runs"]) == 8
+    assert results["summary"][3]["tuning"]["settings"] > 50
+    assert (folder / "c" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in (folder / "c").iterdir()) == ["curves.png", "results.json"]
+
+
+def test_compare_on_a_file_of_ones_own(folder):
+    data = write(folder / "t.csv", flowers())
+    answer = json.loads(
+        call(
+            "compare", data, "--target", "kind", "--drop", "id", "--solvers", "proximal,auto", "--ridge", "2", "--json"
+        )
+    )
+    assert answer["ridge"] == 2
+    assert [row["solver"] for row in answer["solvers"]] == ["proximal", "auto"]
+    assert all(row["above_optimum"] < 1e-3 for row in answer["solvers"])
+    assert answer["solvers"][0]["test_log_likelihood"] < 0
+
+
+def test_a_solver_that_cannot_run_is_told_of(folder):
+    wide = {f"x{i}": np.random.default_rng(i).normal(size=30).tolist() for i in range(3)} | {
+        "y": list("abcabcabca" * 3)
+    }
+    data = write(folder / "t.csv", wide)
+    said = call(
+        "compare", data, "--target", "y", "--solvers", "sbm,lbfgs", "--ridge", "0", "--passes", "2", "--runs", "1"
+    )
+    assert "sbm did not run" in said
+    assert "lbfgs" in said
+    assert "no solver ran" in call("compare", data, "--target", "y", "--solvers", "sbm", "--ridge", "0", code=1)
+    assert "--solvers must be of" in call("compare", data, "--target", "y", "--solvers", "adam", code=2)
+    assert "either" in call("compare", data, "--target", "y", "--C", "1", "--ridge", "1", code=2)
+
+
+# --- failures ---------------------------------------------------------------------------------------------
+
+
+def test_failures_are_one_line(folder):
+    data = write(folder / "t.csv", flowers())
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert "it has id, length, colour, width, weight, kind" in call("fit", data, "--target", "sort", code=1)
+    assert "--target" in call("fit", data, code=1)
+    assert "none.csv: No such file" in call("fit", "none.csv", "--target", "kind", code=1)
+    assert "Is a directory" in call("fit", folder, "--target", "kind", code=1)
+    assert "--drop id" in call("fit", data, "--target", "kind", code=1)
+    assert "no folder" in call("fit", data, "--target", "kind", "--drop", "id", "-m", "no/m.npz", code=1)
+    assert "solver must be one of" in call("fit", data, "--target", "kind", "--drop", "id", "--solver", "x", code=1)
+    assert "delimiter must be one character" in call("fit", data, "--target", "kind", "--delimiter", "ab", code=1)
+    assert "--class-weight must be" in call("fit", data, "--target", "kind", "--class-weight", "x", code=2)
+    one_class = write(folder / "o.csv", {"x": [1, 2], "y": [0, 0]})
+    assert "at least two classes" in call("fit", one_class, "--target", "y", code=1)
+    assert "'zz'" in call("fit", data, "--target", "kind", "--features", "length,zz", code=1)
+    (folder / "empty.csv").write_text("")
+    assert "empty.csv is empty" in call("fit", "empty.csv", "--target", "kind", code=1)
+    assert "empty.csv is empty" in call("predict", "m.npz", "empty.csv", code=1)
+
+
+def test_models_that_are_none(folder):
+    data = write(folder / "t.csv", flowers())
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    whole = (folder / "m.npz").read_bytes()
+    for share in (0.3, 0.9):
+        (folder / "cut.npz").write_bytes(whole[: int(share * len(whole))])
+        assert "incomplete" in call("predict", "cut.npz", data, code=1)
+    assert "not a saved majorant model" in call("evaluate", data, data, code=1)
+    majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).save("bare.npz")
+    assert "majorant fit" in call("predict", "bare.npz", data, code=1)
+
+
+def test_wrong_usage():
+    assert "No such option" in call("fit", "x.csv", "--boo", code=2)
+    assert "No such command" in call("train", code=2)
+    assert "MODEL" in call("predict", code=2)
+
+
+def test_a_failed_prediction_leaves_the_old_file(folder):
+    columns = flowers(200)
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    columns["length"][150] = "long"
+    write(folder / "bad.csv", columns)
+    (folder / "p.csv").write_text("old")
+    assert "row 151" in call("predict", "m.npz", "bad.csv", "--out", "p.csv", code=1)
+    assert (folder / "p.csv").read_text() == "old"
+    assert not [path for path in folder.iterdir() if ".part" in path.name]
+
+
+def test_killed_in_the_middle_of_writing(folder):
+    """The chunks come from a pipe that is never closed, so the process is killed while it writes."""
+    columns = flowers()
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    (folder / "p.csv").write_text("old")
+    os.mkfifo(folder / "pipe.csv")
+    command = [sys.executable, "-m", "majorant", "predict", "m.npz", "pipe.csv", "--out", "p.csv"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    with open(folder / "pipe.csv", "w") as pipe:
+        text = (folder / "t.csv").read_text()
+        header, _, rows = text.partition("\n")
+        pipe.write(header + "\n" + rows * 400)  # more than two chunks
+        pipe.flush()
+        deadline = time.monotonic() + 60
+        while not (folder / "p.part.csv").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (folder / "p.part.csv").exists()
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    assert process.returncode == 130
+    said = process.stderr.read()
+    process.stderr.close()
+    assert said == b"majorant: error: interrupted\n"
+    assert (folder / "p.csv").read_text() == "old"
+    assert not (folder / "p.part.csv").exists()
+
+
+def test_a_reader_that_leaves_is_no_error(folder):
+    columns = flowers(3000)
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    command = f"{sys.executable} -m majorant predict m.npz t.csv --proba | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "prediction,p(daisy),p(lily),p(rose)\n"
+    assert done.stderr == ""
+
+
+def test_a_fit_that_is_cut_short_warns_and_still_saves(folder):
+    data = write(folder / "t.csv", flowers())
+    done = shell("fit", data, "--target", "kind", "--drop", "id", "--max-iter", "1", "-m", "m.npz", "--json")
+    assert done.stderr.startswith("majorant: warning: ")
+    assert done.stderr.count("\n") == 1
+    assert json.loads(done.stdout)["steps"] == 1
+    assert (folder / "m.npz").exists()
+
+
+def test_debug_shows_the_traceback(folder):
+    done = shell("fit", "none.csv", "--target", "x", "--debug", code=1)
+    assert "Traceback" in done.stderr
+    assert "Traceback" not in shell("fit", "none.csv", "--target", "x", code=1).stderr
+
+
+# --- the look of it ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "compare", "info"])
+def test_help_is_plain_when_piped(command):
+    said = call(*command.split(), "--help")
+    assert "majorant " + (command or "fit") in said
+    assert not CONTROL.search(said)
+
+
+def test_piped_output_is_plain(folder):
+    data = write(folder / "t.csv", flowers())
+    fit = shell("fit", data, "--target", "kind", "--drop", "id", "--test-size", "0.2", "-m", "m.npz")
+    for done in (fit, shell("evaluate", "m.npz", data), shell("info", "m.npz")):
+        assert not CONTROL.search(done.stdout)
+        assert done.stderr == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_terminal_gets_tables(folder):
+    import pty
+
+    data = write(folder / "t.csv", flowers())
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "majorant", "evaluate", "m.npz", str(data)]
+    process = subprocess.Popen(command, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"})
+    os.close(follower)
+    shown = b""
+    try:
+        while part := os.read(leader, 2**16):
+            shown += part
+    except OSError:  # how Linux says that the other side has closed
+        pass
+    os.close(leader)
+    assert process.wait(60) == 0
+    assert "┏━━━" in shown.decode()
+    assert "rose" in shown.decode()
+
+
+def test_version():
+    assert shell("--version").stdout == f"majorant {majorant.__version__}\n"
+    assert call() == call("--help")
+
+
+def test_help_is_quick_since_it_loads_nothing():
+    code = (
+        "import sys; sys.argv = ['majorant', '--help']\n"
+        "from majorant.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "sys.stderr.write(str(sorted({'scipy', 'sklearn', 'numba', 'matplotlib', 'pyarrow'} & set(sys.modules))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "[]"
+
+
+def test_without_typer_one_sentence():
+    code = "import sys; sys.modules['typer'] = None\nfrom majorant.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "majorant: error: the command line needs two more packages: pip install 'majorant[cli]'\n"

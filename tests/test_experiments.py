@@ -1,0 +1,204 @@
+"""Experiments: result files, runs that are killed and resumed, figures and report, the command."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from majorant import LBFGS, SGD
+from majorant.experiments import EXPERIMENTS, FIGURES, Experiment, Method, Options, bound, run, store, texts
+from majorant.experiments.problem import prepare
+from majorant.experiments.report import write_report
+from majorant.experiments.selection import cross_validated, tuned
+from majorant.experiments.study import read_studies, read_study
+
+ROOT = Path(__file__).parent.parent
+SMALL = Experiment(
+    "small", "Small", "ecoli", 0.1, (Method("LBFGS", LBFGS()), Method("SGD", SGD(gain=0.01, batch_size=10))), passes=2
+)
+
+
+def result_files(folder):
+    found = (path for path in folder.rglob("*.json") if path.name != "plan.json")
+    return sorted(path for path in found if ".part" not in path.name)
+
+
+def command(*arguments, **options):
+    environment = {**os.environ, "MAJORANT_DATA": "/nowhere", "OMP_NUM_THREADS": "1"}
+    return [sys.executable, "-m", "majorant", "reproduce", *map(str, arguments)], {"env": environment, **options}
+
+
+def reproduce(*arguments):
+    call, options = command(*arguments)
+    return subprocess.run(call, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def test_a_run_is_a_file_with_all_that_made_it(tmp_path):
+    plan = store.read(run(SMALL, tmp_path, Options(runs=2)))
+    assert len(plan["files"]) == 5  # the optimum, and two solvers twice
+    file = store.read(tmp_path / "results/small" / plan["files"][-1])
+    assert file["solver"] == "SGD"
+    assert file["seed"] == file["settings"]["seed"] == 1
+    assert file["settings"]["solver"]["gain"] == 0.01
+    assert set(file["versions"]) == {"majorant", "numpy", "scipy", "python"}
+    assert {"passes", "cpu_seconds", "objective", "test_log_likelihood", "test_error"} < set(file["trace"])
+    assert file["trace"]["passes"][-1] == pytest.approx(2)
+
+
+def test_a_finished_run_is_never_computed_again_and_a_changed_setting_is_another_file(tmp_path):
+    events = []
+    run(SMALL, tmp_path, Options(runs=1), events.append)
+    assert not any(event.reused for event in events)
+    assert events[-1].done == events[-1].total == 3
+    before = {path: path.stat().st_mtime_ns for path in result_files(tmp_path)}
+    again = []
+    run(SMALL, tmp_path, Options(runs=1), again.append)
+    assert sum(event.reused for event in again) == 3
+    assert {path: path.stat().st_mtime_ns for path in result_files(tmp_path)} == before
+    run(replace(SMALL, ridge=1.0), tmp_path, Options(runs=1))
+    assert len(result_files(tmp_path)) == 6
+    assert len(store.read(tmp_path / "results/small/plan.json")["files"]) == 3  # of the latest run
+
+
+def test_runs_differ_by_seed_and_repeat_with_it(tmp_path):
+    first, second = (read_study(run(SMALL, tmp_path / k, Options(runs=2)).parent) for k in "ab")
+    ends = first.final("SGD", "objective")
+    assert ends[0] != ends[1]
+    np.testing.assert_array_equal(ends, second.final("SGD", "objective"))
+    np.testing.assert_array_equal(first.of("SGD")[0]["trace"]["passes"], second.of("SGD")[0]["trace"]["passes"])
+
+
+def test_starts_are_close_to_the_origin_whatever_the_scale():
+    for name in ("toy", "ecoli"):
+        problem = prepare(EXPERIMENTS[name])
+        scores = problem.objective.model.scores(problem.start(3), problem.objective.data)
+        assert 0.001 < np.std(scores) < 0.05
+
+
+def test_missing_data_are_reported_not_raised(tmp_path, monkeypatch):
+    monkeypatch.delenv("MAJORANT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    plan = store.read(run(EXPERIMENTS["text"], tmp_path, Options(runs=1)))
+    assert "put it at ssl_benchmark/text.npz" in plan["missing"]
+    report = write_report(tmp_path)[0].read_text()
+    assert "**Missing.** ssl_benchmark/text.npz is missing" in report
+
+
+def interrupted(out, with_signal):
+    """Start the command, interrupt it in the middle, and return the process and the files it had finished."""
+    call, options = command("ecoli", "--runs", 8, "--out", out)
+    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    deadline = time.monotonic() + 60
+    while len(result_files(out)) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.poll() is None, process.stderr.read()
+    process.send_signal(with_signal)
+    errors = process.communicate(timeout=30)[1]
+    return process.returncode, errors, {path: path.read_bytes() for path in result_files(out)}
+
+
+def test_a_killed_run_is_resumed(tmp_path):
+    code, _, finished = interrupted(tmp_path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert not (tmp_path / "report.md").exists()
+    assert 5 <= len(finished) < 49
+    for contents in finished.values():
+        assert json.loads(contents)["trace"]  # no half-written file has the name of a finished one
+    done = reproduce("ecoli", "--runs", 8, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{len(finished)} runs were there already" in done.stderr
+    assert {path: path.read_bytes() for path in finished} == finished
+    assert len(store.read(tmp_path / "results/ecoli/plan.json")["files"]) == 49
+
+
+def test_an_interrupt_is_one_line(tmp_path):
+    code, errors, _ = interrupted(tmp_path, signal.SIGINT)
+    assert code == 130
+    assert errors.strip().splitlines()[-1] == "majorant: error: interrupted"
+    assert not list(tmp_path.rglob("*.part*"))
+
+
+def test_cross_validation_and_tuning_are_kept(tmp_path):
+    problem = prepare(replace(EXPERIMENTS["ecoli"], rows=120))
+    choice = store.read(cross_validated(problem, tmp_path))
+    assert choice["best"] == choice["ridges"][int(np.argmax(choice["scores"]))]
+    assert choice["best"] <= 1.0  # the largest λ forget the data
+    labels = {method.label: method.solver for method in tuned(problem, tmp_path)}
+    assert labels["SGD tuned"].schedule == "constant"
+    assert labels["ASGD tuned"].schedule != "constant"
+    began = time.perf_counter()
+    assert {method.label: method.solver for method in tuned(problem, tmp_path)} == labels
+    assert time.perf_counter() - began < 0.1
+
+
+def test_the_ridge_of_ecoli_is_the_one_that_cross_validation_finds(tmp_path):
+    choice = store.read(cross_validated(prepare(EXPERIMENTS["ecoli"]), tmp_path))
+    assert choice["best"] == EXPERIMENTS["ecoli"].ridge == EXPERIMENTS["ecoli-updates"].ridge
+
+
+def test_report_and_figures(tmp_path):
+    experiment = replace(EXPERIMENTS["toy"], passes=2)
+    run(experiment, tmp_path, Options(runs=1))
+    bound.run(tmp_path)
+    paths = write_report(tmp_path)
+    assert {path.name for path in paths} == {"report.md", "report.html", "bound.png", "toy-passes.png", "toy-data.png"}
+    text, page = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
+    for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
+        assert (tmp_path / image).stat().st_size > 5_000
+    assert page.count("data:image/png;base64,") == 3
+    assert 'src="http' not in page
+    assert 'name="viewport"' in page
+    assert "a single pass suffices" in text
+    assert "E7" in text
+    assert read_studies(tmp_path)["toy"].plan["size"] == 6
+
+
+def test_the_evidence_of_the_errata_exists():
+    for row in texts.ERRATA:
+        path, test = row[-1].strip("`").split("::")
+        assert f"def {test}(" in (ROOT / path).read_text()
+
+
+def test_the_table_is_that_of_the_paper():
+    gains = {
+        name: {m.label: m.solver.gain for m in EXPERIMENTS[name].methods if isinstance(m.solver, SGD)}
+        for name in ("toy", "ecoli", "secstr", "mnist", "digit1", "text", "gisette")
+    }
+    assert gains == {
+        "toy": {"SGD": 1e-8, "ASGD": 1e-5},
+        "ecoli": {"SGD": 1e-2, "ASGD": 1e-1},
+        "secstr": {"SGD": 1e-4, "ASGD": 1e-1},
+        "mnist": {"SGD": 1e-1, "ASGD": 1e-1},
+        "digit1": {"SGD": 1e-4, "ASGD": 1e-3},
+        "text": {"SGD": 1e-4, "ASGD": 1e-2},
+        "gisette": {"SGD": 1e-3, "ASGD": 1e-1},
+    }
+    assert [EXPERIMENTS[name].ridge for name in ("toy", "secstr", "mnist", "digit1", "text", "gisette")] == [
+        10.0, 10.0, 0.01, 10.0, 10.0, 1.0,
+    ]  # fmt: skip
+    sbm = next(m for m in EXPERIMENTS["digit1"].methods if m.label == "SBM").solver_for(0, 1350, 0.2)
+    assert (sbm.rank, sbm.step_size, sbm.restart) == (1, 50 / 1350, False)
+    assert {name for names in FIGURES.values() for name in names} == set(EXPERIMENTS)
+
+
+def test_the_command_speaks_json_and_names_what_is_missing(tmp_path):
+    done = reproduce("gisette", "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert "gisette/gisette_train.data is missing" in answer["missing"]["gisette"]
+    assert answer["claims"] == []
+    assert str(tmp_path / "report.md") in answer["files"]
+
+
+def test_the_command_refuses_what_it_does_not_know(tmp_path):
+    done = reproduce("iris", "--out", tmp_path)
+    assert done.returncode == 2
+    assert "'iris' is none of bound, toy, ecoli" in done.stderr

@@ -1,0 +1,325 @@
+"""Tables in files: every format gives the same rows, and every refusal names the place."""
+
+import bz2
+import gzip
+import lzma
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from majorant.files import Matrix, Schema, Source, Wanted, replacing
+from majorant.files.labels import find_classes, match_classes
+
+ROWS = [
+    (1.5, "red", "yes"),
+    (2.5, "green", "no"),
+    (-1.0, "red", "no"),
+    (0.25, "dark, blue", "yes"),
+]
+EXPECTED = [[1.5, 0, 0, 1], [2.5, 0, 1, 0], [-1.0, 0, 0, 1], [0.25, 1, 0, 0]]
+
+
+def write_csv(path, rows=ROWS, header="size,colour,kind", delimiter=","):
+    lines = [header.replace(",", delimiter)]
+    lines += [delimiter.join(f'"{c}"' if isinstance(c, str) and c else str(c) for c in row) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def write_parquet(path, columns):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    return str(path)
+
+
+def learn(path, target="kind", source=None, **wanted):
+    source = source or Source(path)
+    table = source.read(frozenset({target}))
+    return (*Schema.learn(source, Wanted(target, **wanted), [table]), table)
+
+
+def dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found_and_quotes_are_read(tmp_path, delimiter):
+    schema, classes, table = learn(write_csv(tmp_path / "t.csv", delimiter=delimiter))
+    np.testing.assert_array_equal(schema.features(table), EXPECTED)
+    assert schema.encoding.names == ["size", "colour=dark, blue", "colour=green", "colour=red"]
+    assert schema.labels(table, classes).tolist() == ["yes", "no", "no", "yes"]
+
+
+def test_a_file_of_spaces_without_a_header(tmp_path):
+    (tmp_path / "t.data").write_text("AAT_ECOLI   0.49  0.29 cp\nACEA_ECOLI  0.07  0.40 im \n")
+    table = Source(str(tmp_path / "t.data"), header=False).read()
+    assert list(table.columns) == ["c1", "c2", "c3", "c4"]
+    np.testing.assert_array_equal(table.numbers("c3"), [0.29, 0.40])
+    assert table.text("c4") == ["cp", "im"]
+
+
+def test_parquet_gives_what_csv_gives(tmp_path):
+    size, colour, kind = (list(column) for column in zip(*ROWS, strict=True))
+    path = write_parquet(tmp_path / "t.parquet", {"size": size, "colour": colour, "kind": kind})
+    schema, classes, table = learn(path)
+    np.testing.assert_array_equal(schema.features(table), EXPECTED)
+    assert classes.tolist() == ["no", "yes"]
+
+
+def test_types_of_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import datetime
+    import decimal
+
+    columns = {
+        "flag": [True, False, None],
+        "count": pa.array([1, None, 3], pa.int8()),
+        "cost": pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("2")]),
+        "grade": pa.array(["a", "b", "a"]).dictionary_encode(),
+        "code": ["1", "2", "NA"],
+        "day": [datetime.date(2020, 1, 1)] * 3,
+    }
+    table = Source(write_parquet(tmp_path / "t.parquet", columns)).read()
+    np.testing.assert_array_equal(table.numbers("flag"), [1, 0, np.nan])
+    np.testing.assert_array_equal(table.numbers("count"), [1, np.nan, 3])
+    np.testing.assert_array_equal(table.numbers("cost"), [1.25, np.nan, 2])
+    assert table.text("grade") == ["a", "b", "a"]
+    assert table.is_text("code")
+    assert table.text("code") == ["1", "2", "NA"]  # Parquet has a missing value of its own
+    with pytest.raises(ValueError, match=r"'day'.*date32.*--drop"):
+        table.is_text("day")
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize("name", ["t.svm", "t"])
+def test_svmlight_plain_and_packed_whatever_its_name(tmp_path, suffix, pack, name):
+    path = tmp_path / f"{name}{suffix}"
+    path.write_bytes(pack(b"+1 1:2 3:1.5 # a comment\n-1 2:4\n\n"))
+    source = Source(str(path))
+    assert source.kind == "svmlight"
+    schema, classes = Schema.learn(source, Wanted(None))
+    table = source.read()
+    assert classes.tolist() == [-1, 1]
+    np.testing.assert_array_equal(dense(schema.features(table)), [[2, 0, 1.5], [0, 4, 0]])
+    assert schema.labels(table, classes).tolist() == [1, -1]
+
+
+def test_svmlight_counts_from_what_was_trained_on(tmp_path):
+    train, new = tmp_path / "a.svm", tmp_path / "b.svm"
+    train.write_text("0 1:1 4:1\n1 2:1\n")
+    new.write_text("1 2:7 9:5\n")
+    schema, _ = Schema.learn(Source(str(train)), Wanted(None))
+    np.testing.assert_array_equal(dense(schema.features(Source(str(new)).read())), [[0, 7, 0, 0]])
+    train.write_text("0 0:1 1:1\n1 1:2\n")
+    assert Schema.learn(Source(str(train)), Wanted(None))[0].encoding.names == ["0", "1"]
+
+
+def test_npz(tmp_path):
+    X, y = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "a"])
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    source = Source(str(tmp_path / "t.npz"))
+    schema, classes = Schema.learn(source, Wanted(None))
+    table = source.read()
+    np.testing.assert_array_equal(schema.features(table), X)
+    assert schema.labels(table, classes).tolist() == ["a", "b", "a"]
+    np.savez(tmp_path / "t.npz", data=X)
+    with pytest.raises(ValueError, match="two-dimensional array X"):
+        source.read()
+
+
+def test_columns_in_another_order_extra_ones_and_unseen_categories(tmp_path):
+    schema, _, _ = learn(write_csv(tmp_path / "t.csv"))
+    new = write_csv(tmp_path / "n.csv", [("x", "pink", 7), ("y", "red", 8)], header="extra,colour,size")
+    np.testing.assert_array_equal(schema.features(Source(new).read()), [[7, 0, 0, 0], [8, 0, 0, 1]])
+    lacking = write_csv(tmp_path / "l.csv", [(1, "no")], header="size,kind")
+    with pytest.raises(ValueError, match=r"l\.csv lacks the column 'colour'"):
+        schema.features(Source(lacking).read())
+
+
+def test_a_schema_survives_json(tmp_path):
+    import json
+
+    for wanted in (Wanted("kind", weight="size"), Wanted("kind", standardize=True, missing="mean")):
+        schema, _ = Schema.learn(Source(write_csv(tmp_path / "t.csv")), wanted)
+        assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+    (tmp_path / "t.svm").write_text("1 1:2\n0 1:4\n")
+    schema, _ = Schema.learn(Source(str(tmp_path / "t.svm")), Wanted(None, standardize=True))
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+
+
+@pytest.mark.parametrize("blank", ["", "NA", "nan", "?"])
+def test_missing_values_are_refused_filled_in_or_dropped(tmp_path, blank):
+    rows = [(1.0, "red", "yes"), (3.0, "green", "no"), (blank, "red", "no"), (5.0, blank, "yes")]
+    path = write_csv(tmp_path / "t.csv", rows)
+    with pytest.raises(ValueError, match=r"column 'size' of .*t\.csv lacks a value in row 3 \(1 in all\).*--missing"):
+        learn(path)
+    schema, _, table = learn(path, missing="mean")
+    np.testing.assert_array_equal(schema.features(table), [[1, 0, 1], [3, 1, 0], [3, 0, 1], [5, 0, 0]])
+    wanted = Wanted("kind", missing="drop")
+    schema, _ = Schema.learn(Source(path), wanted)
+    complete = wanted.complete(Source(path).read())
+    np.testing.assert_array_equal(schema.features(complete), [[1, 0, 1], [3, 1, 0]])
+    assert schema.encoding.complete(Source(path).read()).tolist() == [True, True, False, False]
+
+
+def test_rows_keep_their_numbers_when_others_are_dropped(tmp_path):
+    path = write_csv(tmp_path / "t.csv", [("", "a", "yes"), (1, "a", "no"), (2, "a", "odd")])
+    wanted = Wanted("kind", missing="drop")
+    schema, _ = Schema.learn(Source(path), wanted)
+    with pytest.raises(ValueError, match=r"'odd' in row 3 .*no, yes"):
+        schema.labels(wanted.complete(Source(path).read()), np.array(["no", "yes"]))
+
+
+def test_infinities_and_words_among_numbers_are_refused_by_row(tmp_path):
+    schema, _, _ = learn(write_csv(tmp_path / "t.csv"))
+    with pytest.raises(ValueError, match=r"'size'.*infinite in row 2"):
+        schema.features(Source(write_csv(tmp_path / "i.csv", [(1, "red"), ("inf", "red")], "size,colour")).read())
+    with pytest.raises(ValueError, match=r"'size' .*holds 'big', which is not a number \(row 2\)"):
+        schema.features(Source(write_csv(tmp_path / "w.csv", [(1, "red"), ("big", "red")], "size,colour")).read())
+
+
+def test_a_column_that_turns_to_text_late_is_text_from_the_start(tmp_path, monkeypatch):
+    rows = [(i, "red", "yes" if i % 2 else "no") for i in range(1, 8)] + [("seven", "red", "no")]
+    path = write_csv(tmp_path / "t.csv", rows)
+    monkeypatch.setattr(Source.chunks, "__defaults__", (3,))
+    source = Source(path)
+    whole = Schema.learn(source, Wanted("kind"), [source.read(frozenset({"kind"}))])
+    streamed = Schema.learn(source, Wanted("kind"))
+    assert whole[0] == streamed[0]
+    assert whole[0].encoding.names[:8] == [f"size={c}" for c in ["1", "2", "3", "4", "5", "6", "7", "seven"]]
+
+
+def test_what_looks_like_a_number_in_python_only_is_text(tmp_path):
+    schema, _, _ = learn(write_csv(tmp_path / "t.csv", [("1_1", "red", "yes"), ("1_2", "red", "no")]))
+    assert schema.encoding.names == ["size=1_1", "size=1_2", "colour=red"]
+
+
+def test_files_from_windows(tmp_path):
+    (tmp_path / "t.csv").write_bytes("\ufeffsize;colour;kind\r\n1;grün;yes\r\n2;rot;no\r\n".encode())
+    schema, _, table = learn(str(tmp_path / "t.csv"))
+    assert schema.encoding.names == ["size", "colour=grün", "colour=rot"]
+    assert table.text("kind") == ["yes", "no"]
+
+
+def test_chunks_learn_what_the_whole_does(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        (float(x), c, k) for x, c, k in zip(rng.normal(5, 3, 50), rng.choice(list("abc"), 50), "yn" * 25, strict=True)
+    ]
+    path = write_csv(tmp_path / "t.csv", rows)
+    source, wanted = Source(path), Wanted("kind", standardize=True)
+    whole, _ = Schema.learn(source, wanted, [source.read()])
+    parts, _ = Schema.learn(source, wanted, list(source.chunks(7)))
+    X = whole.features(source.read())
+    np.testing.assert_allclose(parts.features(source.read()), X, rtol=1e-12)
+    np.testing.assert_allclose([X[:, 0].mean(), X[:, 0].std()], [0, 1], atol=1e-12)
+    assert [len(part) for part in source.chunks(7)] == [7] * 7 + [1]
+
+
+def test_scaling_a_sparse_matrix_in_chunks(tmp_path):
+    (tmp_path / "t.svm").write_text("0 1:1\n1 3:2\n0 1:3 2:1\n")
+    source = Source(str(tmp_path / "t.svm"))
+    schema, _ = Schema.learn(source, Wanted(None, standardize=True), list(source.chunks(1)))
+    X = np.array([[1.0, 0, 0], [0, 0, 2], [3, 1, 0]])
+    np.testing.assert_allclose(dense(schema.features(source.read())), X / X.std(axis=0))
+
+
+def test_many_categories_make_a_sparse_matrix(tmp_path):
+    rows = [(i, f"v{i % 40}", "yn"[i % 2]) for i in range(200)]
+    schema, _, table = learn(write_csv(tmp_path / "t.csv", rows))
+    X = schema.features(table)
+    assert sp.issparse(X)
+    assert X.shape == (200, 41)
+    assert X.nnz == 199 + 200  # the first number is zero
+
+
+def test_the_name_of_a_row_is_no_category(tmp_path):
+    rows = [(i, f"r{i}", "yn"[i % 2]) for i in range(60)]
+    path = write_csv(tmp_path / "t.csv", rows)
+    with pytest.raises(ValueError, match=r"'colour' has 60 different strings in 60 rows.*--drop colour"):
+        learn(path)
+    assert learn(path, drop=["colour"])[0].encoding.names == ["size"]
+    assert len(learn(path, features=["colour"])[0].encoding.names) == 60  # somebody asked for it
+
+
+def test_labels():
+    assert find_classes(["+1", "-1"], "y").tolist() == [-1, 1]
+    assert find_classes(["1.0", "2.0"], "y").tolist() == [1, 2]
+    assert find_classes(["007", "7"], "y").tolist() == ["007", "7"]
+    with pytest.raises(ValueError, match=r"'y' holds 30 different numbers such as 0.5"):
+        find_classes([f"{i}.5" for i in range(30)], "y")
+    assert match_classes(["1", "2.0"], np.array([1, 2]), "t", int).tolist() == [1, 2]
+
+
+BROKEN = {
+    "is empty": b"",
+    "has a header but no rows": b"a,b\n",
+    "row 2 of .* has 3 fields, but there are 2 columns": b"a,b\n1,2\n1,2,3\n",
+    "two columns named 'a'": b"a,a\n1,2\n",
+    "holds numbers, not the names": b"1,2\n3,4\n",
+    "not UTF-8": b"a,b\n\xff\xfe,1\n",
+    "not well-formed near line 2": b'a,b\n"1,2\n',
+}
+
+
+@pytest.mark.parametrize("sentence", BROKEN)
+def test_broken_csv(tmp_path, sentence):
+    path = tmp_path / "t.csv"
+    path.write_bytes(BROKEN[sentence])
+    with pytest.raises(ValueError, match=sentence):
+        Source(str(path)).read()
+
+
+def test_broken_files_of_other_formats(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 but not much more")
+    with pytest.raises(ValueError, match=r"t\.parquet is not a Parquet file"):
+        Source(str(tmp_path / "t.parquet")).read()
+    (tmp_path / "t.svm").write_text("1 1:2\nword 1:2\n")
+    with pytest.raises(ValueError, match="not svmlight text, in rows 1 to 2"):
+        Source(str(tmp_path / "t.svm")).read()
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 1000)[:40])
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        Source(str(tmp_path / "t.csv.gz")).read()
+    (tmp_path / "t.csv.xz").write_bytes(lzma.compress(b"a,b\n1,2\n"))
+    assert len(Source(str(tmp_path / "t.csv.xz")).read()) == 1
+    with pytest.raises(FileNotFoundError):
+        Source(str(tmp_path / "none.csv")).read()
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"majorant\[files\]"):
+        Source(str(tmp_path / "t.parquet")).read()
+    assert len(Source(write_csv(tmp_path / "t.csv")).read()) == 4  # CSV needs nothing
+
+
+def test_a_matrix_is_no_table(tmp_path):
+    schema, _, table = learn(write_csv(tmp_path / "t.csv"))
+    (tmp_path / "t.svm").write_text("1 1:2\n0 1:3\n")
+    matrix = Source(str(tmp_path / "t.svm")).read()
+    assert isinstance(matrix, Matrix)
+    with pytest.raises(ValueError, match="named columns"):
+        schema.features(matrix)
+    with pytest.raises(ValueError, match="without names"):
+        Schema.learn(Source(str(tmp_path / "t.svm")), Wanted(None))[0].features(table)
+
+
+def test_a_file_that_fails_halfway_leaves_the_old_one(tmp_path):
+    target = tmp_path / "t.txt"
+    target.write_text("old")
+
+    def write_half():
+        with replacing(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("t.txt", "old")]
