@@ -20,7 +20,7 @@ from majorant.solvers import dual
 def test_a_logistic_step_solves_its_equation(c, q, guess):
     z = kernels.logistic_step(c, q, guess)
     exact = brentq(lambda z: z + q * expit(z) - c, c - q - 1, c + 1, xtol=1e-13, rtol=1e-13)
-    assert z == pytest.approx(exact, rel=1e-5, abs=1e-5)
+    assert z == pytest.approx(exact, rel=kernels.SETTLED, abs=kernels.SETTLED)
 
 
 @settings(deadline=None)

@@ -36,7 +36,7 @@ def logistic(u: float) -> float:
 def logistic_step(c: float, q: float, z: float) -> float:
     """Return z with z + q/(1 + exp(−z)) = c, from a first guess: Newton's method inside a shrinking bracket."""
     low, high = c - q, c
-    z, last = min(max(z, low), high), q
+    z, last = min(max(z, low), high), 2 * q
     for _ in range(ITERATIONS):
         p = logistic(z)
         excess = z + q * p - c

@@ -16,7 +16,7 @@ checked by a line search on the convex function along it, so F never rises. Wide
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -115,10 +115,19 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return self._swept(objective, state.dual, state)
         if state.steps in RENEWED_AT and self.kind(objective) != "sample":
             state = replace(state, solve=self._renewed(objective, state.point), pairs=())
-        new = self._move(objective, state)
-        if not improves(new, state, objective.rounding) and state.pairs:
-            new = self._move(objective, replace(state, pairs=()))
-        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+        for attempt in self._attempts(objective, state):
+            new = self._move(objective, attempt)
+            if improves(new, state, objective.rounding):
+                return new
+        return replace(state, stalled=True)
+
+    def _attempts(self, objective: Objective, state: QuasiNewtonState) -> Iterator[QuasiNewtonState]:
+        """Yield the state, then without its pairs, which may be worn out, then with a metric made here."""
+        yield state
+        if state.pairs:
+            yield replace(state, pairs=())
+        if isinstance(objective.model, ClassModel):
+            yield replace(state, solve=self._renewed(objective, state.point), pairs=())
 
     def kind(self, objective: Objective) -> str:
         """Return the metric that suits the objective."""
@@ -153,7 +162,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _renewed(self, objective: Objective, point: Point) -> Callable[[Array], Array]:
         objective.work.curvatures += 1
-        make = _kronecker if self.kind(objective) == "kronecker" else _diagonal
+        make = _diagonal if self.kind(objective) == "diagonal" else _kronecker
         return make(objective, point)
 
 

@@ -10,7 +10,7 @@ from majorant.objective import Ray
 EXACT, LOOSE = 0.1, 0.9
 LONGEST = 2.0**30
 # Of a search for the root of the slope.
-ITERATIONS, PRECISION = 40, 1e-2
+ITERATIONS, PRECISION = 60, 1e-6
 
 
 def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
@@ -48,12 +48,11 @@ def _root(slope: Callable[[float], float], low: float, at_low: float, high: floa
 
     SciPy's brentq would do, but its wrapper is a reference cycle that keeps whole rays alive.
     """
-    a = high
     for k in range(ITERATIONS):
         secant = high - at_high * (high - low) / (at_high - at_low)
         a = secant if k % 3 < 2 and low < secant < high else 0.5 * (low + high)
         at_a = slope(a)
         if at_a == 0 or high - low <= PRECISION * high:
-            break
+            return a if at_a <= 0 else low
         low, at_low, high, at_high = (low, at_low, a, at_a) if at_a > 0 else (a, at_a, high, at_high)
-    return a
+    return low  # downhill all the way
