@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
     from majorant.estimators import LogisticRegression, LogisticRegressionCV, logistic_regression_path
-    from majorant.models import Binary, Enumerated, Multinomial
+    from majorant.models import Binary, Chain, Enumerated, Multinomial
     from majorant.objective import Objective
     from majorant.solvers import (
         BFGS,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ConjugateGradient,
         LowRankStochasticMajorization,
         Newton,
+        OnlineMajorization,
         ProximalMajorization,
         QuasiNewton,
         SteepestDescent,
@@ -39,7 +40,7 @@ _HOMES = {
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
     "estimators": ("LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
-    "models": ("Binary", "Enumerated", "Multinomial"),
+    "models": ("Binary", "Chain", "Enumerated", "Multinomial"),
     "objective": ("Objective",),
     "solvers": (
         "BFGS",
@@ -49,6 +50,7 @@ _HOMES = {
         "ConjugateGradient",
         "LowRankStochasticMajorization",
         "Newton",
+        "OnlineMajorization",
         "ProximalMajorization",
         "QuasiNewton",
         "SteepestDescent",
@@ -81,6 +83,7 @@ __all__ = [
     "SGD",
     "BatchMajorization",
     "Binary",
+    "Chain",
     "Checkpoint",
     "Choices",
     "ConjugateGradient",
@@ -93,6 +96,7 @@ __all__ = [
     "Multinomial",
     "Newton",
     "Objective",
+    "OnlineMajorization",
     "Outcome",
     "ProximalMajorization",
     "QuadraticBound",

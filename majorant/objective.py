@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -14,12 +16,8 @@ from majorant._checks import Array
 from majorant._profile import profile_intercept
 from majorant._ridge import Ridge
 from majorant.curvature import Curvature, Factors, Form, form
-from majorant.models import Model
+from majorant.models import Model, RowModel
 from majorant.models.class_space import ClassModel
-
-# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes; but a block has as many rows as X
-# has columns, or adding up the gradients of blocks would take longer than finding them.
-BLOCK = 2**20
 
 
 @dataclass
@@ -54,6 +52,8 @@ class Objective:
         What the model reads.
     ridge : float or array of shape (d,)
         λ ≥ 0, one for all parameters or one for each. scikit-learn's C is 1/λ (see ``majorant.models.base``).
+    threads : int
+        How many blocks of the data are worked on at a time.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Objective:
     True
     """
 
-    def __init__(self, model: Model[Any], data: Any, *, ridge: float | ArrayLike) -> None:
+    def __init__(self, model: Model[Any], data: Any, *, ridge: float | ArrayLike, threads: int = 1) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be a model such as Multinomial(3) or Binary(), got {model!r}")
         model.check(data)
@@ -75,16 +75,20 @@ class Objective:
         self.size = model.n_parameters(data)
         self.penalty = Ridge(ridge, self.size)
         self.ridge = self.penalty.values
-        rows = max(BLOCK // model.scores_per_row(data) ** 2, self.size // model.scores_per_row(data))
-        self.blocks = list(data.blocks(rows))
+        self.blocks = list(data.blocks(model.block_rows(data)))
         self.work = Work()
+        self._workers = ThreadPoolExecutor(threads) if threads > 1 and len(self.blocks) > 1 else None
+
+    def on_blocks(self, function: Callable[..., Any], *each: Iterable[Any]) -> list[Any]:
+        """Return the function of every block, and of what belongs to it, found side by side where there are threads."""
+        return list((self._workers.map if self._workers else map)(function, self.blocks, *each))
 
     def value(self, theta: ArrayLike) -> float:
         """Return F(θ)."""
         θ = self._read(theta)
         self.work.passes += 0.5
-        loss = sum(self.model.loss(self.model.scores(θ, block), block) for block in self.blocks)
-        return loss + 0.5 * self.penalty.inner(θ, θ)
+        losses = self.on_blocks(lambda block: self.model.loss(self.model.scores(θ, block), block))
+        return float(sum(losses)) + 0.5 * self.penalty.inner(θ, θ)
 
     def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
         """Return F(θ) and ∇F(θ)."""
@@ -92,18 +96,29 @@ class Objective:
         return point.value, point.gradient
 
     def point(self, theta: ArrayLike) -> Point:
-        """Return θ with F, ∇F and the scores there."""
+        """Return θ with F, ∇F and, if they are worth keeping, the scores there."""
         θ = self._read(theta)
         self.work.passes += 1
-        return self._point(θ, [self.model.scores(θ, block) for block in self.blocks])
-
-    def _point(self, θ: Array, scores: list[Array]) -> Point:
-        value, gradient = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ
-        for block, S in zip(self.blocks, scores, strict=True):
-            loss, residual = self.model.loss_and_residual(S, block)
+        if not isinstance(self.model, RowModel):
+            return self._point_without_scores(θ)
+        value, gradient, scores = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ, []
+        for S, loss, part in self.on_blocks(lambda block: self._expand_scores(θ, block)):
             value += loss
-            gradient += self.model.lift(residual, block)
+            gradient += part
+            scores.append(S)
         return Point(θ, value, gradient, scores)
+
+    def _point_without_scores(self, θ: Array) -> Point:
+        value, gradient = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ
+        for loss, part in self.on_blocks(lambda block: self.model.loss_and_gradient(θ, block)):
+            value += loss
+            gradient += part
+        return Point(θ, value, gradient, [])
+
+    def _expand_scores(self, θ: Array, block: Any) -> tuple[Array, float, Array]:
+        scores = self.model.scores(θ, block)
+        loss, residual = self.model.loss_and_residual(scores, block)
+        return scores, loss, self.model.lift(residual, block)
 
     def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
         """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
@@ -116,13 +131,15 @@ class Objective:
 
     def hessian(self, theta: ArrayLike) -> tuple[float, Array, Curvature]:
         """Return F(θ), ∇F(θ) and the Hessian of the loss (without the ridge), in one pass."""
-        return self._expand(self._read(theta), self.model.hessian_factors, form("dense"))
+        return self._expand(self._read(theta), self.row_model.hessian_factors, form("dense"))
 
-    def ray(self, theta: ArrayLike, direction: ArrayLike, scores: list[Array] | None = None) -> Ray:
+    def ray(self, theta: ArrayLike, direction: ArrayLike, scores: list[Array] | None = None) -> Ray | DirectRay:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
 
-        ``scores`` are those of θ, if they are known.
+        ``scores`` are those of θ, if they are known. For a chain every evaluation is a pass.
         """
+        if not isinstance(self.model, RowModel):
+            return DirectRay(self, self._read(theta), self._read(direction))
         return Ray(self, self._read(theta), self._read(direction), scores)
 
     def gap(self, value: float, gradient: Array) -> float:
@@ -153,6 +170,16 @@ class Objective:
         return Certificate(θ, value, gradient, self.estimated_gap(value, gradient) if known else float("nan"))
 
     @property
+    def row_model(self) -> RowModel[Any]:
+        """The model, for solvers that look inside rows; an error if it is one that cannot be looked into."""
+        if isinstance(self.model, RowModel):
+            return self.model
+        raise TypeError(
+            f"this needs outcomes that can be written out, which {type(self.model).__name__} has too many of; "
+            "use QuasiNewton, BatchMajorization, LBFGS or OnlineMajorization"
+        )
+
+    @property
     def free_intercept(self) -> bool:
         """Whether what is unpenalised is the coefficient of the constant column, and nothing else."""
         if not isinstance(self.model, ClassModel) or not self.data.constant:
@@ -172,6 +199,8 @@ class Objective:
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
+        if not isinstance(self.model, RowModel):
+            return False
         free = np.where(self.ridge > 0, 0.0, self._read(theta))
         least = min(self._least_margin(free, block) for block in self.blocks)
         return 0 < least < np.inf
@@ -183,20 +212,19 @@ class Objective:
         self.work.curvatures += 1
         value, gradient, Σ = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ, None
         for block in self.blocks:
-            scores = self.model.scores(θ, block)
-            loss, residual = self.model.loss_and_residual(scores, block)
+            scores, loss, slope = self._expand_scores(θ, block)
             value += loss
-            gradient += self.model.lift(residual, block)
+            gradient += slope
             part = absorb(factors(scores, block))
             Σ = part if Σ is None else Σ + part
         assert Σ is not None
         return value, gradient, Σ
 
     def _least_margin(self, θ: Array, block: Any) -> float:
-        potentials = self.model.potentials(θ, block)
+        potentials = self.row_model.potentials(θ, block)
         scores = self.model.add_measure(potentials, block)
         # log h moves scores but not their slopes along θ: only potentials count, of outcomes that can happen.
-        margins = self.model.margins(np.where(np.isneginf(scores), -np.inf, potentials), block)
+        margins = self.row_model.margins(np.where(np.isneginf(scores), -np.inf, potentials), block)
         if block.weight is not None:
             margins = margins[block.weight > 0]
         return float(margins.min(initial=np.inf))
@@ -225,8 +253,8 @@ class Ray:
         model = objective.model
         objective.work.passes += 1.0 if scores is None else 0.5
         self._objective, self._theta, self._direction = objective, theta, direction
-        self._scores = scores or [model.scores(theta, block) for block in objective.blocks]
-        self._slopes = [model.potentials(direction, block) for block in objective.blocks]
+        self._scores = scores or objective.on_blocks(lambda block: model.scores(theta, block))
+        self._slopes = objective.on_blocks(lambda block: model.potentials(direction, block))
         inner = objective.penalty.inner
         self._penalty = (0.5 * inner(theta, theta), inner(theta, direction), inner(direction, direction))
         self._last: tuple[float, float, list[Array], list[Array]] | None = None
@@ -240,12 +268,11 @@ class Ray:
         F, (constant, linear, quadratic) = self._objective, self._penalty
         value, slope = constant + a * (linear + 0.5 * a * quadratic), linear + a * quadratic
         scores, residuals = [], []
-        for S, V, block in zip(self._scores, self._slopes, F.blocks, strict=True):
-            scores.append(S + a * V)
-            loss, residual = F.model.loss_and_residual(scores[-1], block)
+        for S, loss, residual, part in F.on_blocks(partial(self._evaluate, a), self._scores, self._slopes):
+            scores.append(S)
             residuals.append(residual)
             value += loss
-            slope += float(np.vdot(residual, V))
+            slope += part
         self._last = (a, value, scores, residuals)
         return value, slope
 
@@ -258,6 +285,34 @@ class Ray:
         F, θ = self._objective, self.at(a)
         F.work.passes += 0.5
         gradient = F.ridge * θ
-        for residual, block in zip(residuals, F.blocks, strict=True):
-            gradient += F.model.lift(residual, block)
+        for part in F.on_blocks(lambda block, residual: F.model.lift(residual, block), residuals):
+            gradient += part
         return Point(θ, value, gradient, scores)
+
+    def _evaluate(self, a: float, block: Any, S: Array, V: Array) -> tuple[Array, float, Array, float]:
+        scores = S + a * V
+        loss, residual = self._objective.model.loss_and_residual(scores, block)
+        return scores, loss, residual, float(np.vdot(residual, V))
+
+
+class DirectRay:
+    """F(θ + aδ) as a function of a, each evaluated from the data: where scores are too many to be kept."""
+
+    def __init__(self, objective: Objective, theta: Array, direction: Array) -> None:
+        self._objective, self._theta, self._direction = objective, theta, direction
+        self._last: tuple[float, Point] | None = None
+
+    def at(self, a: float) -> Array:
+        """Return θ + aδ."""
+        return self._theta + a * self._direction
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative with respect to a."""
+        point = self.land(a)
+        return point.value, float(point.gradient @ self._direction)
+
+    def land(self, a: float) -> Point:
+        """Return the point θ + aδ."""
+        if self._last is None or self._last[0] != a:
+            self._last = (a, self._objective.point(self.at(a)))
+        return self._last[1]

@@ -208,7 +208,7 @@ def test_classes_sum_to_zero_along_the_path_from_zero():
 
 def test_large_data_are_read_in_blocks(monkeypatch):
     X, y, _ = labelled_pair(np.random.default_rng(14), 3)
-    monkeypatch.setattr("majorant.objective.BLOCK", 90)
+    monkeypatch.setattr("majorant.models.base.BLOCK", 90)
     F = Objective(Multinomial(3), Labelled(X, y), ridge=1.0)
     assert [len(block) for block in F.blocks] == [10] * 6
 

@@ -2,5 +2,6 @@
 
 from majorant.data.choices import Choices
 from majorant.data.labelled import Labelled
+from majorant.data.sequences import Sequences
 
-__all__ = ["Choices", "Labelled"]
+__all__ = ["Choices", "Labelled", "Sequences"]

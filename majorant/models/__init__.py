@@ -1,8 +1,9 @@
 """Log-linear models: what turns parameters and data into scores, and scores into losses and bounds."""
 
-from majorant.models.base import Model
+from majorant.models.base import Model, RowModel
 from majorant.models.binary import Binary
+from majorant.models.chain import Chain
 from majorant.models.enumerated import Enumerated
 from majorant.models.multinomial import Multinomial
 
-__all__ = ["Binary", "Enumerated", "Model", "Multinomial"]
+__all__ = ["Binary", "Chain", "Enumerated", "Model", "Multinomial", "RowModel"]

@@ -34,10 +34,16 @@ from majorant.curvature import Factors
 Batch = TypeVar("Batch")
 
 
-class Model(ABC, Generic[Batch]):
-    """A log-linear model p(y|x) ∝ h(y) exp(θᵀf(x, y)): frozen settings, no data, no parameters."""
+# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes; but a block has as many rows as X
+# has columns, or adding up the gradients of blocks would take longer than finding them.
+BLOCK = 2**20
 
-    order: str  # in which the bound visits outcomes
+
+class Model(ABC, Generic[Batch]):
+    """A log-linear model p(y|x) ∝ h(y) exp(θᵀf(x, y)): frozen settings, no data, no parameters.
+
+    What a full-gradient solver needs. :class:`RowModel` adds what solvers need that look inside a row.
+    """
 
     @abstractmethod
     def check(self, data: Batch) -> None:
@@ -48,8 +54,8 @@ class Model(ABC, Generic[Batch]):
         """Return d."""
 
     @abstractmethod
-    def scores_per_row(self, data: Batch) -> int:
-        """Return how many scores a row has: classes, 1 for one-row binary, the outcomes of the largest set."""
+    def block_rows(self, data: Batch) -> int:
+        """Return how many rows to work on at a time."""
 
     @abstractmethod
     def precision(self, data: Batch) -> Any:
@@ -57,7 +63,7 @@ class Model(ABC, Generic[Batch]):
 
     @abstractmethod
     def potentials(self, theta: Array, batch: Batch) -> Array:
-        """Return θᵀf_j(y) for every row and outcome."""
+        """Return θᵀf_j(y) for every row and outcome, or the parts that they are sums of: an array linear in θ."""
 
     @abstractmethod
     def add_measure(self, potentials: Array, batch: Batch) -> Array:
@@ -75,9 +81,36 @@ class Model(ABC, Generic[Batch]):
     def lift(self, residual: Array, batch: Batch) -> Array:
         """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
 
+    def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
+        """Return the loss and its gradient with respect to θ."""
+        loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
+        return loss, self.lift(residual, batch)
+
+    @abstractmethod
+    def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
+        """Return the diagonal of the Hessian of the loss (d), or a metric like it."""
+
     @abstractmethod
     def bound_factors(self, scores: Array, batch: Batch) -> Factors:
         """Return the curvature factors of the bound of Algorithm 1."""
+
+    @abstractmethod
+    def hits(self, scores: Array, batch: Batch) -> Array:
+        """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+
+    def scores(self, theta: Array, batch: Batch) -> Array:
+        """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
+        return self.add_measure(self.potentials(theta, batch), batch)
+
+
+class RowModel(Model[Batch]):
+    """A model whose rows have few enough outcomes to be written out."""
+
+    order: str  # in which the bound visits outcomes
+
+    @abstractmethod
+    def scores_per_row(self, data: Batch) -> int:
+        """Return how many scores a row has: classes, 1 for one-row binary, the outcomes of the largest set."""
 
     @abstractmethod
     def hessian_factors(self, scores: Array, batch: Batch) -> Factors:
@@ -111,8 +144,13 @@ class Model(ABC, Generic[Batch]):
         """Return what was observed as flat frequencies, so that the residual is w (p − target)."""
 
     @abstractmethod
-    def hits(self, scores: Array, batch: Batch) -> Array:
-        """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+    def score_weights(self, batch: Batch) -> Array:
+        """Return the weight of the row of each flat score."""
+
+    def block_rows(self, data: Batch) -> int:
+        """Return enough rows for the class-space matrices to fill a few megabytes."""
+        n = self.scores_per_row(data)
+        return max(BLOCK // n**2, self.n_parameters(data) // n)
 
     def hessian_times(self, scores: Array, batch: Batch, V: Array) -> Array:
         """Return HV, with H the Hessian of the loss with respect to the flat scores."""
@@ -123,14 +161,6 @@ class Model(ABC, Generic[Batch]):
         """Return RV with RᵀR = H."""
         p, centered = self.center(scores, batch, V)
         return np.sqrt(p * self.score_weights(batch))[:, None] * centered
-
-    @abstractmethod
-    def score_weights(self, batch: Batch) -> Array:
-        """Return the weight of the row of each flat score."""
-
-    def scores(self, theta: Array, batch: Batch) -> Array:
-        """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
-        return self.add_measure(self.potentials(theta, batch), batch)
 
 
 def require_data(model: Model[Any], data: object, kind: type) -> None:

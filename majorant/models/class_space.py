@@ -18,10 +18,10 @@ from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.kernels import design
-from majorant.models.base import Model, weigh
+from majorant.models.base import RowModel, weigh
 
 
-class ClassModel(Model[Labelled]):
+class ClassModel(RowModel[Labelled]):
     """A model with one coefficient vector per class: scores W Xᵀ, gradients R X."""
 
     @property
@@ -60,6 +60,10 @@ class ClassModel(Model[Labelled]):
     def lift(self, residual: Array, batch: Labelled) -> Array:
         """Return residual · X, flat."""
         return design.pull_back(batch.X, residual).ravel()
+
+    def hessian_diagonal(self, scores: Array, batch: Labelled) -> Array:
+        """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
+        return design.pull_back(design.squared(batch.X), self.class_weights(scores, batch)).ravel()
 
     def score_rows(self, batch: Labelled) -> Array:
         """Return I_n ⊗ X."""

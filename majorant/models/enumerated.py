@@ -15,11 +15,11 @@ from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.kernels import design, partition, softmax
-from majorant.models.base import Model, require_data, weighted_sum
+from majorant.models.base import RowModel, require_data, weighted_sum
 
 
 @dataclass(frozen=True)
-class Enumerated(Model[Choices]):
+class Enumerated(RowModel[Choices]):
     """p_j(y) ∝ h_j(y) exp(θᵀf_j(y)) over outcome sets of any size; scores are flat over all outcomes.
 
     Sets of equal size are stacked class-major, so the kernels of :class:`Multinomial` serve here too.
@@ -93,6 +93,11 @@ class Enumerated(Model[Choices]):
     def hessian_factors(self, scores: Array, batch: Choices) -> Factors:
         """Return the factors of the Hessian."""
         return OutcomeFactors(scores, batch, self.order, majorizes=False)
+
+    def hessian_diagonal(self, scores: Array, batch: Choices) -> Array:
+        """Return the sum of the squares of the factors."""
+        factors = self.hessian_factors(scores, batch)
+        return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
 
     def margins(self, scores: Array, batch: Choices) -> Array:
         """Return the least score with a positive target minus the largest without; −∞ where targets are soft."""

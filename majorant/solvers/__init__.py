@@ -4,6 +4,7 @@ from majorant.solvers.automatic import QuasiNewton
 from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
+from majorant.solvers.online import OnlineMajorization
 from majorant.solvers.proximal import ProximalMajorization
 from majorant.solvers.sampling import StochasticSolver
 from majorant.solvers.scipy import BFGS, LBFGS, ConjugateGradient
@@ -19,6 +20,7 @@ __all__ = [
     "ConjugateGradient",
     "LowRankStochasticMajorization",
     "Newton",
+    "OnlineMajorization",
     "ProximalMajorization",
     "QuasiNewton",
     "Solver",

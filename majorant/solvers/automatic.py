@@ -25,13 +25,15 @@ import numpy as np
 from majorant._checks import Array, one_of, whole
 from majorant.curvature import Dense
 from majorant.kernels import design
+from majorant.models import Chain, RowModel
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
 from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.descent import Newton
 from majorant.solvers.dual import Dual
-from majorant.solvers.quasi_newton import MANY_PARAMETERS, Pairs, add_pair, quasi_newton_move
+from majorant.solvers.online import OnlineMajorization
+from majorant.solvers.quasi_newton import MANY_PARAMETERS, Pairs, add_pair, quasi_newton_move, scaled
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
 RENEWED_AT = (0, 4, 12)
@@ -64,6 +66,7 @@ class QuasiNewtonState(State):
     pairs: Pairs = ()
     steps: int = 0
     dual: Dual | None = None  # until it is left for quasi-Newton steps
+    scaled: bool = False  # whether the metric is right but for a factor, which the last pair tells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +108,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             of_sample, solve = _newton_on_a_sample(objective, theta, self.seed)
             better = objective.value(of_sample) < objective.value(theta)
             return _state_at(objective.point(of_sample if better else theta), solve=solve)
+        if isinstance(objective.model, Chain) and not theta.any() and objective.penalty.everywhere:
+            return self._after_a_pass(objective)
         if kind == "diagonal" and dual.suits(objective, theta):
             return self._swept(objective, dual.begin(objective))
         return _state_at(objective.point(theta))
@@ -113,7 +118,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return the state after one quasi-Newton step."""
         if state.dual is not None:
             return self._swept(objective, state.dual, state)
-        if state.steps in RENEWED_AT and self.kind(objective) != "sample":
+        if state.steps in RENEWED_AT and self.kind(objective) != "sample" and not state.scaled:
             state = replace(state, solve=self._renewed(objective, state.point), pairs=())
         for attempt in self._attempts(objective, state):
             new = self._move(objective, attempt)
@@ -126,19 +131,29 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         yield state
         if state.pairs:
             yield replace(state, pairs=())
-        if isinstance(objective.model, ClassModel):
-            yield replace(state, solve=self._renewed(objective, state.point), pairs=())
+        if self.kind(objective) != "sample" or isinstance(objective.model, ClassModel):
+            yield replace(state, solve=self._renewed(objective, state.point), pairs=(), scaled=False)
 
     def kind(self, objective: Objective) -> str:
         """Return the metric that suits the objective."""
         if not isinstance(objective.model, ClassModel):
-            return "sample"
+            return "sample" if isinstance(objective.model, RowModel) else "diagonal"
         if self.metric != "auto":
             return self.metric
         if objective.size <= LARGEST_HESSIAN and 4 * _sample_size(objective) <= len(objective.data):
             return "sample"
         p = objective.data.n_features
         return "kronecker" if p <= min(LARGEST_GRAM, max(len(objective.data), SMALL_GRAM)) else "diagonal"
+
+    def _after_a_pass(self, objective: Objective) -> QuasiNewtonState:
+        """Return the state after an online pass over the sequences of a chain, and the root of its metric.
+
+        Attributes of a token are far from independent, so the diagonal itself is too stiff where they are frequent.
+        """
+        online = OnlineMajorization(seed=self.seed)
+        after = online.step(objective, online.start(objective, np.zeros(objective.size)))
+        root = np.sqrt(after.metric)
+        return _state_at(objective.point(after.theta), solve=lambda b: b / root, scaled=True)
 
     def _swept(self, objective: Objective, start: Dual, before: QuasiNewtonState | None = None) -> QuasiNewtonState:
         """Return the state after sweeps of dual coordinate descent, ready for quasi-Newton steps if they were poor."""
@@ -151,9 +166,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _move(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         here = state.point
         assert state.solve is not None
-        new = quasi_newton_move(objective, here, state.pairs, state.solve)
+        solve = scaled(state.solve, state.pairs) if state.scaled else state.solve
+        new = quasi_newton_move(objective, here, state.pairs, solve)
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self._pairs_kept(objective))
-        return _state_at(new, solve=state.solve, pairs=pairs, steps=state.steps + 1)
+        return _state_at(new, solve=state.solve, pairs=pairs, steps=state.steps + 1, scaled=state.scaled)
 
     def _pairs_kept(self, objective: Objective) -> int:
         if self.memory is not None:
@@ -198,7 +214,7 @@ def _newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[
 
 def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
     """Return the inverse of I ⊗ (Σ_j w_j x_j x_jᵀ + λ)."""
-    n, p, t = objective.model.scores_per_row(objective.data), objective.data.n_features, len(objective.data)
+    n, p, t = objective.row_model.scores_per_row(objective.data), objective.data.n_features, len(objective.data)
     share = min(max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n // p) / t, 1.0)
     inverse = _gram_inverse(objective, point, np.arange(p), share)
     return lambda b: inverse(b.reshape(n, -1).T).T.ravel()
@@ -206,11 +222,14 @@ def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
 
 def _diagonal(objective: Objective, point: Point) -> Callable[[Array], Array]:
     """Return the inverse of the Hessian's diagonal, and on the heaviest columns that of a Gram matrix."""
-    n, t = objective.model.scores_per_row(objective.data), len(objective.data)
-    D = objective.ridge.reshape(n, -1).copy()
-    for block, S in zip(objective.blocks, point.scores, strict=True):
-        weights = cast(ClassModel, objective.model).class_weights(S, block)
-        D += design.pull_back(design.squared(block.X), weights)
+    D = objective.ridge.copy()
+    scores = point.scores or [objective.model.scores(point.theta, block) for block in objective.blocks]
+    for block, S in zip(objective.blocks, scores, strict=True):
+        D += objective.model.hessian_diagonal(S, block)
+    if not isinstance(objective.model, ClassModel):
+        return lambda b: np.divide(b, D, out=np.zeros_like(b), where=D > 0)
+    n, t = objective.model.coefficient_rows, len(objective.data)
+    D = D.reshape(n, -1)
     heavy = np.sort(np.argsort(-D.sum(axis=0), kind="stable")[: min(HEAVY_COLUMNS, t // ROWS_PER_HEAVY_COLUMN)])
     inverse = _gram_inverse(objective, point, heavy, 1.0)
 

@@ -71,7 +71,7 @@ def begin(objective: Objective) -> Dual:
     An unpenalised column is treated as if it were penalised as the others are on average: this is only a start.
     """
     data: Labelled = objective.data
-    n = objective.model.scores_per_row(data)
+    n = objective.row_model.scores_per_row(data)
     X, scale, ridge = _scaled(data.X, objective.ridge.reshape(n, -1).mean(axis=0))
     squares = sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
     return Dual(

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from majorant._checks import Array
-from majorant.models import Model
+from majorant.models import RowModel
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
@@ -23,7 +23,7 @@ HALVINGS = 30
 SUFFICIENT = 1e-4
 
 
-def solve_in_scores(model: Model[Any], batch: Any, scores: Array, G: Array) -> Array:
+def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -> Array:
     """Return a (flat) for the scores u₀ at θ_i and the dense Gram matrix G (scores × scores)."""
     weights = model.score_weights(batch)
     a, moved = np.zeros(scores.size), np.zeros(scores.size)  # moved = Ga: scores of −∞ stay where they are
@@ -57,7 +57,7 @@ def _newton_step(HG: Array, residual: Array) -> Array:
     return -np.linalg.solve(HG, residual)
 
 
-def solve_in_parameters(model: Model[Any], batch: Any, start: Array, A: Array) -> Array:
+def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array) -> Array:
     """Return argmin ½‖θ − start‖²_A + ℓ_b(θ), for a dense precision A."""
     δ = np.zeros_like(start)
     scores = model.scores(start, batch)
@@ -92,6 +92,6 @@ def _enough(value: float, promised: float) -> float:
     return value - SUFFICIENT * max(promised, 0.0) + 1e-13 * abs(value)
 
 
-def _evaluate(model: Model[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
+def _evaluate(model: RowModel[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
     loss, residual = model.loss_and_residual(scores + moved.reshape(scores.shape), batch)
     return loss, residual.ravel()

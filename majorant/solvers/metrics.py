@@ -18,7 +18,7 @@ from scipy.linalg.blas import dsyrk
 
 from majorant._checks import Array
 from majorant.kernels import design
-from majorant.models import Model
+from majorant.models import RowModel
 from majorant.models.class_space import ClassModel
 from majorant.solvers.inner import solve_in_parameters, solve_in_scores
 from majorant.solvers.stochastic import whiten_with
@@ -50,7 +50,7 @@ class WholeMetric(Metric):
     def __init__(self, A: Array) -> None:
         self.A = A
 
-    def step(self, model: Model[Any], theta: Array, batch: Any) -> Array:
+    def step(self, model: RowModel[Any], theta: Array, batch: Any) -> Array:
         """Step in parameter space."""
         theta = solve_in_parameters(model, batch, theta, self.A)
         self.A += model.hessian_factors(model.scores(theta, batch), batch).matrix()
@@ -75,7 +75,7 @@ class InverseMetric(Metric):
     def __init__(self, A: Array) -> None:
         self.inverse = Inverse(A)
 
-    def step(self, model: Model[Any], theta: Array, batch: Any) -> Array:
+    def step(self, model: RowModel[Any], theta: Array, batch: Any) -> Array:
         """Step in score space."""
         Φ = model.score_rows(batch)
         V, G = self.inverse.through(Φ, lambda M: model.through(M, batch))

@@ -96,7 +96,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def default_rows(self, objective: Objective) -> int:
         """Return m for data of this shape, however many rows there will be."""
-        n = objective.model.scores_per_row(objective.data)
+        n = objective.row_model.scores_per_row(objective.data)
         coupled = n > 1 and self._kind(objective) != "whole"
         return max(COUPLED_SCORES // n, 10) if coupled else DEFAULT_ROWS
 
@@ -156,7 +156,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         if kind == "block":
             p = objective.data.n_features
             return BlockMetric(np.stack([np.diag(block) for block in prior.reshape(-1, p)]))
-        scores = rows * objective.model.scores_per_row(objective.data)
+        scores = rows * objective.row_model.scores_per_row(objective.data)
         make: Callable[[Array], Metric] = WholeMetric if scores >= objective.size else InverseMetric
         return make(np.diag(prior))
 

@@ -34,6 +34,15 @@ def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:
     return (*pairs, (s.astype(kept, copy=False), y.astype(kept, copy=False), sy))[-memory:] if memory else ()
 
 
+def scaled(solve: Callable[[Array], Array], pairs: Pairs) -> Callable[[Array], Array]:
+    """Return the metric times the factor that suits the last pair best (Nocedal & Wright, equation 7.20)."""
+    if not pairs:
+        return solve
+    _, y, sy = pairs[-1]
+    factor = sy / float(y @ solve(y))
+    return lambda b: factor * solve(b)
+
+
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Callable[[Array], Array]) -> Array:
     """Return −H∇F, with H the BFGS update of the metric ``solve`` by the pairs. It always descends."""
     if not pairs:

@@ -100,7 +100,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
     def _visit_batches(
         self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any
     ) -> tuple[Array, Array, Array]:
-        model, t = objective.model, len(objective.data)
+        model, t = objective.row_model, len(objective.data)
         for batch in rows.blocks(self.rows_per_batch(objective)):
             scores = model.scores(θ, batch)
             μ += model.lift(model.loss_and_residual(scores, batch)[1], batch)
@@ -112,7 +112,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
         return θ, M, μ
 
     def _visit_rows(self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any) -> tuple[Array, Array, Array]:
-        n = objective.model.scores_per_row(rows)
+        n = objective.row_model.scores_per_row(rows)
         W, update = np.empty((max(PENDING, 2 * n), objective.size)), np.empty_like(M)
         for block in rows.blocks(max(PENDING // max(n - 1, 1), 1)):
             pending = _visit_block(objective, θ, M, μ, block, W, self._step_size(1, len(objective.data)))
@@ -127,12 +127,12 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     """Visit the rows of a block one at a time, updating θ and μ in place; return the rows of W then pending on M."""
     from majorant.kernels import compiled
 
-    model = objective.model
+    model = objective.row_model
     shrink = objective.ridge / len(objective.data)
     Φ, ΦM, target = model.score_rows(block), model.through(M, block), model.targets(block)
     log_h = model.add_measure(np.zeros_like(model.potentials(θ, block)), block).ravel()
     weights = np.ones(len(block)) if block.weight is None else block.weight
-    descending = objective.model.order == "descending"
+    descending = objective.row_model.order == "descending"
     k = 0
     for w, at in zip(weights, model.row_slices(block), strict=True):
         Φ_j = Φ[at]

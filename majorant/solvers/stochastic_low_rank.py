@@ -91,7 +91,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         return state
 
     def _visit_batch(self, objective: Objective, state: LowRankState, batch: Any) -> LowRankState:
-        model, t, θ = objective.model, len(objective.data), state.theta
+        model, t, θ = objective.row_model, len(objective.data), state.theta
         scores = model.scores(θ, batch)
         gradient = model.lift(model.loss_and_residual(scores, batch)[1], batch)
         μ = state.mu + gradient + len(batch) / t * objective.ridge * θ
@@ -110,7 +110,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         offset = np.zeros((len(θ) // rows.n_features, len(rows))) if rows.offset is None else rows.offset
         η = 1 / t if self.step_size is None else self.step_size
-        batch = (X.data, X.indices, X.indptr, rows.y, weight, offset, objective.model.order == "descending")
+        batch = (X.data, X.indices, X.indptr, rows.y, weight, offset, objective.row_model.order == "descending")
         if self.rank == 0:
             compiled.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
         else:

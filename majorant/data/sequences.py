@@ -1,0 +1,113 @@
+"""Sequences of tokens, each with sparse attributes and a label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.data.universe import Universe
+
+# Tokens whose messages stay in cache.
+PIECE = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Sequences for :class:`~majorant.models.Chain`; tokens of all of them stand one after the other.
+
+    Parameters
+    ----------
+    universe : Universe
+        Which parameters there are.
+    starts : array of shape (t + 1,)
+        Sequence j has the tokens starts[j] … starts[j + 1] − 1, none if it is empty.
+    indptr, attributes, values : arrays
+        Token i has the attributes attributes[indptr[i]:indptr[i + 1]], with these values; empty values are all ones.
+    y : array
+        The label of each token.
+    weight : array of shape (t,), optional
+        Of each sequence; a weight of 2 is the same as the sequence twice.
+    """
+
+    universe: Universe
+    starts: Array
+    indptr: Array
+    attributes: Array
+    values: Array
+    y: Array
+    weight: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens."""
+        return len(self.indptr) - 1
+
+    @cached_property
+    def observed(self) -> Array:
+        """How often each parameter was observed, weighted: the loss is Σ w log Z less θᵀ this."""
+        universe, weight = self.universe, self.token_weights()
+        each = np.ones(self.n_tokens) if weight is None else weight
+        token = np.repeat(np.arange(self.n_tokens), np.diff(self.indptr).astype(np.int64))
+        value = each[token] * self.values if len(self.values) else each[token]
+        counts = np.zeros(universe.size)
+        where = universe.parameter_of(self.attributes, self.y[token])
+        states = np.bincount(where[where >= 0], weights=value[where >= 0], minlength=len(universe.label))
+        counts[: len(universe.label)] = states
+        inner, steps = self.inner_tokens(), np.zeros((universe.n, universe.n))
+        np.add.at(steps, (self.y[inner - 1], self.y[inner]), each[inner])
+        counts[len(universe.label) :] = universe.from_matrix(steps)
+        return counts
+
+    def inner_tokens(self) -> Array:
+        """Return the tokens that follow another one."""
+        follows = np.ones(self.n_tokens, dtype=bool)
+        follows[self.starts[:-1][self.starts[:-1] < self.n_tokens]] = False
+        return np.flatnonzero(follows)
+
+    def unweighted(self) -> Sequences:
+        """Return the sequences, each with a weight of one."""
+        return replace(self, weight=None)
+
+    def pieces(self) -> Iterator[tuple[slice, Sequences]]:
+        """Yield about ``PIECE`` tokens at a time, and where they stand."""
+        begin = 0
+        for end in self._cuts:
+            tokens = slice(int(self.starts[begin]), int(self.starts[end]))
+            if tokens.stop > tokens.start:
+                yield tokens, self.part(begin, end)
+            begin = end
+
+    @cached_property
+    def _cuts(self) -> list[int]:
+        cuts = np.searchsorted(self.starts, np.arange(PIECE, self.n_tokens + PIECE, PIECE), side="left")
+        return [int(cut) for cut in np.unique(np.minimum(cuts, len(self)))]
+
+    def token_weights(self) -> Array | None:
+        """Return the weight of the sequence of each token."""
+        return None if self.weight is None else np.repeat(self.weight, np.diff(self.starts))
+
+    def blocks(self, rows: int) -> Iterator[Sequences]:
+        """Yield the data as views of at most ``rows`` sequences each."""
+        for begin in range(0, len(self), rows):
+            yield self.part(begin, min(begin + rows, len(self)))
+
+    def part(self, begin: int, end: int) -> Sequences:
+        """Return sequences ``begin`` … ``end`` − 1, as views."""
+        i, j = int(self.starts[begin]), int(self.starts[end])
+        k, m = int(self.indptr[i]), int(self.indptr[j])
+        return replace(
+            self,
+            starts=self.starts[begin : end + 1] - i,
+            indptr=self.indptr[i : j + 1] - self.indptr[i],
+            attributes=self.attributes[k:m],
+            values=self.values[k:m] if len(self.values) else self.values,
+            y=self.y[i:j],
+            weight=None if self.weight is None else self.weight[begin:end],
+        )

@@ -1,0 +1,205 @@
+"""Linear chains: scores of tokens, forward–backward, Viterbi, compiled by Numba. Import this module inside functions.
+
+========  ==================================================================================================
+letter    meaning
+========  ==================================================================================================
+U         state scores, a row per token, a column per label, padded with columns that never happen
+A         transition scores from label to label
+E, T      exp(U) shifted row by row, exp(A)
+α, γ      forward messages scaled to sum to one; E∘β scaled, so that α_{t−1,i} T_ij γ_tj is P(y_{t−1} = i, y_t = j)
+========  ==================================================================================================
+
+Parameters of attributes are compact: attribute a has one for each label it was seen with, from first[a] to first[a+1],
+and label[f] says which. Indices are unsigned, so that compiled loops need not ask whether they are negative.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from majorant._checks import Array
+
+_compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+
+
+@_compile
+def project(
+    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, θ: Array, table: Array, U: Array
+) -> None:
+    """Write the state scores of every token. Empty ``values`` are all ones.
+
+    The first attributes have most labels; their parameters are also given as whole rows of a table, which add faster.
+    """
+    tabled, width = table.shape
+    for t in range(len(U)):
+        row = U[t]
+        row[:] = 0.0
+        for e in range(indptr[t], indptr[t + 1]):
+            a = attributes[e]
+            v = values[e] if len(values) else 1.0
+            if a < tabled:
+                for i in range(width):
+                    row[i] += v * table[a, i]
+            else:
+                for f in range(first[a], first[a + 1]):
+                    row[label[f]] += v * θ[f]
+
+
+@_compile
+def lift(
+    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, R: Array, table: Array, G: Array
+) -> None:
+    """Add what residuals on state scores make of the gradient, of tabled attributes to the table."""
+    tabled, width = table.shape
+    for t in range(len(R)):
+        row = R[t]
+        for e in range(indptr[t], indptr[t + 1]):
+            a = attributes[e]
+            v = values[e] if len(values) else 1.0
+            if a < tabled:
+                for i in range(width):
+                    table[a, i] += v * row[i]
+            else:
+                for f in range(first[a], first[a + 1]):
+                    G[f] += v * row[label[f]]
+
+
+@_compile
+def shift(U: Array, n: int, E: Array, largest: Array) -> None:
+    """Write the largest of n scores of each row, and the row less that."""
+    for t in range(len(U)):
+        top = U[t, 0]
+        for i in range(1, n):
+            top = max(top, U[t, i])
+        for i in range(U.shape[1]):
+            E[t, i] = U[t, i] - top
+        largest[t] = top
+
+
+@_compile
+def forward(E: Array, T: Array, starts: Array, α: Array, scale: Array) -> None:
+    """Write α and the sums it was divided by: Σ_t log scale_t is log Z, but for the shift."""
+    n = E.shape[1]
+    for s in range(len(starts) - 1):
+        for t in range(starts[s], starts[s + 1]):
+            here = α[t]
+            if t == starts[s]:
+                here[:] = E[t]
+            else:
+                before = α[t - 1]
+                here[:] = 0.0
+                for i in range(n):
+                    a, row = before[i], T[i]
+                    for j in range(n):
+                        here[j] += a * row[j]
+                for j in range(n):
+                    here[j] *= E[t, j]
+            c = here.sum()
+            for j in range(n):
+                here[j] /= c
+            scale[t] = c
+
+
+@_compile
+def backward(E: Array, transposed: Array, starts: Array, α: Array, scale: Array, P: Array, γ: Array) -> None:
+    """Write the marginals P and γ; rows of γ that begin a sequence are zero, since nothing leads there."""
+    n = E.shape[1]
+    β = np.empty(n)
+    for s in range(len(starts) - 1):
+        β[:] = 1.0
+        for t in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            for i in range(n):
+                P[t, i] = α[t, i] * β[i]
+            if t == starts[s]:
+                γ[t] = 0.0
+                break
+            here = γ[t]
+            for j in range(n):
+                here[j] = E[t, j] * β[j] / scale[t]
+            β[:] = 0.0
+            for j in range(n):
+                g, row = here[j], transposed[j]
+                for i in range(n):
+                    β[i] += g * row[i]
+
+
+@_compile
+def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
+    """Write the likeliest labels; of equally likely ones the first."""
+    back = np.empty((len(U), n), dtype=np.int32)
+    best, score = np.empty(n), np.empty(n)
+    for s in range(len(starts) - 1):
+        begin, end = starts[s], starts[s + 1]
+        if begin == end:
+            continue
+        best[:] = U[begin, :n]
+        for t in range(begin + 1, end):
+            for j in range(n):
+                score[j] = best[0] + A[0, j]
+                back[t, j] = 0
+            for i in range(1, n):
+                for j in range(n):
+                    through = best[i] + A[i, j]
+                    if through > score[j]:
+                        score[j] = through
+                        back[t, j] = i
+            for j in range(n):
+                best[j] = score[j] + U[t, j]
+        last = np.argmax(best)
+        for t in range(end - 1, begin - 1, -1):
+            y[t] = last
+            last = back[t, last]
+
+
+@_compile
+def curvature_weight(u: float) -> float:
+    """Return β(u) = tanh(u/2)/(2u)."""
+    a = abs(u)
+    return 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+
+
+@_compile
+def bound_rows(U: Array, A: Array) -> Array:
+    """Return Q with log Z ≤ … + ½ δᵀQᵀQδ for every change δ of the scores of one sequence: T n states, n² transitions.
+
+    Z_t(j) = Σ_i Z_{t−1}(i) exp(A_ij + u_tj) keeps its own mean of scores g for every label j, but all labels share one
+    Σ: that of Z_{t−1} is a common factor and enters once, and so do the increments Σ_i β l lᵀ of every j. (The printed
+    form adds the Σ of every state i to every state j, and doubles at each token.)
+    """
+    T, n = U.shape
+    m = T * n + n * n
+    Q = np.zeros(((T - 1) * n * (n - 1) + n - 1, m))
+    log_z, g = U[0].copy(), np.zeros((n, m))
+    for j in range(n):
+        g[j, j] = 1.0
+    k = 0
+    for t in range(1, T):
+        new_z, new_g = np.empty(n), np.zeros((n, m))
+        for j in range(n):
+            total = -np.inf
+            for i in np.argsort(-(log_z + A[:, j])):
+                u = log_z[i] + A[i, j] - total
+                if total == -np.inf:
+                    new_g[j] = g[i]
+                    new_g[j, T * n + i * n + j] += 1.0
+                    total = log_z[i] + A[i, j]
+                    continue
+                difference = g[i] - new_g[j]
+                difference[T * n + i * n + j] += 1.0
+                Q[k] = np.sqrt(curvature_weight(u)) * difference
+                k += 1
+                new_g[j] += difference / (1 + np.exp(-u))
+                total = max(total, log_z[i] + A[i, j]) + np.log1p(np.exp(-abs(u)))
+            new_g[j, t * n + j] += 1.0
+            new_z[j] = total + U[t, j]
+        log_z, g = new_z, new_g
+    order = np.argsort(-log_z)
+    mean, total = g[order[0]].copy(), log_z[order[0]]
+    for i in order[1:]:
+        u = log_z[i] - total
+        Q[k] = np.sqrt(curvature_weight(u)) * (g[i] - mean)
+        k += 1
+        mean += (g[i] - mean) / (1 + np.exp(-u))
+        total = max(total, log_z[i]) + np.log1p(np.exp(-abs(u)))
+    return Q

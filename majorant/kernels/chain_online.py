@@ -1,0 +1,94 @@
+"""One pass over sequences in a diagonal metric that grows as it goes. Import this module inside functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.kernels.chain import _compile, backward, forward, shift
+
+
+@_compile
+def online_pass(
+    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, starts: Array, y: Array,
+    weight: Array, order: Array, n: int, share: float, θ: Array, D: Array, A: Array, DA: Array,
+) -> None:  # fmt: skip
+    """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
+
+    A token with marginals p and attributes of values v adds share·‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
+    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the metric.
+    """
+    width = A.shape[0]
+    longest = 0
+    for s in range(len(starts) - 1):
+        longest = max(longest, starts[s + 1] - starts[s])
+    U, E, α = np.zeros((longest, width)), np.zeros((longest, width)), np.zeros((longest, width))
+    P, γ = np.zeros((longest, width)), np.zeros((longest, width))
+    largest, scale, T = np.empty(longest), np.empty(longest), np.zeros((width, width))
+    for s in order:
+        begin, m = starts[s], starts[s + 1] - starts[s]
+        if m == 0:
+            continue
+        for t in range(m):
+            U[t] = 0.0
+            for e in range(indptr[begin + t], indptr[begin + t + 1]):
+                v = values[e] if len(values) else 1.0
+                for f in range(first[attributes[e]], first[attributes[e] + 1]):
+                    U[t, label[f]] += v * θ[f]
+        shift(U[:m], n, E[:m], largest)
+        for t in range(m):
+            for i in range(n):
+                E[t, i] = np.exp(E[t, i])
+            E[t, n:] = 0.0
+        for i in range(n):
+            for j in range(n):
+                T[i, j] = np.exp(A[i, j])
+        whole = np.array([0, m])
+        forward(E[:m], T, whole, α, scale)
+        backward(E[:m], T.T.copy(), whole, α, scale, P, γ)
+        w = weight[s] if len(weight) else 1.0
+        move_states(
+            indptr[begin : begin + m + 1], attributes, values, first, label, P, y[begin : begin + m], w, share, θ, D
+        )
+        move_transitions(α[:m], γ[:m], T, y[begin : begin + m], w, share, A, DA)
+
+
+@_compile
+def move_states(
+    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, P: Array, y: Array,
+    w: float, share: float, θ: Array, D: Array,
+) -> None:  # fmt: skip
+    """Move the parameters of the attributes of one sequence."""
+    for t in range(len(y)):
+        begin, end = indptr[t], indptr[t + 1]
+        total = float(end - begin)
+        if len(values):
+            total = np.abs(values[begin:end]).sum()
+        for e in range(begin, end):
+            v = values[e] if len(values) else 1.0
+            for f in range(first[attributes[e]], first[attributes[e] + 1]):
+                p = P[t, label[f]]
+                D[f] += w * share * total * abs(v) * p * (1 - p)
+                observed = 1.0 if label[f] == y[t] else 0.0
+                θ[f] -= w * v * (p - observed) / D[f]
+
+
+@_compile
+def move_transitions(α: Array, γ: Array, T: Array, y: Array, w: float, share: float, A: Array, DA: Array) -> None:
+    """Move the transition parameters by what one sequence says."""
+    m, n = α.shape
+    X = np.zeros((n, n))
+    for t in range(1, m):
+        for i in range(n):
+            for j in range(n):
+                X[i, j] += α[t - 1, i] * γ[t, j]
+    for i in range(n):
+        for j in range(n):
+            x = X[i, j] * T[i, j]
+            DA[i, j] += w * 2 * share * x * (1 - x / m)
+            X[i, j] = x
+    for t in range(1, m):
+        X[y[t - 1], y[t]] -= 1.0
+    for i in range(n):
+        for j in range(n):
+            A[i, j] -= w * X[i, j] / DA[i, j]

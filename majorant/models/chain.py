@@ -1,0 +1,228 @@
+"""Linear-chain conditional random fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.curvature import Factors
+from majorant.data.sequences import Sequences
+from majorant.models.base import Model, require_data
+from majorant.models.chain_bound import ChainFactors
+
+
+@dataclass(frozen=True)
+class Chain(Model[Sequences]):
+    """p(y|x) ∝ exp Σ_t [u_t(y_t) + A(y_{t−1}, y_t)], with u_t = Σ_a v_ta θ_a over the attributes a of token t.
+
+    Scores of a batch are one flat array: the state scores u of all tokens, then the transition scores A. Both are
+    linear in θ, and forward–backward turns them into marginals. Sequences are worked off in pieces that stay in cache.
+
+    Parameters
+    ----------
+    parts : int
+        Into how many blocks the data are cut: threads work on one each.
+    """
+
+    parts: int = 1
+
+    def check(self, data: Sequences) -> None:
+        """Accept any sequences: they were checked when they were made."""
+        require_data(self, data, Sequences)
+
+    def n_parameters(self, data: Sequences) -> int:
+        """Return the size of the universe."""
+        return data.universe.size
+
+    def block_rows(self, data: Sequences) -> int:
+        """Return all sequences, or an equal part of them: a gradient is as long as the universe, so few are added."""
+        return max(-(-len(data) // self.parts), 1)
+
+    def precision(self, data: Sequences) -> Any:
+        """Return float64."""
+        return np.float64
+
+    def potentials(self, theta: Array, batch: Sequences) -> Array:
+        """Return state scores and transition scores."""
+        flat, U, A = _empty_scores(batch)
+        _project(theta, batch.universe.table(theta), batch, U)
+        A[:] = batch.universe.transition_matrix(theta)
+        return flat
+
+    def add_measure(self, potentials: Array, batch: Sequences) -> Array:
+        """Return the potentials: h = 1."""
+        return potentials
+
+    def loss(self, scores: Array, batch: Sequences) -> float:
+        """Return Σ_j w_j [log Z_j − score of the observed labels]."""
+        return self.loss_and_residual(scores, batch)[0]
+
+    def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
+        """Return the loss and w_j (marginals − what was observed), shaped as the scores are."""
+        U, A = split_scores(scores, batch)
+        flat, R, B = _empty_scores(batch)
+        B[:], loss = 0.0, 0.0
+        for tokens, piece in batch.pieces():
+            found = _forward(U[tokens], A, piece)
+            loss += found.log_partition()
+            R[tokens], expected = found.marginals()
+            B += expected
+        observed = _observed_scores(batch)
+        return loss - float(scores @ observed), flat - observed
+
+    def loss_and_gradient(self, theta: Array, batch: Sequences) -> tuple[float, Array]:
+        """Return the loss and its gradient: Σ_j w_j log Z_j less θᵀ what was observed, piece by piece."""
+        universe = batch.universe
+        table, A = universe.table(theta), universe.transition_matrix(theta)
+        G, G_table, B = np.zeros(universe.size), universe.table(), np.zeros_like(A)
+        loss = 0.0
+        for _, piece in batch.pieces():
+            U = np.empty((piece.n_tokens, universe.width))
+            _project(theta, table, piece, U)
+            found = _forward(U, A, piece)
+            loss += found.log_partition()
+            P, expected = found.marginals()
+            B += expected
+            _lift(P, piece, piece.values, G_table, G)
+        return loss - float(theta @ batch.observed), _joined(G, G_table, B, batch) - batch.observed
+
+    def lift(self, residual: Array, batch: Sequences) -> Array:
+        """Return the gradient."""
+        R, B = split_scores(residual, batch)
+        G, table = np.zeros(batch.universe.size), batch.universe.table()
+        _lift(R, batch, batch.values, table, G)
+        return _joined(G, table, B, batch)
+
+    def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
+        """Return Σ_t v² p(1 − p), as if tokens were independent: a metric."""
+        U, A = split_scores(scores, batch)
+        G, table, B = np.zeros(batch.universe.size), batch.universe.table(), np.zeros_like(A)
+        for tokens, piece in batch.pieces():
+            P, expected = _forward(U[tokens], A, piece).marginals(variances=True)
+            B += expected
+            _lift(P, piece, piece.values**2, table, G)
+        return _joined(G, table, B, batch)
+
+    def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
+        """Return the factors of the bound over a chain."""
+        U, A = split_scores(scores, batch)
+        return ChainFactors(U, A, batch)
+
+    def hits(self, scores: Array, batch: Sequences) -> Array:
+        """Return the share of tokens of each sequence that the likeliest one gets right; 1 if it is empty."""
+        right = np.append(self.decode(scores, batch) == batch.y, False).astype(np.float64)
+        lengths = np.diff(batch.starts)
+        total = np.add.reduceat(right, np.minimum(batch.starts[:-1], len(right) - 1))
+        return np.where(lengths > 0, total / np.maximum(lengths, 1), 1.0)
+
+    def decode(self, scores: Array, batch: Sequences) -> Array:
+        """Return the label of each token in the likeliest sequence (Viterbi)."""
+        from majorant.kernels import chain
+
+        U, A = split_scores(scores, batch)
+        y = np.empty(len(U), dtype=np.int32)
+        chain.viterbi(U, A, batch.starts, batch.universe.n, y)
+        return y
+
+    def marginals(self, scores: Array, batch: Sequences) -> Array:
+        """Return P(y_t) for every token, a column for each label."""
+        U, A = split_scores(scores, batch)
+        P = np.empty((batch.n_tokens, batch.universe.n))
+        for tokens, piece in batch.unweighted().pieces():
+            P[tokens] = _forward(U[tokens], A, piece).marginals()[0][:, : batch.universe.n]
+        return P
+
+
+class _Messages(NamedTuple):
+    """What the forward sweep over a piece found; the letters are those of ``majorant.kernels.chain``."""
+
+    piece: Sequences
+    E: Array
+    T: Array
+    α: Array
+    scale: Array
+    largest: Array
+
+    def log_partition(self) -> float:
+        """Return Σ_j w_j log Z_j."""
+        each, weight = np.log(self.scale) + self.largest, self.piece.token_weights()
+        return float(each.sum() if weight is None else weight @ each)
+
+    def marginals(self, variances: bool = False) -> tuple[Array, Array]:
+        """Return w P(y_t) and Σ_t w P(y_{t−1}, y_t); or their variances p(1 − p), roughly for the pairs."""
+        from majorant.kernels import chain
+
+        weight = self.piece.token_weights()
+        P, γ = np.empty_like(self.E), np.empty_like(self.E)
+        chain.backward(self.E, np.ascontiguousarray(self.T.T), self.piece.starts, self.α, self.scale, P, γ)
+        if variances:
+            P *= 1 - P
+        if weight is not None:
+            P *= weight[:, None]
+            γ *= weight[:, None]
+        pairs = self.T * (self.α[:-1].T @ γ[1:])
+        return P, pairs * (1 - pairs / max(pairs.sum(), 1.0)) if variances else pairs
+
+
+def split_scores(flat: Array, batch: Sequences) -> tuple[Array, Array]:
+    """Return the state scores (tokens × width) and the transition scores (width × width) as views."""
+    width = batch.universe.width
+    return flat[: -(width**2)].reshape(-1, width), flat[-(width**2) :].reshape(width, width)
+
+
+def _empty_scores(batch: Sequences) -> tuple[Array, Array, Array]:
+    width = batch.universe.width
+    flat = np.empty((batch.n_tokens + width) * width)
+    return flat, *split_scores(flat, batch)
+
+
+def _observed_scores(batch: Sequences) -> Array:
+    """Return what was observed, shaped as the scores are: the weight at the label of each token and at each step."""
+    weight = batch.token_weights()
+    each = np.ones(batch.n_tokens) if weight is None else weight
+    flat, R, B = _empty_scores(batch)
+    flat[:] = 0.0
+    R[np.arange(len(R)), batch.y] = each
+    inner = batch.inner_tokens()
+    np.add.at(B, (batch.y[inner - 1], batch.y[inner]), each[inner])
+    return flat
+
+
+def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
+    from majorant.kernels import chain
+
+    n = piece.universe.n
+    E, α = np.empty_like(U), np.empty_like(U)
+    largest, scale = np.empty(len(U)), np.empty(len(U))
+    chain.shift(U, n, E, largest)
+    np.exp(E, out=E)
+    E[:, n:] = 0.0
+    T = np.exp(A)
+    T[n:], T[:, n:] = 0.0, 0.0
+    chain.forward(E, T, piece.starts, α, scale)
+    return _Messages(piece, E, T, α, scale, largest)
+
+
+def _project(θ: Array, table: Array, batch: Sequences, U: Array) -> None:
+    from majorant.kernels import chain
+
+    universe = batch.universe
+    chain.project(batch.indptr, batch.attributes, batch.values, universe.first, universe.label, θ, table, U)
+
+
+def _lift(R: Array, batch: Sequences, values: Array, table: Array, G: Array) -> None:
+    from majorant.kernels import chain
+
+    universe = batch.universe
+    chain.lift(batch.indptr, batch.attributes, values, universe.first, universe.label, R, table, G)
+
+
+def _joined(G: Array, table: Array, B: Array, batch: Sequences) -> Array:
+    """Return one gradient from that of rare attributes, of tabled ones and of transitions."""
+    universe = batch.universe
+    G[: universe.first[universe.tabled]] = universe.from_table(table)
+    G[len(universe.label) :] = universe.from_matrix(B)
+    return G
