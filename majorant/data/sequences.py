@@ -26,7 +26,7 @@ class Sequences:
     starts : array of shape (t + 1,)
         Sequence j has the tokens starts[j] … starts[j + 1] − 1, none if it is empty.
     indptr, attributes, values : arrays
-        Token i has the attributes attributes[indptr[i]:indptr[i + 1]], with these values; empty values are all ones.
+        Token i has the attributes attributes[indptr[i]:indptr[i + 1]], with these values, or all ones.
     y : array
         The label of each token.
     weight : array of shape (t,), optional
@@ -37,9 +37,29 @@ class Sequences:
     starts: Array
     indptr: Array
     attributes: Array
-    values: Array
+    values: Array | None
     y: Array
-    weight: Array | None = None
+    weight: Array | None
+    where: Array  # of each attribute: its first parameter, or its row in the table,
+    count: Array  # and how many parameters follow, or zero
+
+    @classmethod
+    def of(
+        cls,
+        universe: Universe,
+        starts: Array,
+        indptr: Array,
+        attributes: Array,
+        values: Array | None,
+        y: Array,
+        weight: Array | None = None,
+    ) -> Sequences:
+        """Return the sequences, with what kernels need to know of each attribute looked up."""
+        tabled = attributes < universe.tabled
+        where = universe.first[attributes]
+        count = (universe.first[attributes + np.uint32(1)] - where).astype(np.uint16)
+        where[tabled], count[tabled] = attributes[tabled], 0
+        return cls(universe, starts, indptr, attributes, values, y, weight, where, count)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -55,7 +75,7 @@ class Sequences:
         universe, weight = self.universe, self.token_weights()
         each = np.ones(self.n_tokens) if weight is None else weight
         token = np.repeat(np.arange(self.n_tokens), np.diff(self.indptr).astype(np.int64))
-        value = each[token] * self.values if len(self.values) else each[token]
+        value = each[token] if self.values is None else each[token] * self.values
         counts = np.zeros(universe.size)
         where = universe.parameter_of(self.attributes, self.y[token])
         states = np.bincount(where[where >= 0], weights=value[where >= 0], minlength=len(universe.label))
@@ -107,7 +127,9 @@ class Sequences:
             starts=self.starts[begin : end + 1] - i,
             indptr=self.indptr[i : j + 1] - self.indptr[i],
             attributes=self.attributes[k:m],
-            values=self.values[k:m] if len(self.values) else self.values,
+            values=None if self.values is None else self.values[k:m],
             y=self.y[i:j],
             weight=None if self.weight is None else self.weight[begin:end],
+            where=self.where[k:m],
+            count=self.count[k:m],
         )

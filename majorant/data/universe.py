@@ -130,7 +130,7 @@ def select(
         Universe(
             n,
             first,
-            np.nonzero(seen)[1].astype(np.uint32),
+            np.nonzero(seen)[1].astype(np.uint16),
             np.argwhere(steps),
             int(np.count_nonzero(labels_of >= max(TABLED * n, 2))),
         ),

@@ -10,7 +10,7 @@ E, T      exp(U) shifted row by row, exp(A)
 ========  ==================================================================================================
 
 Parameters of attributes are compact: attribute a has one for each label it was seen with, from first[a] to first[a+1],
-and label[f] says which. Indices are unsigned, so that compiled loops need not ask whether they are negative.
+and label[f] says which label. Indices are unsigned, so that compiled loops need not ask whether they are negative.
 """
 
 from __future__ import annotations
@@ -25,43 +25,42 @@ _compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"re
 
 @_compile
 def project(
-    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, θ: Array, table: Array, U: Array
+    indptr: Array, where: Array, count: Array, values: Array | None, label: Array, θ: Array, table: Array, U: Array
 ) -> None:
-    """Write the state scores of every token. Empty ``values`` are all ones.
+    """Write the state scores of every token; without ``values`` all are ones.
 
-    The first attributes have most labels; their parameters are also given as whole rows of a table, which add faster.
+    An occurrence of an attribute says where its parameters begin and how many they are; or, if that is zero, which row
+    of a table holds them: attributes with many labels add faster as whole rows.
     """
-    tabled, width = table.shape
     for t in range(len(U)):
         row = U[t]
         row[:] = 0.0
         for e in range(indptr[t], indptr[t + 1]):
-            a = attributes[e]
-            v = values[e] if len(values) else 1.0
-            if a < tabled:
-                for i in range(width):
-                    row[i] += v * table[a, i]
+            v = 1.0 if values is None else values[e]
+            if count[e] == 0:
+                of_attribute = table[where[e]]
+                for i in range(table.shape[1]):
+                    row[i] += v * of_attribute[i]
             else:
-                for f in range(first[a], first[a + 1]):
+                for f in range(where[e], where[e] + count[e]):
                     row[label[f]] += v * θ[f]
 
 
 @_compile
 def lift(
-    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, R: Array, table: Array, G: Array
+    indptr: Array, where: Array, count: Array, values: Array | None, label: Array, R: Array, table: Array, G: Array
 ) -> None:
     """Add what residuals on state scores make of the gradient, of tabled attributes to the table."""
-    tabled, width = table.shape
     for t in range(len(R)):
         row = R[t]
         for e in range(indptr[t], indptr[t + 1]):
-            a = attributes[e]
-            v = values[e] if len(values) else 1.0
-            if a < tabled:
-                for i in range(width):
-                    table[a, i] += v * row[i]
+            v = 1.0 if values is None else values[e]
+            if count[e] == 0:
+                of_attribute = table[where[e]]
+                for i in range(table.shape[1]):
+                    of_attribute[i] += v * row[i]
             else:
-                for f in range(first[a], first[a + 1]):
+                for f in range(where[e], where[e] + count[e]):
                     G[f] += v * row[label[f]]
 
 

@@ -10,7 +10,7 @@ from majorant.kernels.chain import _compile, backward, forward, shift
 
 @_compile
 def online_pass(
-    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, starts: Array, y: Array,
+    indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, starts: Array, y: Array,
     weight: Array, order: Array, n: int, share: float, θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
@@ -32,7 +32,7 @@ def online_pass(
         for t in range(m):
             U[t] = 0.0
             for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                v = values[e] if len(values) else 1.0
+                v = 1.0 if values is None else values[e]
                 for f in range(first[attributes[e]], first[attributes[e] + 1]):
                     U[t, label[f]] += v * θ[f]
         shift(U[:m], n, E[:m], largest)
@@ -55,17 +55,17 @@ def online_pass(
 
 @_compile
 def move_states(
-    indptr: Array, attributes: Array, values: Array, first: Array, label: Array, P: Array, y: Array,
+    indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, P: Array, y: Array,
     w: float, share: float, θ: Array, D: Array,
 ) -> None:  # fmt: skip
     """Move the parameters of the attributes of one sequence."""
     for t in range(len(y)):
         begin, end = indptr[t], indptr[t + 1]
         total = float(end - begin)
-        if len(values):
+        if values is not None:
             total = np.abs(values[begin:end]).sum()
         for e in range(begin, end):
-            v = values[e] if len(values) else 1.0
+            v = 1.0 if values is None else values[e]
             for f in range(first[attributes[e]], first[attributes[e] + 1]):
                 p = P[t, label[f]]
                 D[f] += w * share * total * abs(v) * p * (1 - p)

@@ -103,7 +103,7 @@ class Chain(Model[Sequences]):
         for tokens, piece in batch.pieces():
             P, expected = _forward(U[tokens], A, piece).marginals(variances=True)
             B += expected
-            _lift(P, piece, piece.values**2, table, G)
+            _lift(P, piece, None if piece.values is None else piece.values**2, table, G)
         return _joined(G, table, B, batch)
 
     def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
@@ -209,15 +209,13 @@ def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
 def _project(θ: Array, table: Array, batch: Sequences, U: Array) -> None:
     from majorant.kernels import chain
 
-    universe = batch.universe
-    chain.project(batch.indptr, batch.attributes, batch.values, universe.first, universe.label, θ, table, U)
+    chain.project(batch.indptr, batch.where, batch.count, batch.values, batch.universe.label, θ, table, U)
 
 
-def _lift(R: Array, batch: Sequences, values: Array, table: Array, G: Array) -> None:
+def _lift(R: Array, batch: Sequences, values: Array | None, table: Array, G: Array) -> None:
     from majorant.kernels import chain
 
-    universe = batch.universe
-    chain.lift(batch.indptr, batch.attributes, values, universe.first, universe.label, R, table, G)
+    chain.lift(batch.indptr, batch.where, batch.count, values, batch.universe.label, R, table, G)
 
 
 def _joined(G: Array, table: Array, B: Array, batch: Sequences) -> Array:

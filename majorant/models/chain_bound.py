@@ -78,7 +78,7 @@ def score_features(batch: Sequences, j: int):  # type: ignore[no-untyped-def]
     universe, one = batch.universe, batch.part(j, j + 1)
     n = universe.n
     token = np.repeat(np.arange(one.n_tokens), np.diff(one.indptr))
-    value = one.values if len(one.values) else np.ones(len(token))
+    value = np.ones(len(token)) if one.values is None else one.values
     first, last = universe.first[one.attributes].astype(np.int64), universe.first[one.attributes + 1].astype(np.int64)
     count = last - first
     parameter = np.repeat(first - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
