@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
@@ -18,6 +18,11 @@ BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 def open_unpacked(path: str | Path) -> BinaryIO:
     """Open a file for reading; one packed by gzip, bzip2 or xz is known by its name."""
     return PACKED.get(Path(path).suffix, open)(path, "rb")
+
+
+def open_packing(path: str | Path) -> TextIO:
+    """Open a text file for writing, packed as its name says."""
+    return PACKED.get(Path(path).suffix, open)(path, "wt", encoding="utf-8", newline="\n")
 
 
 @contextmanager
