@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -211,7 +212,7 @@ def evaluate(
         show_scores(scores, file)
 
 
-COMMANDS = {"train": train, "tag": tag, "eval": evaluate}
+COMMANDS: dict[str, Callable[..., None]] = {"train": train, "tag": tag, "eval": evaluate}
 
 
 def _prefixes(skip: list[str] | None, default: Any = ("-DOCSTART-",)) -> Any:
