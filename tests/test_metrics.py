@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from majorant.metrics import Score, are_chunk_labels, chunk_scores, chunks
 
-# Between which two tags conlleval sees a chunk begin and end (E. Tjong Kim Sang, CoNLL-2000), apart from a change of type.
+# Between which two tags conlleval sees a chunk begin and end, apart from a change of type.
 BEGIN = {"BB", "IB", "OB", "OI", "EE", "EI", "OE"}
 END = {"BB", "BO", "IB", "IO", "EE", "EI", "EO"}
 LABELS = ["O", "B-NP", "I-NP", "B-VP", "I-VP"]
