@@ -11,8 +11,6 @@ import pytest
 
 pytest.importorskip("typer")
 
-import functools
-import operator
 
 import majorant
 from majorant.files.conll import ColumnFile
