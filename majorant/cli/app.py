@@ -108,6 +108,7 @@ def start(
     majorant fit flowers.csv --target species --model flowers.npz
     majorant predict flowers.npz new.csv --out species.csv
     majorant evaluate flowers.npz more.csv
+    majorant crf train train.txt --template chunking --test test.txt
     """
 
 

@@ -20,6 +20,7 @@ from majorant.files.packing import open_packing
 from majorant.files.templates import CHUNKING, TemplateSet, window
 from majorant.metrics import ChunkScores, Score, are_chunk_labels, chunk_scores
 
+NAMED_TEMPLATES = ("window", "chunking")
 # Sentences tagged at a time.
 BATCH = 1000
 
@@ -57,6 +58,12 @@ class Layout:
     template: str
     label_column: int
 
+    def __post_init__(self) -> None:
+        if self.template not in NAMED_TEMPLATES and not Path(self.template).is_file():
+            raise ValueError(
+                f"--template must be {', '.join(NAMED_TEMPLATES)} or a file, got {self.template}: there is no such file"
+            )
+
     def of(self, sentence: Sentence) -> tuple[TemplateSet, int]:
         """Return the templates and the place of the labels for files whose sentences look like this one."""
         sentence.column(self.label_column)
@@ -76,10 +83,6 @@ class Layout:
             return window(columns)
         if self.template == "chunking":
             return CHUNKING
-        if not Path(self.template).is_file():
-            raise ValueError(
-                f"--template must be window, chunking or a file, got {self.template}: there is no such file"
-            )
         return read_templates(self.template)
 
 

@@ -13,7 +13,7 @@ from majorant.cli.options import READING, AsJson, listed
 from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
 
 if TYPE_CHECKING:
-    from majorant.cli.chains import Training
+    from majorant.cli.chains import Layout, Reading, Training
 
 MODEL = "The model"
 STREAMING = "Files larger than memory"
@@ -54,7 +54,7 @@ Jobs: TypeAlias = Annotated[
     int | None, typer.Option("--n-jobs", help="Threads; -1 is all processors.", rich_help_panel=MODEL)
 ]
 MinFreq: TypeAlias = Annotated[
-    float, typer.Option("--min-freq", min=0, help="Leave out features seen less often.", rich_help_panel=MODEL)
+    int, typer.Option("--min-freq", min=0, help="Leave out features seen less often.", rich_help_panel=MODEL)
 ]
 AllStates: TypeAlias = Annotated[
     bool, typer.Option("--all-states", help="Weigh every attribute with every label.", rich_help_panel=MODEL)
@@ -141,18 +141,19 @@ def train(
     majorant crf train train.txt.gz --template chunking --test test.txt.gz
     majorant crf train part1.txt part2.txt --stream --classes B-NP,I-NP,O --model np.npz
     """
-    from majorant.cli.chains import Reading
+    from majorant.cli.chains import Layout, Reading
 
     path = model or f"{'stdin' if files[0] == '-' else Path(files[0]).name.split('.')[0]}.crf.npz"
     check_writable(path)
     if classes is not None and not stream:
         raise typer.BadParameter("--classes goes with --stream; without it, the labels of the files are the classes")
-    reading = Reading(separator, _prefixes(skip))
+    layout = Layout(template, label_column)
+    reading = Reading().changed(separator, _prefixes(skip))
     settings: dict[str, Any] = dict(c2=c2, solver=solver, tol=tol, max_iter=max_iter, min_freq=min_freq)
     settings |= dict(all_possible_states=all_states, all_possible_transitions=all_transitions)
     settings |= dict(n_jobs=n_jobs, random_state=seed, verbose=int(on_terminal(sys.stderr)))
     with spoken_warnings():
-        done = _train(reading, files, template, label_column, settings, listed(classes), chunk_sentences * stream)
+        done = _train(reading, files, layout, settings, listed(classes), chunk_sentences * stream)
     done.tagger.save(path, done.facts)
     _report(done, path, _measured(done, test, reading), as_json)
 
@@ -182,7 +183,7 @@ def tag(
 
     check_writable(out)
     tagger = Tagger.load(model)
-    source = tagger.reading.changed(separator, _prefixes(skip, None)).file(file)
+    source = tagger.reading.changed(separator, _prefixes(skip)).file(file)
     sentences, tokens = tagger.write(source, out, marginals)
     if out != "-":
         show(f"{tokens} labels of {sentences} sentences written to {out}")
@@ -204,7 +205,7 @@ def evaluate(
     from majorant.cli.chains import Tagger, show_scores
 
     tagger = Tagger.load(model)
-    source = tagger.reading.changed(separator, _prefixes(skip, None)).file(file)
+    source = tagger.reading.changed(separator, _prefixes(skip)).file(file)
     scores = tagger.measure(source, label_column)
     if as_json:
         show_json({"model": model, "data": file, **scores})
@@ -215,24 +216,24 @@ def evaluate(
 COMMANDS: dict[str, Callable[..., None]] = {"train": train, "tag": tag, "eval": evaluate}
 
 
-def _prefixes(skip: list[str] | None, default: Any = ("-DOCSTART-",)) -> Any:
-    return default if skip is None else tuple(prefix for prefix in skip if prefix)
+def _prefixes(skip: list[str] | None) -> tuple[str, ...] | None:
+    return None if skip is None else tuple(prefix for prefix in skip if prefix)
 
 
 def _train(
-    reading: Any, files: list[str], template: str, label_column: int, settings: dict[str, Any], named: Any, chunk: int
+    reading: Reading, files: list[str], layout: Layout, settings: dict[str, Any], named: list[str], chunk: int
 ) -> Training:
+    """Train in chunks of so many sentences, or on all of them at once if that is 0."""
     import majorant
-    from majorant.cli.chains import Layout, train_stream, train_whole
+    from majorant.cli.chains import train_stream, train_whole
 
     estimator = majorant.ChainCRF(**settings)
-    layout = Layout(template, label_column)
     if chunk:
         return train_stream(reading, files, layout, estimator, named, chunk)
     return train_whole(reading, files, layout, estimator)
 
 
-def _measured(done: Training, test: str | None, reading: Any) -> dict[str, Any] | None:
+def _measured(done: Training, test: str | None, reading: Reading) -> dict[str, Any] | None:
     return None if test is None else done.tagger.measure(reading.file(test))
 
 

@@ -37,7 +37,7 @@ class Sentence:
 
     columns: tuple[tuple[str, ...], ...]
     first_line: int = 1
-    origin: str = "the sentence"
+    origin: str = "the text"
     separator: str = " "
     skipped: tuple[str, ...] = ()
 
