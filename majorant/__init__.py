@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from majorant import curvature, datasets
+    from majorant import curvature, datasets, metrics
     from majorant._bound import QuadraticBound, log_partition_bound
     from majorant._minimize import held_out, minimize
     from majorant._solution import Outcome, Result, Solution, Trace
@@ -62,7 +62,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("curvature", "datasets"):
+    if name in ("curvature", "datasets", "metrics"):
         return import_module(f"majorant.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'majorant' has no attribute {name!r}")
@@ -111,6 +111,7 @@ __all__ = [
     "held_out",
     "log_partition_bound",
     "logistic_regression_path",
+    "metrics",
     "minimize",
     "tune",
 ]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from majorant.cli.compare import compare
+from majorant.cli.crf import COMMANDS as CRF_COMMANDS
+from majorant.cli.crf import crf
 from majorant.cli.evaluate import evaluate
 from majorant.cli.fit import fit
 from majorant.cli.info import info
@@ -18,7 +20,14 @@ from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
 from majorant.cli.reproduce import reproduce
 
-COMMANDS = (fit, predict, evaluate, compare, reproduce, info)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "fit": fit,
+    "predict": predict,
+    "evaluate": evaluate,
+    "compare": compare,
+    "reproduce": reproduce,
+    "info": info,
+}
 INTERRUPTED = 130
 
 
@@ -55,16 +64,22 @@ class Application(TyperGroup):
 
 def build() -> typer.Typer:
     """Return the application; its help has colours and boxes only on a terminal."""
-    app = typer.Typer(
-        cls=Application,
+    app = _group(start, COMMANDS, cls=Application)
+    app.add_typer(_group(crf, CRF_COMMANDS, invoke_without_command=True), name="crf")
+    return app
+
+
+def _group(start: Callable[..., None], commands: Mapping[str, Callable[..., None]], **settings: Any) -> typer.Typer:
+    group = typer.Typer(
         rich_markup_mode="rich" if on_terminal() else None,
         pretty_exceptions_enable=False,
         add_completion=False,
+        **settings,
     )
-    app.callback(help=_paragraphs(start))(start)
-    for command in COMMANDS:
-        app.command(help=_paragraphs(command))(command)
-    return app
+    group.callback(help=_paragraphs(start))(start)
+    for name, command in commands.items():
+        group.command(name, help=_paragraphs(command))(command)
+    return group
 
 
 def _paragraphs(command: Callable[..., None]) -> str:
@@ -93,6 +108,7 @@ def start(
     majorant fit flowers.csv --target species --model flowers.npz
     majorant predict flowers.npz new.csv --out species.csv
     majorant evaluate flowers.npz more.csv
+    majorant crf train train.txt --template chunking --test test.txt
     """
 
 

@@ -1,7 +1,8 @@
 """Tables in files: CSV, TSV, Parquet, svmlight and npz, read whole or in chunks, and encoded as a model's features.
 
 A :class:`Source` yields tables; a :class:`Schema` is learnt from them, travels with the model, and turns any later
-table into features, labels and weights.
+table into features, labels and weights. Sentences in columns are apart: ``conll`` reads them, ``templates`` and
+``crfpp`` say what their attributes are.
 """
 
 from majorant.files.atomic import replacing

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 from majorant._checks import one_of, whole
 from majorant.files.delimited import read_delimited
 from majorant.files.indexed import read_npz, read_svmlight
+from majorant.files.packing import PACKED, named_failures, open_unpacked
 from majorant.files.parquet import read_parquet
 from majorant.files.table import Matrix, MixedColumn, Table, join, join_matrices
 
@@ -33,8 +30,6 @@ SUFFIXES = {
     ".libsvm": "svmlight",
     ".npz": "npz",
 }
-PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 # Rows held at a time where a file is read in chunks.
 CHUNK = 20_000
 SVMLIGHT_LINE = re.compile(rb"[+-]?[\d.eE+-]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?\s*")
@@ -90,13 +85,8 @@ class Source:
     def chunks(self, rows: int = CHUNK) -> Iterator[Table | Matrix]:
         """Yield the table in parts of at most so many rows; it is never held whole."""
         whole("rows of a chunk", rows, least=1)
-        try:
-            with self._open() as file:
-                yield from self._parts(file, rows)
-        except UnicodeDecodeError as problem:
-            raise ValueError(f"{self.name} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
-        except BADLY_PACKED as problem:
-            raise ValueError(f"{self.name} cannot be unpacked: {problem}") from None
+        with named_failures(self.name), self._open() as file:
+            yield from self._parts(file, rows)
 
     def read(self, text: frozenset[str] = frozenset()) -> Table | Matrix:
         """Return the whole table; the columns in ``text`` are kept as they are written."""
@@ -132,14 +122,11 @@ class Source:
             if not self._input:
                 self._input.append(sys.stdin.buffer.read())
             return io.BytesIO(self._input[0])
-        return PACKED.get(Path(self.path).suffix, open)(self.path, "rb")
+        return open_unpacked(self.path)
 
     def _looks_like(self) -> str:
-        try:
-            with self._open() as file:
-                line = file.readline(2**20)
-        except BADLY_PACKED as problem:
-            raise ValueError(f"{self.name} cannot be unpacked: {problem}") from None
+        with named_failures(self.name), self._open() as file:
+            line = file.readline(2**20)
         if line.startswith(b"PAR1"):
             return "parquet"
         return "svmlight" if SVMLIGHT_LINE.fullmatch(line) else "csv"
