@@ -6,8 +6,6 @@ import pytest
 from majorant.experiments import claims
 from majorant.experiments.study import Study
 
-PASSES = [0.0, 1.0, 2.0, 3.0, 4.0]
-
 
 def run(solver, objective, seed=0, outcome="step limit", **columns):
     x = list(np.arange(float(len(objective))))

@@ -149,7 +149,7 @@ def _race(study: Study, column: str, claim: str) -> Finding:
     given, tuned = (min((reach[k] for k in names if k in reach), default=np.inf) for names in (AS_GIVEN, TUNED))
     if not np.isfinite(reach["SBM"]):
         verdict = FAILS
-        why = f"SBM does not get there in {study.passes_run():g} passes: {STALE}"
+        why = f"SBM does not stay there within {study.passes_run():g} passes: {STALE}"
     elif reach["SBM"] < min(given, tuned):
         verdict, why = HOLDS, "curvature helps where features differ in scale"
     elif reach["SBM"] < given:

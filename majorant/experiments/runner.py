@@ -67,7 +67,7 @@ def run(experiment: Experiment, out: Path, options: Options, progress: Progress 
     folder = out / "results" / experiment.name
     tell = progress or (lambda event: None)
     if options.passes is not None:
-        experiment = replace(experiment, passes=options.passes)
+        experiment = replace(experiment, passes=options.passes, first_order_passes=None)
     try:
         problem = prepare(experiment)
     except MissingDataError as missing:
@@ -106,7 +106,7 @@ def _chosen(
 def _run_one(
     experiment: Experiment, problem: Problem, method: Method, seed: int, folder: Path, event: Event, tell: Progress
 ) -> tuple[Path, bool]:
-    passes = OPTIMUM_PASSES if method is OPTIMUM else experiment.passes
+    passes = OPTIMUM_PASSES if method is OPTIMUM else experiment.passes_of(method)
     solver = method.solver_for(seed, len(problem.objective.data), experiment.report_every)
     settings = _settings(experiment, solver, seed, passes)
 
@@ -123,7 +123,12 @@ def _run_one(
             callback=lambda row, _: tell(replace(event, share=min(row["passes"] / passes, 1.0))),
         )
         outcome = {"outcome": found.result.outcome.value, "message": str(found.result)}
-        return {"solver": method.label, "seed": seed, **outcome, "trace": store.thin(found.trace, COLUMNS)}
+        return {
+            "solver": method.label,
+            "seed": seed,
+            **outcome,
+            "trace": store.thin(found.trace, COLUMNS, experiment.passes),
+        }
 
     name = f"{method.label.replace(' ', '-')}-{seed}"
     return store.remember(folder, name, settings, compute)

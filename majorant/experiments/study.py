@@ -80,15 +80,15 @@ class Study:
         return float(at[entry]) if entry < len(at) else np.inf
 
     def final(self, label: str, column: str) -> Array:
-        """Return the last entry of a column, one for each run."""
-        return np.array([run["trace"][column][-1] for run in self.of(label)])
+        """Return a column at the end of the comparison, one entry for each run."""
+        return np.array([run["trace"][column][_entry_at(run, self.passes_run())] for run in self.of(label)])
 
     def final_distance(self, label: str) -> Array:
-        """Return the last distance of each run."""
-        return np.array([self.distances(run)[-1] for run in self.of(label)])
+        """Return the distance at the end of the comparison, one entry for each run."""
+        return np.array([self.distances(run)[_entry_at(run, self.passes_run())] for run in self.of(label)])
 
     def passes_run(self) -> float:
-        """Return how many passes a run was given."""
+        """Return how many passes are compared."""
         return float(self.plan["passes"])
 
 
