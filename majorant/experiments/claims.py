@@ -141,29 +141,38 @@ def fastest(study: Study) -> Finding:
 
 
 def _race(study: Study, column: str, claim: str) -> Finding:
-    shown = ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED), *_present(study, ("proximal",)))
-    reach = {label: study.reach(label, NEAR, column) for label in shown}
-    unit = " passes" if column == "passes" else " s"
-    listed = ", ".join(f"{label} {_amount(value, unit)}" for label, value in reach.items())
-    measured = f"to stay within {NEAR:.0%} of the gap: {listed}"
-    given, tuned = (min((reach[k] for k in names if k in reach), default=np.inf) for names in (AS_GIVEN, TUNED))
-    if not np.isfinite(reach["SBM"]):
-        verdict = FAILS
-        why = f"SBM does not stay there within {study.passes_run():g} passes: {STALE}"
-    elif reach["SBM"] < min(given, tuned):
+    there = {label: study.reach(label, NEAR, column) for label in _racing(study)}
+    first = {label: study.reach(label, NEAR, column, stays=False) for label in there}
+    unit = "passes" if column == "passes" else "CPU s"
+    listed = ", ".join(f"{k} {_amount(v)}{_earlier(first[k], v)}" for k, v in there.items())
+    measured = f"{unit} until it stays within {NEAR:.0%} of the gap (until it first is): {listed}"
+    if _wins(there, AS_GIVEN + TUNED):
         verdict, why = HOLDS, "curvature helps where features differ in scale"
-    elif reach["SBM"] < given:
+    elif _wins(there, AS_GIVEN):
         verdict = f"{ONLY_IF} SGD and ASGD keep the paper's gains"
         why = "a grid over gain, τ and mini-batch finds faster settings"
+    elif _wins(first, AS_GIVEN + TUNED):
+        verdict, why = f"{ONLY_IF} coming near once counts, not staying there", STALE
     else:
-        verdict, why = FAILS, _slower(column)
+        verdict, why = FAILS, _slower(study, column, there["SBM"])
     return Finding(claim, study.title, measured, verdict, why)
 
 
-def _slower(column: str) -> str:
+def _racing(study: Study) -> tuple[str, ...]:
+    return ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED), *_present(study, ("proximal",)))
+
+
+def _wins(reach: Mapping[str, float], opponents: tuple[str, ...]) -> bool:
+    return all(reach["SBM"] < reach[label] for label in opponents if label in reach)
+
+
+def _slower(study: Study, column: str, sbm: float) -> str:
+    if not np.isfinite(sbm):
+        return f"SBM does not stay there within {study.passes_run():g} passes: {STALE}"
     if column == "passes":
         return f"the opponents converge too, and sooner; {STALE}"
-    return "an update of SBM touches every parameter for each outcome, one of SGD only the non-zeros of a row"
+    ratio = study.seconds_per_pass("SBM") / study.seconds_per_pass("SGD")
+    return f"a pass of SBM takes {ratio:.0f} times as long as one of SGD"
 
 
 def better(study: Study, column: str) -> Finding:
@@ -231,8 +240,12 @@ def _present(study: Study, labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(label for label in labels if study.of(label))
 
 
-def _amount(value: float, unit: str) -> str:
-    return f"{value:.3g}{unit}" if np.isfinite(value) else "never"
+def _amount(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "never"
+
+
+def _earlier(first: float, stays: float) -> str:
+    return f" ({_amount(first)})" if first < stays else ""
 
 
 def _noise(a: Array, b: Array) -> float:

@@ -16,7 +16,7 @@ from majorant.experiments.table import ECOLI_RIDGE, EXPERIMENTS
 
 TITLE = "Stochastic Bound Majorization, reproduced"
 INTRODUCTION = (
-    "What the experiments of A. Choromanska and T. Jebara, [*Stochastic Bound Majorization*]"
+    "What the experiments of A. Choromanska and T. Jebara, [Stochastic Bound Majorization]"
     "(https://arxiv.org/abs/1309.5605), 2013, give when they are run again. Every number and every verdict below was "
     "computed from the files in `results/` by `majorant reproduce`; none was typed in."
 )

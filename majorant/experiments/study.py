@@ -67,17 +67,24 @@ class Study:
         """Return the mean of a column after so many passes."""
         return float(np.mean([run["trace"][column][_entry_at(run, passes)] for run in self.of(label)]))
 
-    def reach(self, label: str, level: float, column: str = "passes") -> float:
-        """Return the median over runs of the passes (or seconds) from which on a run stays within ``level``."""
-        return float(np.median([self._stays_within(run, level, column) for run in self.of(label)]))
+    def reach(self, label: str, level: float, column: str = "passes", *, stays: bool = True) -> float:
+        """Return when a solver comes within ``level``, in passes or seconds: the median over its runs.
 
-    def _stays_within(self, run: dict[str, Any], level: float, column: str) -> float:
-        if run["outcome"] == "non-finite":
+        That is when it is there for good, or with ``stays=False`` when it is there for the first time.
+        """
+        return float(np.median([self._reach(run, level, column, stays) for run in self.of(label)]))
+
+    def _reach(self, run: dict[str, Any], level: float, column: str, stays: bool) -> float:
+        if run["outcome"] == "non-finite" and stays:
             return np.inf
-        outside = np.flatnonzero(self.distances(run) > level)
-        entry = 0 if len(outside) == 0 else outside[-1] + 1
-        at = run["trace"][column]
-        return float(at[entry]) if entry < len(at) else np.inf
+        inside = self.distances(run) <= level
+        entries = np.flatnonzero(np.logical_and.accumulate(inside[::-1])[::-1] if stays else inside)
+        return float(run["trace"][column][entries[0]]) if len(entries) else np.inf
+
+    def seconds_per_pass(self, label: str) -> float:
+        """Return the CPU seconds of a pass, the median over runs."""
+        traces = [run["trace"] for run in self.of(label)]
+        return float(np.median([trace["cpu_seconds"][-1] / trace["passes"][-1] for trace in traces]))
 
     def final(self, label: str, column: str) -> Array:
         """Return a column at the end of the comparison, one entry for each run."""
