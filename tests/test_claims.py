@@ -50,6 +50,9 @@ def test_converged_means_that_it_stays():
     assert study([run("SBM", leaving)]).reach("SBM", 0.05) == 3
     assert study([run("SBM", leaving)]).reach("SBM", 0.05, stays=False) == 1
     assert study([run("SBM", FAST)]).reach("SBM", 0.05) == 1
+    at_the_very_end = [100, 50, 50, 50, 1]
+    assert study([run("SBM", at_the_very_end)]).reach("SBM", 0.05) == np.inf
+    assert study([run("SBM", at_the_very_end, outcome="converged")]).reach("SBM", 0.05) == 4
     assert study([run("SBM", FAST)]).reach("SBM", 0.05, "cpu_seconds") == pytest.approx(0.1)
     assert study([run("SBM", FAST, outcome="non-finite")]).reach("SBM", 0.05) == np.inf
 

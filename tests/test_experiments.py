@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 SMALL = Experiment(
     "small", "Small", "ecoli", 0.1, (Method("LBFGS", LBFGS()), Method("SGD", SGD(gain=0.01, batch_size=10))), passes=2
 )
-SHORT = ("ecoli", "--runs", 4, "--passes", 10)
+SHORT = ("ecoli", "--runs", 4, "--passes", 3)
 
 
 def result_files(folder):

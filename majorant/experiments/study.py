@@ -11,6 +11,8 @@ import numpy as np
 from majorant._checks import Array
 from majorant.experiments import store
 
+WATCHED = 0.1  # share of a run that has to be left after it came near, to say that it stays
+
 
 @dataclass(frozen=True)
 class Study:
@@ -75,11 +77,11 @@ class Study:
         return float(np.median([self._reach(run, level, column, stays) for run in self.of(label)]))
 
     def _reach(self, run: dict[str, Any], level: float, column: str, stays: bool) -> float:
-        if run["outcome"] == "non-finite" and stays:
-            return np.inf
         inside = self.distances(run) <= level
         entries = np.flatnonzero(np.logical_and.accumulate(inside[::-1])[::-1] if stays else inside)
-        return float(run["trace"][column][entries[0]]) if len(entries) else np.inf
+        if len(entries) == 0 or (stays and not _was_seen_to_stay(run, entries[0])):
+            return np.inf
+        return float(run["trace"][column][entries[0]])
 
     def seconds_per_pass(self, label: str) -> float:
         """Return the CPU seconds of a pass, the median over runs."""
@@ -97,6 +99,14 @@ class Study:
     def passes_run(self) -> float:
         """Return how many passes are compared."""
         return float(self.plan["passes"])
+
+
+def _was_seen_to_stay(run: dict[str, Any], entry: int) -> bool:
+    """Return whether a run that was cut off had at least a tenth of it left; one that ended by itself stays."""
+    if run["outcome"] == "non-finite":
+        return False
+    passes = run["trace"]["passes"]
+    return run["outcome"] != "step limit" or bool(passes[entry] <= (1 - WATCHED) * passes[-1])
 
 
 def read_study(folder: Path) -> Study:

@@ -95,8 +95,8 @@ OPEN = (
     ),
     (
         "when a method has converged",
-        "from when on it stays within 5 % of the gap F(start) − F* of the training objective; F* is certified to a "
-        "relative 10⁻⁹",
+        "from when on it stays within 5 % of the gap F(start) − F* of the training objective, seen for at least a "
+        "tenth of the run; F* is certified to a relative 10⁻⁹",
     ),
 )
 
