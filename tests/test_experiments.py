@@ -33,7 +33,7 @@ def result_files(folder):
 
 
 def command(*arguments, **options):
-    environment = {**os.environ, "MAJORANT_DATA": "/nowhere", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "MAJORANT_DATA": "/nowhere", "XDG_CACHE_HOME": "/nowhere", "OMP_NUM_THREADS": "1"}
     return [sys.executable, "-m", "majorant", "reproduce", *map(str, arguments)], {"env": environment, **options}
 
 
@@ -207,10 +207,10 @@ def test_the_table_is_that_of_the_paper():
 
 
 def test_the_command_speaks_json_and_names_what_is_missing(tmp_path):
-    done = reproduce("gisette", "--out", tmp_path, "--json")
+    done = reproduce("text", "--out", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert "gisette/gisette_train.data is missing" in answer["missing"]["gisette"]
+    assert "ssl_benchmark/text.npz is missing" in answer["missing"]["text"]
     assert answer["claims"] == []
     assert str(tmp_path / "report.md") in answer["files"]
 
