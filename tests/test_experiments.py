@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 SMALL = Experiment(
     "small", "Small", "ecoli", 0.1, (Method("LBFGS", LBFGS()), Method("SGD", SGD(gain=0.01, batch_size=10))), passes=2
 )
+NO_DATA = Path(tempfile.gettempdir()) / "majorant-tests-without-data"
 SHORT = ("ecoli", "--runs", 4, "--passes", 3)
 
 
@@ -33,7 +35,8 @@ def result_files(folder):
 
 
 def command(*arguments, **options):
-    environment = {**os.environ, "MAJORANT_DATA": "/nowhere", "XDG_CACHE_HOME": "/nowhere", "OMP_NUM_THREADS": "1"}
+    nothing = {"MAJORANT_DATA": str(NO_DATA), "XDG_CACHE_HOME": str(NO_DATA)}
+    environment = {**os.environ, **nothing, "OMP_NUM_THREADS": "1"}
     return [sys.executable, "-m", "majorant", "reproduce", *map(str, arguments)], {"env": environment, **options}
 
 
