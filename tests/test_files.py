@@ -192,6 +192,18 @@ def test_a_column_that_turns_to_text_late_is_text_from_the_start(tmp_path, monke
     assert whole[0].encoding.names[:8] == [f"size={c}" for c in ["1", "2", "3", "4", "5", "6", "7", "seven"]]
 
 
+def test_what_looks_like_a_number_in_python_only_is_text(tmp_path):
+    schema, _, _ = learn(write_csv(tmp_path / "t.csv", [("1_1", "red", "yes"), ("1_2", "red", "no")]))
+    assert schema.encoding.names == ["size=1_1", "size=1_2", "colour=red"]
+
+
+def test_files_from_windows(tmp_path):
+    (tmp_path / "t.csv").write_bytes("\ufeffsize;colour;kind\r\n1;grün;yes\r\n2;rot;no\r\n".encode())
+    schema, _, table = learn(str(tmp_path / "t.csv"))
+    assert schema.encoding.names == ["size", "colour=grün", "colour=rot"]
+    assert table.text("kind") == ["yes", "no"]
+
+
 def test_chunks_learn_what_the_whole_does(tmp_path):
     rng = np.random.default_rng(0)
     rows = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -47,10 +46,6 @@ class Application(TyperGroup):
             code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
             if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
                 fail("interrupted")
-        except BrokenPipeError:
-            # Whoever read our output has left; a later flush must not complain of it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = 1
         except (Exception, KeyboardInterrupt) as problem:
             if debug:
                 raise

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import READING, AsJson, Data, Delimiter, Format, Header, Missing, Target, listed
+from majorant.cli.options import (
+    AsJson,
+    Data,
+    Delimiter,
+    Drop,
+    Features,
+    Format,
+    Header,
+    Missing,
+    Standardize,
+    Target,
+    listed,
+)
 from majorant.cli.output import on_terminal, show, show_json, show_table
 
 if TYPE_CHECKING:
+    from majorant.data import Labelled
     from majorant.experiments.comparison import Entry
     from majorant.experiments.problem import Problem
     from majorant.files import Source, Wanted
@@ -19,54 +32,56 @@ if TYPE_CHECKING:
 COMPARING = "The comparison"
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
 
+Solvers: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="Of proximal, sbm, sbm-lowrank, lbfgs, sgd, asgd, bbm, newton, auto.",
+        rich_help_panel=COMPARING,
+    ),
+]
+Passes: TypeAlias = Annotated[
+    float, typer.Option(min=1, help="Passes over the rows in each run.", rich_help_panel=COMPARING)
+]
+Runs: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="Runs of each: random starts and orders.", rich_help_panel=COMPARING)
+]
+Penalty: TypeAlias = Annotated[
+    float | None, typer.Option("--C", help="Inverse of the penalty; 1 by default.", rich_help_panel=COMPARING)
+]
+Ridge: TypeAlias = Annotated[
+    float | None, typer.Option(min=0, help="The penalty itself, instead of C.", rich_help_panel=COMPARING)
+]
+TunePasses: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, help="Length of each trial of a gain; that of a run by default.", rich_help_panel=COMPARING),
+]
+TestSize: TypeAlias = Annotated[
+    float, typer.Option(metavar="SHARE", help="Share of each class to test on.", rich_help_panel=COMPARING)
+]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are.", rich_help_panel=COMPARING)]
+Folder: TypeAlias = Annotated[
+    str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for curves.png and results.json.")
+]
+
 
 def compare(
     data: Data,
     target: Target = None,
-    solvers: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES",
-            help="Of proximal, sbm, sbm-lowrank, lbfgs, sgd, asgd, bbm, newton, auto.",
-            rich_help_panel=COMPARING,
-        ),
-    ] = "proximal,sbm,lbfgs,sgd,asgd",
-    passes: Annotated[
-        float, typer.Option(min=1, help="Passes over the rows in each run.", rich_help_panel=COMPARING)
-    ] = 10,
-    runs: Annotated[
-        int, typer.Option(min=1, help="Runs of each: random starts and orders.", rich_help_panel=COMPARING)
-    ] = 3,
-    C: Annotated[
-        float | None, typer.Option("--C", help="Inverse of the penalty; 1 by default.", rich_help_panel=COMPARING)
-    ] = None,
-    ridge: Annotated[
-        float | None, typer.Option(help="The penalty itself, instead of C.", rich_help_panel=COMPARING)
-    ] = None,
-    tune_passes: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Length of each trial of a gain; that of a run by default.", rich_help_panel=COMPARING
-        ),
-    ] = None,
-    test_size: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of each class to test on.", rich_help_panel=COMPARING)
-    ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Which rows these are.", rich_help_panel=COMPARING)] = 0,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for curves.png and results.json.")
-    ] = None,
+    out: Folder = None,
     as_json: AsJson = False,
-    standardize: Annotated[
-        bool, typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=READING)
-    ] = False,
-    features: Annotated[
-        str | None, typer.Option(metavar="COLS", help="Columns to use; all by default.", rich_help_panel=READING)
-    ] = None,
-    drop: Annotated[
-        str | None, typer.Option(metavar="COLS", help="Columns to leave out.", rich_help_panel=READING)
-    ] = None,
+    solvers: Solvers = "proximal,sbm,lbfgs,sgd,asgd",
+    passes: Passes = 10,
+    runs: Runs = 3,
+    C: Penalty = None,
+    ridge: Ridge = None,
+    tune_passes: TunePasses = None,
+    test_size: TestSize = 0.1,
+    seed: Seed = 0,
+    features: Features = None,
+    drop: Drop = None,
     missing: Missing = None,
+    standardize: Standardize = False,
     format: Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
@@ -83,10 +98,7 @@ def compare(
     """
     from majorant.files import Source, Wanted
 
-    if C is not None and ridge is not None:
-        raise typer.BadParameter("give either --C or --ridge, not both")
-    names = _known(listed(solvers))
-    penalty = ridge if ridge is not None else 1.0 / (1.0 if C is None else _positive(C))
+    names, penalty = _known(listed(solvers)), _penalty(C, ridge)
     source = Source(data, format, delimiter, header)
     wanted = Wanted(target, None, listed(features), listed(drop), missing or "error", standardize)
     problem = _problem(source, wanted, penalty, test_size, seed)
@@ -105,34 +117,41 @@ def compare(
 
 
 def _problem(source: Source, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
-    import numpy as np
-
     from majorant import datasets
-    from majorant.cli.split import split
-    from majorant.cli.training import read_split
-    from majorant.data import Labelled
     from majorant.experiments.problem import pose
     from majorant.models import Binary, Multinomial
 
-    if source.path in datasets.NAMES and not Path(source.path).exists():
-        X, y = datasets.load(source.path)  # with a constant column
-        train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
-        n = int(y.max()) + 1
-    else:
-        data = read_split(source, wanted, share, seed)
-        parts = [part for part in (data.train, data.test) if part is not None]
-        n = len(data.classes)
-        train, test = (
-            Labelled(
-                data.schema.features(part),
-                np.searchsorted(data.classes, data.schema.labels(part, data.classes)),
-                constant=True,
-            )
-            for part in parts
-        )
+    by_name = source.path in datasets.NAMES and not Path(source.path).exists()
+    read = _read_named if by_name else _read_file
+    train, test, n = read(source, wanted, share, seed)
     if n < 2:
         raise ValueError(f"{source.name} holds one class only: there is nothing to tell apart")
     return pose(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
+
+
+def _read_named(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+    from majorant import datasets
+    from majorant.cli.split import split
+    from majorant.data import Labelled
+
+    X, y = datasets.load(source.path)  # with a constant column
+    train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
+    return train, test, int(y.max()) + 1
+
+
+def _read_file(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+    import numpy as np
+
+    from majorant.cli.training import read_split
+    from majorant.data import Labelled
+
+    data = read_split(source, wanted, share, seed)
+
+    def labelled(part: Any) -> Labelled:
+        y = np.searchsorted(data.classes, data.schema.labels(part, data.classes))
+        return Labelled(data.schema.features(part), y, constant=True)
+
+    return labelled(data.train), labelled(data.test), len(data.classes)
 
 
 def _compare(problem: Problem, names: list[str], **settings: Any) -> tuple[list[Entry], float]:
@@ -218,7 +237,11 @@ def _known(names: list[str]) -> list[str]:
     return names
 
 
-def _positive(C: float) -> float:
-    if not C > 0:
+def _penalty(C: float | None, ridge: float | None) -> float:
+    if C is not None and ridge is not None:
+        raise typer.BadParameter("give either --C or --ridge, not both")
+    if ridge is not None:
+        return ridge
+    if C is not None and not C > 0:
         raise typer.BadParameter(f"--C must be positive, got {C:g}")
-    return C
+    return 1.0 if C is None else 1.0 / C

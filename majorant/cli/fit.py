@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import READING, AsJson, Data, Delimiter, Format, Header, Missing, Target, listed
+from majorant.cli.options import (
+    READING,
+    AsJson,
+    Data,
+    Delimiter,
+    Drop,
+    Features,
+    Format,
+    Header,
+    Missing,
+    Standardize,
+    Target,
+    listed,
+)
 from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
 
 if TYPE_CHECKING:
@@ -17,81 +30,85 @@ if TYPE_CHECKING:
 MODEL = "The model"
 TESTING = "Testing"
 STREAMING = "Files larger than memory"
-CHUNK_ROWS = 20_000
+
+ModelFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="FILE", help="Where to write the model; DATA.model.npz by default."),
+]
+Penalty: TypeAlias = Annotated[
+    float, typer.Option("--C", help="Inverse of the penalty: larger fits closer.", rich_help_panel=MODEL)
+]
+SolverName: TypeAlias = Annotated[
+    str, typer.Option(help="auto, bbm, newton, lbfgs, proximal, sbm, sbm-lowrank, sgd or asgd.", rich_help_panel=MODEL)
+]
+Tolerance: TypeAlias = Annotated[
+    float, typer.Option(help="Certified relative suboptimality at which to stop.", rich_help_panel=MODEL)
+]
+Steps: TypeAlias = Annotated[
+    int, typer.Option(help="Steps; of stochastic solvers, passes.", min=0, rich_help_panel=MODEL)
+]
+ClassWeight: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="WEIGHTS", help="balanced, or such as yes=2,no=1.", rich_help_panel=MODEL)
+]
+Intercept: TypeAlias = Annotated[
+    bool, typer.Option("--intercept/--no-intercept", help="Whether there is one.", rich_help_panel=MODEL)
+]
+Penalized: TypeAlias = Annotated[
+    bool, typer.Option("--penalize-intercept", help="Penalise it too, as sbm needs it.", rich_help_panel=MODEL)
+]
+Weight: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of row weights.", rich_help_panel=READING)
+]
+TestSize: TypeAlias = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Share of each class to test on, not trained on.", rich_help_panel=TESTING),
+]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are, and their order.", rich_help_panel=TESTING)]
+Stream: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Learn from one chunk of rows after the other, never holding the file. A first pass over it finds "
+        "classes, categories, means and scales.",
+        rich_help_panel=STREAMING,
+    ),
+]
+Classes: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABELS",
+        help="All labels, as a,b,c: saves the first pass of --stream; the first chunk then tells the rest.",
+        rich_help_panel=STREAMING,
+    ),
+]
+ChunkRows: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows of a chunk.", rich_help_panel=STREAMING)]
 
 
 def fit(
     data: Data,
     target: Target = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="FILE", help="Where to write the model; DATA.model.npz by default."),
-    ] = None,
+    model: ModelFile = None,
     as_json: AsJson = False,
-    C: Annotated[
-        float, typer.Option("--C", help="Inverse of the penalty: larger fits closer.", rich_help_panel=MODEL)
-    ] = 1.0,
-    solver: Annotated[
-        str,
-        typer.Option(help="auto, bbm, newton, lbfgs, proximal, sbm, sbm-lowrank, sgd or asgd.", rich_help_panel=MODEL),
-    ] = "auto",
-    tol: Annotated[
-        float, typer.Option(help="Certified relative suboptimality at which to stop.", rich_help_panel=MODEL)
-    ] = 1e-8,
-    max_iter: Annotated[
-        int, typer.Option(help="Steps; of stochastic solvers, passes.", min=0, rich_help_panel=MODEL)
-    ] = 1000,
-    class_weight: Annotated[
-        str | None,
-        typer.Option(metavar="WEIGHTS", help="balanced, or such as yes=2,no=1.", rich_help_panel=MODEL),
-    ] = None,
-    intercept: Annotated[
-        bool, typer.Option("--intercept/--no-intercept", help="Whether there is one.", rich_help_panel=MODEL)
-    ] = True,
-    penalize_intercept: Annotated[
-        bool, typer.Option("--penalize-intercept", help="As sbm needs it.", rich_help_panel=MODEL)
-    ] = False,
-    standardize: Annotated[
-        bool,
-        typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=MODEL),
-    ] = False,
-    weight: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of row weights.", rich_help_panel=READING)
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(metavar="COLS", help="Columns to use, as a,b,c; all by default.", rich_help_panel=READING),
-    ] = None,
-    drop: Annotated[
-        str | None, typer.Option(metavar="COLS", help="Columns to leave out, as id,name.", rich_help_panel=READING)
-    ] = None,
+    C: Penalty = 1.0,
+    solver: SolverName = "auto",
+    tol: Tolerance = 1e-8,
+    max_iter: Steps = 1000,
+    class_weight: ClassWeight = None,
+    intercept: Intercept = True,
+    penalize_intercept: Penalized = False,
+    weight: Weight = None,
+    features: Features = None,
+    drop: Drop = None,
     missing: Missing = None,
+    standardize: Standardize = False,
     format: Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
-    test_size: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Share of each class to test on, not trained on.", rich_help_panel=TESTING),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Which rows these are, and their order.", rich_help_panel=TESTING)] = 0,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream",
-            help="Learn from one chunk of rows after the other, never holding the file. A first pass over it finds "
-            "classes, categories, means and scales.",
-            rich_help_panel=STREAMING,
-        ),
-    ] = False,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABELS",
-            help="All labels, as a,b,c: saves the first pass of --stream; the first chunk then tells the rest.",
-            rich_help_panel=STREAMING,
-        ),
-    ] = None,
-    chunk_rows: Annotated[int, typer.Option(min=1, help="Rows of a chunk.", rich_help_panel=STREAMING)] = CHUNK_ROWS,
+    test_size: TestSize = None,
+    seed: Seed = 0,
+    stream: Stream = False,
+    classes: Classes = None,
+    chunk_rows: ChunkRows = 20_000,
 ) -> None:
     """Train a logistic regression on a file, and save it.
 
@@ -106,10 +123,7 @@ def fit(
 
     path = model or _default_model(data)
     check_writable(path)
-    if stream and test_size is not None:
-        raise typer.BadParameter("a stream keeps no rows for a test; use majorant evaluate on another file")
-    if classes is not None and not stream:
-        raise typer.BadParameter("--classes goes with --stream; without it, the labels of the file are the classes")
+    _check_stream(stream, classes, test_size)
     source = Source(data, format, delimiter, header)
     wanted = Wanted(target, weight, listed(features), listed(drop), missing or "error", standardize)
     settings: dict[str, Any] = dict(C=C, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=intercept)
@@ -118,6 +132,13 @@ def fit(
         done = _train(source, wanted, settings, test_size, seed, listed(classes) if stream else None, chunk_rows)
     done.estimator.save(path, notes=done.notes(Path(source.name).name))
     _report(done, path, as_json)
+
+
+def _check_stream(stream: bool, classes: str | None, test_size: float | None) -> None:
+    if stream and test_size is not None:
+        raise typer.BadParameter("a stream keeps no rows for a test; use majorant evaluate on another file")
+    if classes is not None and not stream:
+        raise typer.BadParameter("--classes goes with --stream; without it, the labels of the file are the classes")
 
 
 def _train(

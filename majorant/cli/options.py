@@ -42,6 +42,15 @@ Missing: TypeAlias = Annotated[
         metavar="RULE", help="Missing values: error, mean (fill in) or drop (the row).", rich_help_panel=READING
     ),
 ]
+Features: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="COLS", help="Columns to use, as a,b,c; all by default.", rich_help_panel=READING)
+]
+Drop: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="COLS", help="Columns to leave out, as id,name.", rich_help_panel=READING)
+]
+Standardize: TypeAlias = Annotated[
+    bool, typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=READING)
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 

@@ -77,11 +77,11 @@ class TextColumn:
         if self._numbers is not None:
             return None
         try:
-            self._numbers = np.array(self.values, dtype=np.float64)
+            self._numbers = _floats(self.values)
         except ValueError:
             cells = ["nan" if value in self.missing else value for value in self.values]
             try:
-                self._numbers = np.array(cells, dtype=np.float64)
+                self._numbers = _floats(cells)
             except ValueError:
                 return next(i for i, cell in enumerate(cells) if not is_number(cell))
         return None
@@ -268,12 +268,18 @@ def _join_columns(name: str, parts: Sequence[Column], text: frozenset[str]) -> C
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell reads as a number."""
+    """Return whether a cell reads as a number; Python's 1_000 does not."""
     try:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell
+
+
+def _floats(cells: Sequence[str]) -> Array:
+    if "_" in "".join(cells):
+        raise ValueError
+    return np.fromiter(map(float, cells), np.float64, len(cells))
 
 
 def _listed(names: Iterable[str], most: int = 20) -> str:
