@@ -29,6 +29,7 @@ COLUMNS = (
     "test_log_likelihood",
     "test_error",
 )
+PLANNED = ("name", "title", "dataset", "ridge", "passes", "x", "panels", "zoom")
 OPTIMUM = Method("optimum", QuasiNewton())
 OPTIMUM_PASSES = 100_000.0
 
@@ -162,7 +163,7 @@ def _with_ridge(objective: Objective, ridge: float) -> Objective:
 
 def _write_plan(folder: Path, experiment: Experiment, contents: Mapping[str, Any]) -> Path:
     path = folder / "plan.json"
-    described = {name: getattr(experiment, name) for name in ("name", "title", "dataset", "ridge", "passes", "x")}
+    described = {name: getattr(experiment, name) for name in PLANNED}
     methods = {method.label: repr(method.solver) for method in experiment.methods}
-    store.write(path, {**described, "panels": experiment.panels, "methods": methods, **contents})
+    store.write(path, {**described, "methods": methods, **contents})
     return path

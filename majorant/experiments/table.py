@@ -62,8 +62,10 @@ class Experiment:
         the others' would end long before them.
     report_every : float or None
         Passes between two points of a curve; None is every update.
-    x, panels : str, tuple of str
+    x, panels : tuples of str
         What is drawn against what.
+    zoom : bool
+        Whether the end of each panel is shown larger.
     rows : int, optional
         Use so many rows, drawn at random, where the paper has fewer than the published set.
     scale : float
@@ -82,6 +84,7 @@ class Experiment:
     report_every: float | None = 0.5
     x: tuple[str, ...] = ("passes",)
     panels: tuple[str, ...] = ("test_log_likelihood", "test_error")
+    zoom: bool = True
     rows: int | None = None
     scale: float = 1.0
     training: bool = False
@@ -134,7 +137,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             "toy-larger-gains", "Toy set, gains ten times larger", "toy", 10.0,
             (sgd(1e-7, 1, "SGD 1e-7"), asgd(1e-4, 1.0, 1, "ASGD 1e-4")),
-            passes=20, report_every=0.1, panels=TRAINING, training=True,
+            passes=20, report_every=0.1, panels=TRAINING, zoom=False, training=True,
         ),
         Experiment(
             "ecoli", "ecoli", "ecoli", ECOLI_RIDGE,
