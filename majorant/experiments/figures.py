@@ -28,7 +28,7 @@ def draw_study(study: Study, out: Path) -> dict[Path, str]:
         runs = (
             [_first_passes(run, study.passes_run()) for run in study.compared()] if x == "passes" else study.compared()
         )
-        draw_curves(runs, path, x=x, panels=study.plan["panels"], zoom=study.plan["zoom"])
+        draw_curves(runs, path, x=x, panels=study.plan["panels"], zoom=study.plan.get("zoom", True))
         drawn[path] = f"{study.title}, {CAPTIONS[x]}: mean and one standard deviation over {study.plan['runs']} runs"
     if study.name == "toy":
         drawn[draw_toy(out / "toy-data.png")] = "The toy set"
