@@ -37,8 +37,12 @@ def raced(sbm, sgd, asgd, tuned=None):
         (raced(MEDIUM, SLOW, FAST), "does not hold"),
         (raced(SLOW, SLOW, SLOW), "does not hold"),
         (raced([100, 1, 50, 50, 50], MEDIUM, SLOW), "holds only if coming near once counts, not staying there"),
+        (
+            raced([100, 1, 50, 50, 50], MEDIUM, SLOW, tuned=[100, 1, 1, 1, 1]),
+            "holds only if SGD and ASGD keep the paper's gains, and coming near once counts, not staying there",
+        ),
     ],
-    ids=["holds", "only against the paper's gains", "slower", "never there", "does not stay"],
+    ids=["holds", "only against the paper's gains", "slower", "never there", "does not stay", "neither"],
 )
 def test_fewer_passes_and_less_cpu_time(given, verdict):
     assert claims.fewer_passes(given).verdict == verdict

@@ -155,6 +155,9 @@ def _race(study: Study, column: str, claim: str) -> Finding:
         why = "a grid over gain, τ and mini-batch finds faster settings"
     elif _wins(first, AS_GIVEN + TUNED):
         verdict, why = f"{ONLY_IF} coming near once counts, not staying there", STALE
+    elif _wins(first, AS_GIVEN):
+        verdict = f"{ONLY_IF} SGD and ASGD keep the paper's gains, and coming near once counts, not staying there"
+        why = f"a grid finds faster settings; {STALE}"
     else:
         verdict, why = FAILS, _slower(study, column, there["SBM"])
     return Finding(claim, study.title, measured, verdict, why)

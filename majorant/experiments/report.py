@@ -64,8 +64,9 @@ def _made(studies: Mapping[str, Study]) -> str:
     made = sorted(
         {", ".join(f"{k} {v}" for k, v in run["versions"].items()) for s in studies.values() for run in s.runs}
     )
-    there = [study for study in studies.values() if not study.missing]
-    runs = ", ".join(f"{study.title}: {study.plan['runs']}" for study in there)
+    counts = {study.title: study.plan["runs"] for study in studies.values() if not study.missing}
+    same = len(set(counts.values())) == 1
+    runs = str(next(iter(counts.values()))) if same else ", ".join(f"{title} {n}" for title, n in counts.items())
     return f"Made with {'; '.join(made)}. Runs of each solver: {runs}." if made else "No experiment has been run yet."
 
 

@@ -20,7 +20,6 @@ from majorant.objective import Objective
 from majorant.solvers import QuasiNewton, Solver
 
 COLUMNS = (
-    "step",
     "passes",
     "cpu_seconds",
     "objective",

@@ -132,12 +132,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             "toy", "Toy set", "toy", 10.0,
             (LBFGS_ROW, sgd(1e-8, 1), asgd(1e-5, 1.0, 1), SBM, PROXIMAL),
-            passes=20, report_every=0.1, panels=TRAINING, training=True,
+            passes=20, report_every=0.2, panels=TRAINING, training=True,
         ),
         Experiment(
             "toy-larger-gains", "Toy set, gains ten times larger", "toy", 10.0,
             (sgd(1e-7, 1, "SGD 1e-7"), asgd(1e-4, 1.0, 1, "ASGD 1e-4")),
-            passes=20, report_every=0.1, panels=TRAINING, zoom=False, training=True,
+            passes=20, report_every=0.2, panels=TRAINING, zoom=False, training=True,
         ),
         Experiment(
             "ecoli", "ecoli", "ecoli", ECOLI_RIDGE,
