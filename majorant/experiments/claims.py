@@ -24,6 +24,8 @@ AS_GIVEN = ("SGD", "ASGD")
 TUNED = ("SGD tuned", "ASGD tuned")
 FULL_RANK = ("toy", "ecoli", "secstr", "mnist")
 LOW_RANK = ("digit1", "text", "gisette", "mnist4v9")
+# The toy set was made to show what the paper says of SGD on its own, unpublished one: agreement is no evidence.
+BUILT = f"{ONLY_IF} the data are made for it, as these are"
 STALE = "steps follow the sum of all past gradients, stale ones included (E2, E7), so θ lags behind and then overshoots"
 
 
@@ -96,8 +98,8 @@ def stuck(study: Study) -> Finding:
     elif tuned and min(tuned.values()) < halfway:
         verdict, why = f"{ONLY_IF} the gains are the paper's", "with the gain that a grid finds it gets away"
     else:
-        verdict = HOLDS
-        why = "a gain small enough for features of thousands is far too small for the constant column"
+        verdict = BUILT
+        why = "a gain small enough for features of thousands is far too small for the constant column, by design"
     return Finding("SGD and ASGD end little better than guessing", study.title, measured, verdict, why)
 
 
@@ -106,7 +108,7 @@ def unstable(given: Study, larger: Study) -> Finding:
     rise = {label: _highest(study, label) for study in (given, larger) for label in study.labels if "SGD" in label}
     rise = {label: value for label, value in rise.items() if "tuned" not in label}
     above = {label: value > UNSTABLE for label, value in rise.items()}
-    verdict = HOLDS if not above["SGD"] and above["SGD 1e-7"] else FAILS
+    verdict = BUILT if not above["SGD"] and above["SGD 1e-7"] else FAILS
     listed = ", ".join(f"{label} {value:.2f}" for label, value in rise.items())
     measured = f"highest objective met, in units of the start (unstable above {UNSTABLE:g}): {listed}"
     why = "rows have squared lengths of about 5·10⁶, so that at 10⁻⁷ one update moves all log-odds by about a half"

@@ -77,6 +77,7 @@ def _claims(found: list[Finding]) -> list[Block]:
     details = [(f.claim, f.where, f.measured, f"**{f.verdict}**", f.why) for f in found]
     return [
         Table(("claim", "data", "verdict"), glance),
+        Paragraph(texts.RULES),
         Heading("What was measured, and why", 3),
         Table(("claim", "data", "measured", "verdict", "why"), details),
     ]
