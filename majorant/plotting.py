@@ -24,6 +24,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
+GREY = "#8A8A8A"
 STYLES: dict[str, tuple[str, Any]] = {
     "proximal": (BLUE, "-"),
     "sbm": (VERMILION, "-"),
@@ -31,7 +32,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "lbfgs": (BLACK, (0, (1, 1))),
     "sgd": (ORANGE, (0, (4, 2))),
     "asgd": (PURPLE, (0, (3, 1, 1, 1))),
-    "sgd tuned": (YELLOW, (0, (4, 2))),
+    "sgd tuned": (GREY, (0, (4, 2))),
     "asgd tuned": (SKY, (0, (3, 1, 1, 1))),
 }
 SPARE = ((SKY, "-"), (YELLOW, "-"), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
@@ -56,11 +57,12 @@ Run = Mapping[str, Any]
 
 
 class Curve(NamedTuple):
-    """Mean and standard deviation over runs."""
+    """Mean and standard deviation over runs, and the mean at the start, which may not be shown."""
 
     x: Array
     mean: Array
     spread: Array
+    start: float
 
 
 def draw_curves(
@@ -123,7 +125,7 @@ def save(figure: Any, path: str | Path) -> None:
         from PIL import Image  # matplotlib brings it
 
         with Image.open(path) as image:
-            few = image.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+            few = image.convert("RGB").quantize(255, dither=Image.Dither.NONE)
         few.save(path, optimize=True)
 
 
@@ -178,7 +180,8 @@ def mean_curve(lines: Sequence[tuple[Array, Array]], *, log: bool) -> Curve:
         grid = _grid(lines, log)
         values = np.array([np.interp(grid, x, y) for x, y in lines])
     shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis has not
-    return Curve(grid[shown], values.mean(axis=0)[shown], values.std(axis=0)[shown])
+    mean = values.mean(axis=0)
+    return Curve(grid[shown], mean[shown], values.std(axis=0)[shown], float(mean[0]))
 
 
 def _grid(lines: Sequence[tuple[Array, Array]], log: bool) -> Array:
@@ -210,7 +213,7 @@ def _without_divergence(curves: Mapping[str, Curve], name: str) -> tuple[float, 
     """Return limits that leave out where a solver went far beyond where it began, or None if none did."""
     means = np.concatenate([curve.mean for curve in curves.values()])
     sign = -1.0 if name in FALLING else 1.0
-    start = max(sign * float(curve.mean[0]) for curve in curves.values())
+    start = max(sign * curve.start for curve in curves.values())
     best, worst = float((sign * means).max()), float((sign * means).min())
     floor = start - 2 * (best - start)
     everyone = all(float((sign * curve.mean).min()) < floor for curve in curves.values())
@@ -225,7 +228,7 @@ def _near_the_end(curves: Mapping[str, Curve], name: str) -> tuple[float, float]
     sign = -1.0 if name in FALLING else 1.0
     finals = np.sort([sign * float(curve.mean[-1]) for curve in curves.values()])
     best = max(sign * float(value) for curve in curves.values() for value in (curve.mean[-1], *curve.mean))
-    start = min(sign * float(curve.mean[0]) for curve in curves.values())
+    start = min(sign * curve.start for curve in curves.values())
     span = float(np.clip(best - np.median(finals), 0.1 * (best - start), 0.4 * (best - start))) or 1e-6
     low, high = best - 1.6 * span, best + 0.2 * span
     return (low, high) if sign > 0 else (-high, -low)

@@ -124,7 +124,9 @@ def _keep(file: DataFile, received: bytes) -> Path:
 
 
 def _where_to_put(file: DataFile) -> str:
-    return f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {cache_folder()}"
+    cache = cache_folder()
+    shown = Path("~") / cache.relative_to(Path.home()) if cache.is_relative_to(Path.home()) else cache
+    return f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {shown}"
 
 
 def _reason(problem: Exception) -> str:

@@ -2,10 +2,11 @@
 
 The paper shows its set only in a picture that is not in its source. It says that the set is "highly symmetric",
 "non-linearly separable", that gradients point "in almost random directions", that SGD is unstable until its gain is as
-small as 10⁻⁸, and that SGD and ASGD then end little better than a coin while LBFGS does not. This set does all of
-that: four clusters on the corners of a square, some of the labels exchanged, its own mirror image in both directions,
-and away from the origin, so that all rows point nearly the same way and only their labels differ. What tells the
-classes apart is the distance from the origin: it takes the constant column, whose curvature is 10⁷ times smaller.
+small as 10⁻⁸, and that SGD and ASGD then end little better than a coin while LBFGS does not. This set was designed to
+do all of that, so that it is no evidence for what the paper says of SGD: four clusters on the corners of a square, some
+of the labels exchanged, its own mirror image in both directions, and away from the origin, so that all rows point
+nearly the same way and only their labels differ. What tells the classes apart is the distance from the origin: it takes
+the constant column, whose curvature is millions of times smaller.
 """
 
 from __future__ import annotations

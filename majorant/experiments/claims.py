@@ -17,12 +17,15 @@ HOLDS, FAILS, ONLY_IF = "holds", "does not hold", "holds only if"
 
 SAME = 0.01  # "the same solution": so much of the gap to the optimum may be left
 NEAR = 0.05  # "converged", where curves are compared by eye
+UNSTABLE = 1.1  # "unstable": the objective has been higher than so many times its start
 COMPARABLE = 2.0  # "comparable": within this factor
 
 AS_GIVEN = ("SGD", "ASGD")
 TUNED = ("SGD tuned", "ASGD tuned")
 FULL_RANK = ("toy", "ecoli", "secstr", "mnist")
 LOW_RANK = ("digit1", "text", "gisette", "mnist4v9")
+# The toy set was made to show what the paper says of SGD on its own, unpublished one: agreement is no evidence.
+BUILT = f"{ONLY_IF} the data are made for it, as these are"
 STALE = "steps follow the sum of all past gradients, stale ones included (E2, E7), so θ lags behind and then overshoots"
 
 
@@ -95,8 +98,8 @@ def stuck(study: Study) -> Finding:
     elif tuned and min(tuned.values()) < halfway:
         verdict, why = f"{ONLY_IF} the gains are the paper's", "with the gain that a grid finds it gets away"
     else:
-        verdict = HOLDS
-        why = "a gain small enough for features of thousands is far too small for the constant column"
+        verdict = BUILT
+        why = "a gain small enough for features of thousands is far too small for the constant column, by design"
     return Finding("SGD and ASGD end little better than guessing", study.title, measured, verdict, why)
 
 
@@ -104,10 +107,11 @@ def unstable(given: Study, larger: Study) -> Finding:
     """Judge "SGD is unstable until the gain is as small as 10⁻⁸"."""
     rise = {label: _highest(study, label) for study in (given, larger) for label in study.labels if "SGD" in label}
     rise = {label: value for label, value in rise.items() if "tuned" not in label}
-    above = {label: value > 1 for label, value in rise.items()}
-    verdict = HOLDS if not above["SGD"] and above["SGD 1e-7"] else FAILS
-    measured = "highest objective met, in units of the start: " + ", ".join(f"{k} {v:.2f}" for k, v in rise.items())
-    why = "rows have squared lengths of millions, so that at 10⁻⁷ one update moves every score by about one"
+    above = {label: value > UNSTABLE for label, value in rise.items()}
+    verdict = BUILT if not above["SGD"] and above["SGD 1e-7"] else FAILS
+    listed = ", ".join(f"{label} {value:.2f}" for label, value in rise.items())
+    measured = f"highest objective met, in units of the start (unstable above {UNSTABLE:g}): {listed}"
+    why = "rows have squared lengths of about 5·10⁶, so that at 10⁻⁷ one update moves all log-odds by about a half"
     if verdict == FAILS:
         why = "instability begins at another gain than in the paper; its data are not published"
     return Finding("SGD is unstable until η₀ ≈ 10⁻⁸", given.title, measured, verdict, why)
@@ -141,29 +145,41 @@ def fastest(study: Study) -> Finding:
 
 
 def _race(study: Study, column: str, claim: str) -> Finding:
-    shown = ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED), *_present(study, ("proximal",)))
-    reach = {label: study.reach(label, NEAR, column) for label in shown}
-    unit = " passes" if column == "passes" else " s"
-    listed = ", ".join(f"{label} {_amount(value, unit)}" for label, value in reach.items())
-    measured = f"to stay within {NEAR:.0%} of the gap: {listed}"
-    given, tuned = (min((reach[k] for k in names if k in reach), default=np.inf) for names in (AS_GIVEN, TUNED))
-    if not np.isfinite(reach["SBM"]):
-        verdict = FAILS
-        why = f"SBM does not get there in {study.passes_run():g} passes: {STALE}"
-    elif reach["SBM"] < min(given, tuned):
+    there = {label: study.reach(label, NEAR, column) for label in _racing(study)}
+    first = {label: study.reach(label, NEAR, column, stays=False) for label in there}
+    unit = "passes" if column == "passes" else "CPU s"
+    listed = ", ".join(f"{k} {_amount(v)}{_earlier(first[k], v)}" for k, v in there.items())
+    measured = f"{unit} until it stays within {NEAR:.0%} of the gap (until it first is): {listed}"
+    if _wins(there, AS_GIVEN + TUNED):
         verdict, why = HOLDS, "curvature helps where features differ in scale"
-    elif reach["SBM"] < given:
+    elif _wins(there, AS_GIVEN):
         verdict = f"{ONLY_IF} SGD and ASGD keep the paper's gains"
         why = "a grid over gain, τ and mini-batch finds faster settings"
+    elif _wins(first, AS_GIVEN + TUNED):
+        verdict, why = f"{ONLY_IF} coming near once counts, not staying there", STALE
+    elif _wins(first, AS_GIVEN):
+        verdict = f"{ONLY_IF} SGD and ASGD keep the paper's gains, and coming near once counts, not staying there"
+        why = f"a grid finds faster settings; {STALE}"
     else:
-        verdict, why = FAILS, _slower(column)
+        verdict, why = FAILS, _slower(study, column, there["SBM"])
     return Finding(claim, study.title, measured, verdict, why)
 
 
-def _slower(column: str) -> str:
+def _racing(study: Study) -> tuple[str, ...]:
+    return ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED), *_present(study, ("proximal",)))
+
+
+def _wins(reach: Mapping[str, float], opponents: tuple[str, ...]) -> bool:
+    return all(reach["SBM"] < reach[label] for label in opponents if label in reach)
+
+
+def _slower(study: Study, column: str, sbm: float) -> str:
+    if not np.isfinite(sbm):
+        return f"SBM does not stay there within {study.passes_run():g} passes: {STALE}"
     if column == "passes":
         return f"the opponents converge too, and sooner; {STALE}"
-    return "an update of SBM touches every parameter for each outcome, one of SGD only the non-zeros of a row"
+    ratio = study.seconds_per_pass("SBM") / study.seconds_per_pass("SGD")
+    return f"a pass of SBM takes {ratio:.0f} times as long as one of SGD"
 
 
 def better(study: Study, column: str) -> Finding:
@@ -231,8 +247,12 @@ def _present(study: Study, labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(label for label in labels if study.of(label))
 
 
-def _amount(value: float, unit: str) -> str:
-    return f"{value:.3g}{unit}" if np.isfinite(value) else "never"
+def _amount(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "never"
+
+
+def _earlier(first: float, stays: float) -> str:
+    return f" ({_amount(first)})" if first < stays else ""
 
 
 def _noise(a: Array, b: Array) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +25,20 @@ def draw_study(study: Study, out: Path) -> dict[Path, str]:
     drawn = {}
     for x in study.plan["x"]:
         path = out / f"{study.name}-{x.replace('_', '-')}.png"
-        draw_curves(study.compared(), path, x=x, panels=study.plan["panels"], zoom=True)
+        runs = (
+            [_first_passes(run, study.passes_run()) for run in study.compared()] if x == "passes" else study.compared()
+        )
+        draw_curves(runs, path, x=x, panels=study.plan["panels"], zoom=study.plan.get("zoom", True))
         drawn[path] = f"{study.title}, {CAPTIONS[x]}: mean and one standard deviation over {study.plan['runs']} runs"
     if study.name == "toy":
         drawn[draw_toy(out / "toy-data.png")] = "The toy set"
     return drawn
+
+
+def _first_passes(run: dict[str, Any], passes: float) -> dict[str, Any]:
+    """Return a run without what comes after the comparison."""
+    kept = sum(at <= passes + 1e-6 for at in run["trace"]["passes"])
+    return {**run, "trace": {name: column[:kept] for name, column in run["trace"].items()}}
 
 
 def draw_bound(out: Path) -> dict[Path, str]:

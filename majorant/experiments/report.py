@@ -16,7 +16,7 @@ from majorant.experiments.table import ECOLI_RIDGE, EXPERIMENTS
 
 TITLE = "Stochastic Bound Majorization, reproduced"
 INTRODUCTION = (
-    "What the experiments of A. Choromanska and T. Jebara, [*Stochastic Bound Majorization*]"
+    "What the experiments of A. Choromanska and T. Jebara, [Stochastic Bound Majorization]"
     "(https://arxiv.org/abs/1309.5605), 2013, give when they are run again. Every number and every verdict below was "
     "computed from the files in `results/` by `majorant reproduce`; none was typed in."
 )
@@ -64,8 +64,9 @@ def _made(studies: Mapping[str, Study]) -> str:
     made = sorted(
         {", ".join(f"{k} {v}" for k, v in run["versions"].items()) for s in studies.values() for run in s.runs}
     )
-    there = [study for study in studies.values() if not study.missing]
-    runs = ", ".join(f"{study.title}: {study.plan['runs']}" for study in there)
+    counts = {study.title: study.plan["runs"] for study in studies.values() if not study.missing}
+    same = len(set(counts.values())) == 1
+    runs = str(next(iter(counts.values()))) if same else ", ".join(f"{title} {n}" for title, n in counts.items())
     return f"Made with {'; '.join(made)}. Runs of each solver: {runs}." if made else "No experiment has been run yet."
 
 
@@ -76,6 +77,7 @@ def _claims(found: list[Finding]) -> list[Block]:
     details = [(f.claim, f.where, f.measured, f"**{f.verdict}**", f.why) for f in found]
     return [
         Table(("claim", "data", "verdict"), glance),
+        Paragraph(texts.RULES),
         Heading("What was measured, and why", 3),
         Table(("claim", "data", "measured", "verdict", "why"), details),
     ]

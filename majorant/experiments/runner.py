@@ -20,7 +20,6 @@ from majorant.objective import Objective
 from majorant.solvers import QuasiNewton, Solver
 
 COLUMNS = (
-    "step",
     "passes",
     "cpu_seconds",
     "objective",
@@ -29,6 +28,7 @@ COLUMNS = (
     "test_log_likelihood",
     "test_error",
 )
+PLANNED = ("name", "title", "dataset", "ridge", "passes", "x", "panels", "zoom")
 OPTIMUM = Method("optimum", QuasiNewton())
 OPTIMUM_PASSES = 100_000.0
 
@@ -67,7 +67,7 @@ def run(experiment: Experiment, out: Path, options: Options, progress: Progress 
     folder = out / "results" / experiment.name
     tell = progress or (lambda event: None)
     if options.passes is not None:
-        experiment = replace(experiment, passes=options.passes)
+        experiment = replace(experiment, passes=options.passes, first_order_passes=None)
     try:
         problem = prepare(experiment)
     except MissingDataError as missing:
@@ -106,7 +106,7 @@ def _chosen(
 def _run_one(
     experiment: Experiment, problem: Problem, method: Method, seed: int, folder: Path, event: Event, tell: Progress
 ) -> tuple[Path, bool]:
-    passes = OPTIMUM_PASSES if method is OPTIMUM else experiment.passes
+    passes = OPTIMUM_PASSES if method is OPTIMUM else experiment.passes_of(method)
     solver = method.solver_for(seed, len(problem.objective.data), experiment.report_every)
     settings = _settings(experiment, solver, seed, passes)
 
@@ -123,7 +123,12 @@ def _run_one(
             callback=lambda row, _: tell(replace(event, share=min(row["passes"] / passes, 1.0))),
         )
         outcome = {"outcome": found.result.outcome.value, "message": str(found.result)}
-        return {"solver": method.label, "seed": seed, **outcome, "trace": store.thin(found.trace, COLUMNS)}
+        return {
+            "solver": method.label,
+            "seed": seed,
+            **outcome,
+            "trace": store.thin(found.trace, COLUMNS, experiment.passes),
+        }
 
     name = f"{method.label.replace(' ', '-')}-{seed}"
     return store.remember(folder, name, settings, compute)
@@ -157,7 +162,7 @@ def _with_ridge(objective: Objective, ridge: float) -> Objective:
 
 def _write_plan(folder: Path, experiment: Experiment, contents: Mapping[str, Any]) -> Path:
     path = folder / "plan.json"
-    described = {name: getattr(experiment, name) for name in ("name", "title", "dataset", "ridge", "passes", "x")}
+    described = {name: getattr(experiment, name) for name in PLANNED}
     methods = {method.label: repr(method.solver) for method in experiment.methods}
-    store.write(path, {**described, "panels": experiment.panels, "methods": methods, **contents})
+    store.write(path, {**described, "methods": methods, **contents})
     return path

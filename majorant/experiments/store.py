@@ -20,6 +20,7 @@ import scipy
 from majorant.files.atomic import replacing
 
 DIGITS = 7
+LATER = 100  # entries kept of what comes after the comparison
 
 
 def digest(settings: Mapping[str, Any]) -> str:
@@ -67,6 +68,13 @@ def read(path: Path) -> dict[str, Any]:
     return contents
 
 
-def thin(trace: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, list[float]]:
-    """Return the named columns, those there are, with seven digits."""
-    return {name: [float(f"{v:.{DIGITS}g}") for v in trace[name]] for name in columns if name in trace}
+def thin(trace: Mapping[str, Any], columns: tuple[str, ...], dense_until: float) -> dict[str, list[float]]:
+    """Return the named columns, those there are, with seven digits.
+
+    Beyond ``dense_until`` passes only a hundred entries are kept, the last among them, ever further apart.
+    """
+    entries = len(trace["passes"])
+    beyond = int(np.searchsorted(trace["passes"], dense_until + 1e-6))
+    sparse = np.geomspace(max(beyond, 1), max(entries - 1, 1), LATER).round().astype(int)
+    kept = np.unique([*range(beyond), *sparse[sparse < entries]])
+    return {name: [float(f"{v:.{DIGITS}g}") for v in trace[name][kept]] for name in columns if name in trace}

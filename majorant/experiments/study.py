@@ -11,6 +11,8 @@ import numpy as np
 from majorant._checks import Array
 from majorant.experiments import store
 
+WATCHED = 0.1  # share of a run that has to be left after it came near, to say that it stays
+
 
 @dataclass(frozen=True)
 class Study:
@@ -67,29 +69,44 @@ class Study:
         """Return the mean of a column after so many passes."""
         return float(np.mean([run["trace"][column][_entry_at(run, passes)] for run in self.of(label)]))
 
-    def reach(self, label: str, level: float, column: str = "passes") -> float:
-        """Return the median over runs of the passes (or seconds) from which on a run stays within ``level``."""
-        return float(np.median([self._stays_within(run, level, column) for run in self.of(label)]))
+    def reach(self, label: str, level: float, column: str = "passes", *, stays: bool = True) -> float:
+        """Return when a solver comes within ``level``, in passes or seconds: the median over its runs.
 
-    def _stays_within(self, run: dict[str, Any], level: float, column: str) -> float:
-        if run["outcome"] == "non-finite":
+        That is when it is there for good, or with ``stays=False`` when it is there for the first time.
+        """
+        return float(np.median([self._reach(run, level, column, stays) for run in self.of(label)]))
+
+    def _reach(self, run: dict[str, Any], level: float, column: str, stays: bool) -> float:
+        inside = self.distances(run) <= level
+        entries = np.flatnonzero(np.logical_and.accumulate(inside[::-1])[::-1] if stays else inside)
+        if len(entries) == 0 or (stays and not _was_seen_to_stay(run, entries[0])):
             return np.inf
-        outside = np.flatnonzero(self.distances(run) > level)
-        entry = 0 if len(outside) == 0 else outside[-1] + 1
-        at = run["trace"][column]
-        return float(at[entry]) if entry < len(at) else np.inf
+        return float(run["trace"][column][entries[0]])
+
+    def seconds_per_pass(self, label: str) -> float:
+        """Return the CPU seconds of a pass, the median over runs."""
+        traces = [run["trace"] for run in self.of(label)]
+        return float(np.median([trace["cpu_seconds"][-1] / trace["passes"][-1] for trace in traces]))
 
     def final(self, label: str, column: str) -> Array:
-        """Return the last entry of a column, one for each run."""
-        return np.array([run["trace"][column][-1] for run in self.of(label)])
+        """Return a column at the end of the comparison, one entry for each run."""
+        return np.array([run["trace"][column][_entry_at(run, self.passes_run())] for run in self.of(label)])
 
     def final_distance(self, label: str) -> Array:
-        """Return the last distance of each run."""
-        return np.array([self.distances(run)[-1] for run in self.of(label)])
+        """Return the distance at the end of the comparison, one entry for each run."""
+        return np.array([self.distances(run)[_entry_at(run, self.passes_run())] for run in self.of(label)])
 
     def passes_run(self) -> float:
-        """Return how many passes a run was given."""
+        """Return how many passes are compared."""
         return float(self.plan["passes"])
+
+
+def _was_seen_to_stay(run: dict[str, Any], entry: int) -> bool:
+    """Return whether a run that was cut off had at least a tenth of it left; one that ended by itself stays."""
+    if run["outcome"] == "non-finite":
+        return False
+    passes = run["trace"]["passes"]
+    return run["outcome"] != "step limit" or bool(passes[entry] <= (1 - WATCHED) * passes[-1])
 
 
 def read_study(folder: Path) -> Study:
