@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
-    from majorant.estimators import LogisticRegression, LogisticRegressionCV, logistic_regression_path
+    from majorant.estimators import ChainCRF, LogisticRegression, LogisticRegressionCV, logistic_regression_path
     from majorant.models import Binary, Chain, Enumerated, Multinomial
     from majorant.objective import Objective
     from majorant.solvers import (
@@ -39,7 +39,7 @@ _HOMES = {
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
-    "estimators": ("LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
+    "estimators": ("ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
     "models": ("Binary", "Chain", "Enumerated", "Multinomial"),
     "objective": ("Objective",),
     "solvers": (
@@ -84,6 +84,7 @@ __all__ = [
     "BatchMajorization",
     "Binary",
     "Chain",
+    "ChainCRF",
     "Checkpoint",
     "Choices",
     "ConjugateGradient",

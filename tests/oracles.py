@@ -74,3 +74,9 @@ def finite_difference(f, theta, eps=1e-6):
 def shortfall(upper, lower):
     """Return by how much ``upper ⪰ lower`` fails, relative to their size: about 1e-15 if it holds."""
     return max(-np.linalg.eigvalsh(upper - lower)[0], 0.0) / max(np.abs(upper).max(), 1e-300)
+
+
+def rises(trace):
+    """Largest relative increase of the objective in one step."""
+    F = trace["objective"]
+    return max(np.max(np.diff(F) / np.abs(F[:-1]), initial=0.0), 0.0)

@@ -28,6 +28,7 @@ from majorant import (
 )
 from majorant.curvature import Dense
 from tests import problems
+from tests.oracles import rises
 from tests.problems import every_problem
 
 SOLVERS = [
@@ -41,12 +42,6 @@ SOLVERS = [
     ConjugateGradient(),
     SteepestDescent(),
 ]
-
-
-def rises(trace):
-    """Largest relative increase of the objective in one step."""
-    F = trace["objective"]
-    return max(np.max(np.diff(F) / np.abs(F[:-1]), initial=0.0), 0.0)
 
 
 @every_problem

@@ -119,7 +119,7 @@ def train(
     template: Templates = "window",
     c2: Penalty = 1.0,
     solver: SolverName = "auto",
-    tol: Tolerance = 1e-4,
+    tol: Tolerance = 1e-3,
     max_iter: Steps = 1000,
     min_freq: MinFreq = 0,
     all_states: AllStates = False,

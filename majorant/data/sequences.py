@@ -58,6 +58,7 @@ class Sequences:
         tabled = attributes < universe.tabled
         where = universe.first[attributes]
         count = (universe.first[attributes + np.uint32(1)] - where).astype(np.uint16)
+        where[count == 0] = universe.tabled
         where[tabled], count[tabled] = attributes[tabled], 0
         return cls(universe, starts, indptr, attributes, values, y, weight, where, count)
 

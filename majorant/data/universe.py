@@ -7,7 +7,6 @@ other; a pair that has none scores zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,8 @@ class Universe:
         The pairs of labels (from, to) that have a parameter; these come last.
     tabled : int
         How many of the first attributes have so many labels that a whole row pays.
+    number : array
+        The place of each attribute in this order, by the number it had before.
     """
 
     n: int
@@ -42,6 +43,25 @@ class Universe:
     label: Array
     transitions: Array
     tabled: int
+    number: Array
+
+    @classmethod
+    def of(cls, pairs: Array, steps: Array, n: int, n_attributes: int) -> Universe:
+        """Return the universe of these pairs attribute·n + label, in rising order, and steps from·n + to."""
+        labels_of = np.bincount(pairs // n, minlength=n_attributes)
+        ranked = np.argsort(-labels_of, kind="stable")
+        number = np.empty(n_attributes, dtype=np.uint32)
+        number[ranked] = np.arange(n_attributes, dtype=np.uint32)
+        labels_of = labels_of[ranked]
+        arranged = np.sort(number[pairs // n].astype(np.int64) * n + pairs % n)
+        return cls(
+            n,
+            np.concatenate([[0], np.cumsum(labels_of)]).astype(np.uint32),
+            (arranged % n).astype(np.uint16),
+            np.column_stack([steps // n, steps % n]),
+            int(np.count_nonzero(labels_of >= max(TABLED * n, 2))),
+            number,
+        )
 
     @property
     def width(self) -> int:
@@ -60,12 +80,27 @@ class Universe:
 
     @property
     def attribute(self) -> Array:
-        """The attribute of each parameter that is not a transition."""
+        """The attribute of each parameter that is not a transition, by its place here."""
         return np.repeat(np.arange(self.n_attributes), np.diff(self.first))
 
+    @property
+    def pairs(self) -> Array:
+        """The pair attribute·n + label of each parameter that is not a transition, by the numbers from before."""
+        before = np.empty(self.n_attributes, dtype=np.int64)
+        before[self.number] = np.arange(self.n_attributes)
+        return before[self.attribute] * self.n + self.label
+
+    @property
+    def steps(self) -> Array:
+        """The pair from·n + to of each transition."""
+        return self.transitions[:, 0] * self.n + self.transitions[:, 1]
+
     def table(self, theta: Array | None = None) -> Array:
-        """Return the parameters of the tabled attributes, a row for each; zeros if none are given."""
-        rows = np.zeros((self.tabled, self.width))
+        """Return the parameters of the tabled attributes, a row for each; zeros if none are given.
+
+        The last row stands for attributes without parameters.
+        """
+        rows = np.zeros((self.tabled + 1, self.width))
         if theta is not None:
             rows[self._tabled_places()] = theta[: self.first[self.tabled]]
         return rows
@@ -85,54 +120,30 @@ class Universe:
         return A[self.transitions[:, 0], self.transitions[:, 1]]
 
     def parameter_of(self, attributes: Array, labels: Array) -> Array:
-        """Return which parameter each attribute has with a label; −1 where it has none."""
+        """Return which parameter each attribute, by its place here, has with a label; −1 where it has none."""
         keys = self.attribute * self.n + self.label  # in rising order
-        wanted = attributes.astype(np.int64) * self.n + labels
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[place] == wanted, place, -1)
+        return _places(keys, attributes.astype(np.int64) * self.n + labels)
+
+    def carry(self, theta: Array, other: Universe, fill: float) -> Array:
+        """Return parameters of this universe for another one that has it as a part; ``fill`` for what is new there."""
+        moved = np.full(other.size, fill)
+        for mine, others, offset, other_offset in (
+            (self.pairs, other.pairs, 0, 0),
+            (self.steps, other.steps, len(self.label), len(other.label)),
+        ):
+            order = np.argsort(others)
+            place = order[_places(others[order], mine)]
+            moved[other_offset + place] = theta[offset : offset + len(mine)]
+        return moved
 
     def _tabled_places(self) -> tuple[Array, Array]:
         end = self.first[self.tabled]
         return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
 
 
-def observed_universe(
-    attributes: Array, token: Array, y: Array, starts: Array, n: int, n_attributes: int, **options: Any
-) -> tuple[Universe, Array]:
-    """Return the universe of what occurs, and the new number of each attribute.
-
-    ``attributes`` and ``token`` list every occurrence; see :func:`select` for the options.
-    """
-    pairs = attributes.astype(np.int64) * n + y[token]
-    counts = np.bincount(pairs, minlength=n_attributes * n).reshape(n_attributes, n)
-    inner = np.ones(len(y), dtype=bool)
-    inner[starts[:-1][starts[:-1] < len(y)]] = False
-    after = np.flatnonzero(inner)
-    steps = np.bincount(y[after - 1].astype(np.int64) * n + y[after], minlength=n * n).reshape(n, n)
-    return select(counts, steps, **options)
-
-
-def select(
-    counts: Array, steps: Array, *, min_freq: float = 0, all_states: bool = False, all_transitions: bool = False
-) -> tuple[Universe, Array]:
-    """Return the universe of pairs counted often enough, or of all of them, and the new number of each attribute."""
-    least = max(min_freq, 1)
-    seen = np.ones_like(counts, dtype=bool) if all_states else counts >= least
-    steps = np.ones_like(steps, dtype=bool) if all_transitions else steps >= least
-    labels_of = seen.sum(axis=1)
-    ranked = np.argsort(-labels_of, kind="stable")
-    number = np.empty(len(ranked), dtype=np.uint32)
-    number[ranked] = np.arange(len(ranked), dtype=np.uint32)
-    seen, labels_of = seen[ranked], labels_of[ranked]
-    first = np.concatenate([[0], np.cumsum(labels_of)]).astype(np.uint32)
-    n = counts.shape[1]
-    return (
-        Universe(
-            n,
-            first,
-            np.nonzero(seen)[1].astype(np.uint16),
-            np.argwhere(steps),
-            int(np.count_nonzero(labels_of >= max(TABLED * n, 2))),
-        ),
-        number,
-    )
+def _places(keys: Array, wanted: Array) -> Array:
+    """Return where each wanted key stands among keys in rising order; −1 where it does not."""
+    if len(keys) == 0:
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)

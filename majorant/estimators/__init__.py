@@ -1,6 +1,7 @@
 """scikit-learn estimators: the solvers of this package for people."""
 
+from majorant.estimators.chain_crf import ChainCRF
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV, logistic_regression_path
 
-__all__ = ["LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]
+__all__ = ["ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]

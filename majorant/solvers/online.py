@@ -1,8 +1,9 @@
 """Chains in one pass: a step after every sequence, in a diagonal metric that grows as it goes. No step size.
 
 The metric starts at the penalty and gathers, for each parameter, a quarter of ‖v‖₁ |v| p(1 − p) from every token: the
-diagonal of the curvature that dominates a token's own, with the factor ¼ in place of one that would be safe. It is a
-metric, not a bound; one pass with it ends where a tuned one would, further passes only overfit.
+diagonal that dominates a token's own curvature, times ¼ where that would be safe and too stiff. It is a metric, not a
+bound; further passes with it only overfit. With ``curvature="bound"`` the diagonal of the bound over a chain is taken
+instead, sequence by sequence: stiffer, and far more work.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from majorant._checks import Array, whole
+from majorant._checks import Array, one_of, whole
 from majorant.data import Sequences
 from majorant.models import Chain
 from majorant.objective import Objective
@@ -34,16 +35,20 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
 
     Parameters
     ----------
+    curvature : {"share", "bound"}
+        See above.
     shuffle : bool
         Whether sequences are visited in random order.
     seed : int
         Of that order.
     """
 
+    curvature: str = "share"
     shuffle: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
+        one_of("curvature", self.curvature, ("share", "bound"))
         whole("seed", self.seed, least=0)
 
     def start(self, objective: Objective, theta: Array) -> OnlineState:
@@ -58,7 +63,8 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         """Return the state after a pass."""
         t = len(objective.data)
         order = np.random.default_rng([self.seed, state.passes]).permutation(t) if self.shuffle else np.arange(t)
-        theta, metric = learn(objective.data, state.theta, state.metric, order)
+        visit = learn if self.curvature == "share" else learn_by_bound
+        theta, metric = visit(objective.data, state.theta, state.metric, order)
         objective.work.passes += 1
         return replace(state, theta=theta, metric=metric, passes=state.passes + 1)
 
@@ -77,4 +83,15 @@ def learn(data: Sequences, theta: Array, metric: Array, order: Array) -> tuple[A
         np.empty(0) if data.weight is None else data.weight, order, universe.n, SHARE, θ, D, A, DA,
     )  # fmt: skip
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
+    return θ, D
+
+
+def learn_by_bound(data: Sequences, theta: Array, metric: Array, order: Array) -> tuple[Array, Array]:
+    """Return what :func:`learn` does, with the diagonal of the bound over each sequence as its curvature."""
+    model, θ, D = Chain(), theta, metric.copy()
+    for j in order:
+        one = data.part(j, j + 1)
+        scores = model.scores(θ, one)
+        D += model.bound_factors(scores, one).diagonal()
+        θ = θ - model.lift(model.loss_and_residual(scores, one)[1], one) / D
     return θ, D

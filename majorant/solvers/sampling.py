@@ -76,6 +76,7 @@ class StochasticSolver(SteppingSolver[S]):
     def step(self, objective: Objective, state: S) -> S:
         """Return the state at the next report, or at the end of the pass if that is sooner."""
         t, m = len(objective.data), self.rows_per_batch(objective)
+        assert objective.row_model  # or a sentence
         passes, position = divmod(state.visited, t)
         if position == 0:
             state = self.begin_pass(objective, state)

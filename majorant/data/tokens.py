@@ -1,0 +1,175 @@
+"""Sequences of tokens as people have them, encoded: strings become numbers.
+
+A token is a list of strings, a dict, or a row of numbers. A dict follows python-crfsuite: a number is a value of the
+attribute ``key``, true and false are 1 and 0, a string makes the attribute ``key:string``, and lists, sets and dicts
+inside do the same one level down.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+
+UNKNOWN = -1
+
+
+class Vocabulary:
+    """Attributes and their numbers, in the order in which they were met."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._numbers: defaultdict[str, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+        for name in names:
+            self._numbers[name]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def names(self) -> list[str]:
+        """Return the attributes, each at its number."""
+        return list(self._numbers)
+
+    def lookup(self, grow: bool) -> Any:
+        """Return the function from names to numbers; new names get one if the vocabulary may grow."""
+        return self._numbers.__getitem__ if grow else lambda name: self._numbers.get(name, UNKNOWN)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Encoded sequences: see :class:`~majorant.data.Sequences`. Attributes are numbers of a vocabulary."""
+
+    starts: Array
+    indptr: Array
+    attributes: Array
+    values: Array | None
+
+
+class Encoder:
+    """Encodes one sequence after the other; what was met so far is in the arrays."""
+
+    def __init__(self, vocabulary: Vocabulary, grow: bool) -> None:
+        self._vocabulary, self._grow = vocabulary, grow
+        self._number = vocabulary.lookup(grow)
+        self._attributes, self._values = array("i"), array("d")
+        self._plain = True  # until a value is not one
+        self._counts, self._lengths = array("i"), array("i")
+
+    def add(self, sequence: Any) -> int:
+        """Encode a sequence; return its length."""
+        before = len(self._counts)
+        try:
+            if sp.issparse(sequence) or isinstance(sequence, np.ndarray):
+                self._add_matrix(sequence)
+            elif isinstance(sequence, str | bytes | Mapping):
+                raise TypeError(f"a sequence is a list of tokens, got {type(sequence).__name__}")
+            else:
+                for token in sequence:
+                    self._add_token(token)
+        except (TypeError, ValueError) as problem:
+            where = f"token {len(self._counts) - before} of sequence {len(self._lengths)}"
+            raise type(problem)(f"{where}: {problem}") from None
+        self._lengths.append(len(self._counts) - before)
+        return self._lengths[-1]
+
+    def finish(self) -> Tokens:
+        """Return everything, without the attributes that are not in the vocabulary."""
+        attributes = np.frombuffer(self._attributes, dtype=np.intc)
+        values = None if self._plain else np.frombuffer(self._values)
+        ends = np.concatenate([[0], np.cumsum(np.frombuffer(self._counts, dtype=np.intc), dtype=np.int64)])
+        starts = np.concatenate([[0], np.cumsum(np.frombuffer(self._lengths, dtype=np.intc), dtype=np.int64)])
+        if self._grow:
+            self._check_names(attributes, ends, starts)
+        known = attributes != UNKNOWN
+        if not known.all():
+            ends = np.concatenate([[0], np.cumsum(known)])[ends]
+            attributes, values = attributes[known], None if values is None else values[known]
+        return Tokens(starts, ends.astype(np.uint32), attributes.astype(np.uint32), values)
+
+    def _add_token(self, token: Any) -> None:
+        before = len(self._attributes)
+        if isinstance(token, list | tuple | set | frozenset):
+            self._attributes.extend(map(self._number, token))
+        elif isinstance(token, Mapping):
+            self._add_dict(token)
+        elif isinstance(token, str):
+            self._attributes.append(self._number(token))
+        else:
+            raise TypeError(f"a token is a list of strings, a dict or a string, got {type(token).__name__}")
+        self._counts.append(len(self._attributes) - before)
+        if not self._plain:
+            self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
+
+    def _add_dict(self, token: Mapping[str, Any]) -> None:
+        for name, value in _flat(token):
+            self._attributes.append(self._number(name))
+            if value != 1.0 or not self._plain:
+                if not np.isfinite(value):
+                    raise ValueError(f"the value of {name!r} must be finite, got {value}")
+                self._append_value(value)
+
+    def _append_value(self, value: float) -> None:
+        self._plain = False
+        self._values.extend([1.0] * (len(self._attributes) - 1 - len(self._values)))
+        self._values.append(value)
+
+    def _add_matrix(self, rows: Any) -> None:
+        X = sp.csr_array(rows if sp.issparse(rows) else np.atleast_2d(np.asarray(rows, dtype=np.float64)))
+        if not np.isfinite(X.data).all():
+            row = int(np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], side="right")) - 1
+            raise ValueError(f"values must be finite, got {X.data[~np.isfinite(X.data)][0]} in its row {row}")
+        self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
+        numbers = np.array([self._number(str(j)) for j in range(X.shape[1])], dtype=np.intc)
+        self._attributes.extend(numbers[X.indices])
+        self._values.extend(X.data)
+        self._counts.extend(np.diff(X.indptr).astype(np.intc))
+        self._plain = False
+
+    def _check_names(self, attributes: Array, ends: Array, starts: Array) -> None:
+        for number, name in enumerate(self._vocabulary.names()):
+            if not isinstance(name, str):
+                token = int(np.searchsorted(ends, np.flatnonzero(attributes == number)[0], side="right")) - 1
+                sequence = int(np.searchsorted(starts, token, side="right")) - 1
+                raise TypeError(
+                    f"token {token - starts[sequence]} of sequence {sequence}: attributes must be strings, got {name!r}"
+                )
+
+
+def encode(X: Iterable[Any], vocabulary: Vocabulary, *, grow: bool = False) -> Tokens:
+    """Return sequences encoded by a vocabulary."""
+    encoder = Encoder(vocabulary, grow)
+    for sequence in X:
+        encoder.add(sequence)
+    return encoder.finish()
+
+
+def split_rows(X: Any, lengths: Any) -> Iterator[Any]:
+    """Yield the sequences of one matrix whose rows are the tokens of all of them."""
+    counts = np.asarray(lengths, dtype=np.int64)
+    if counts.ndim != 1 or (counts < 0).any() or counts.sum() != X.shape[0]:
+        raise ValueError(f"lengths must be non-negative and sum to the {X.shape[0]} rows of X, got {lengths!r:.80}")
+    X = X.tocsr() if sp.issparse(X) else np.asarray(X)
+    ends = np.cumsum(counts)
+    for begin, end in zip(ends - counts, ends, strict=True):
+        yield X[begin:end]
+
+
+def _flat(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in token.items():
+        if isinstance(value, str):
+            yield f"{name}:{value}", 1.0
+        elif isinstance(value, bool | int | float | np.number | np.bool_):
+            yield name, float(value)
+        elif isinstance(value, Mapping):
+            yield from ((f"{name}:{inner}", weight) for inner, weight in _flat(value))
+        elif isinstance(value, Iterable) and isinstance(value, Sized):
+            yield from ((f"{name}:{inner}", 1.0) for inner in value)
+        else:
+            raise TypeError(f"the value of {name!r} must be a number or a string, got {type(value).__name__}")

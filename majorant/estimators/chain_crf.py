@@ -1,0 +1,377 @@
+"""``ChainCRF``: linear-chain conditional random fields, in the conventions of sklearn-crfsuite, without a step size."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import zip_longest
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from majorant._checks import Array, one_of, whole
+from majorant._minimize import minimize
+from majorant._solution import Outcome, Result
+from majorant.callbacks import ProgressLine
+from majorant.data import Sequences
+from majorant.data.tokens import Encoder, Tokens, Vocabulary, encode, split_rows
+from majorant.data.universe import Universe
+from majorant.estimators import storage
+from majorant.models import Chain
+from majorant.objective import Objective
+from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
+from majorant.solvers.online import learn
+
+SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
+ONE_PASS = ("proximal", "sbm")
+# The bound is kept as a d×d matrix up to here, as a diagonal above.
+LARGEST_DENSE = 1_500
+MISSING: Any = object()
+
+
+class ChainCRF(BaseEstimator):  # type: ignore[misc]
+    """Linear-chain conditional random field with an ℓ2 penalty.
+
+    Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
+    pair of attribute and label, and of label and next label, that occurs in the training data.
+
+    Parameters
+    ----------
+    c2 : float
+        Penalty: c2 times the sum of squared weights.
+    c1 : float
+        Accepted for sklearn-crfsuite's sake; only 0 is done here.
+    solver : {"auto", "proximal", "sbm", "bbm", "lbfgs"}
+        "auto": an online pass, then quasi-Newton steps in its metric. "proximal": that one pass only. "sbm": one pass
+        with the curvature of the bound over a chain, for short sequences and few labels. "bbm": batch majorization with
+        that bound, monotone by construction. "lbfgs": for comparison. None has a step size.
+    tol : float
+        Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol. The certificate is loose: at 1e-3 the
+        objective is typically within 1e-5 of its minimum.
+    max_iter : int
+        Steps.
+    min_freq : float
+        Features seen less often are left out.
+    all_possible_states, all_possible_transitions : bool
+        Whether pairs that do not occur have weights too.
+    n_jobs : int or None
+        Threads over sequences; one if None, all cores if −1.
+    verbose : int
+        1 shows a line of progress on standard error.
+    random_state : int or None
+        Order of the online pass.
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels.
+    state_features_, transition_features_ : dict
+        Weights by (attribute, label) and by (label, next label).
+    gap_, trace_, result_, n_iter_
+        As in :class:`~majorant.LogisticRegression`.
+
+    Examples
+    --------
+    >>> from majorant import ChainCRF
+    >>> X = [[["word=the"], ["word=cat"], ["word=sat"]], [["word=a"], ["word=dog"]]]
+    >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+    >>> ChainCRF(c2=0.1).fit(X, y).predict([[["word=a"], ["word=cat"]]])
+    [['DET', 'NOUN']]
+    """
+
+    def __init__(
+        self,
+        *,
+        c2: float = 1.0,
+        c1: float = 0.0,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        min_freq: float = 0,
+        all_possible_states: bool = False,
+        all_possible_transitions: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: int | None = None,
+    ) -> None:
+        self.c2 = c2
+        self.c1 = c1
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> Self:
+        """Fit to sequences.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            A sequence is a list of tokens, a token a dict, a list of strings or a string; or a sequence is a matrix
+            with a row for each token. With ``lengths``, one matrix with the rows of all sequences. A generator is read
+            once.
+        y : iterable of sequences of labels
+        sample_weight : array, optional
+            Of each sequence.
+        lengths : array, optional
+            Of the sequences, if X is one matrix.
+        """
+        self._check_settings()
+        self.__dict__.pop("_metric", None)
+        vocabulary = Vocabulary()
+        tokens, labels = self._read(X, y, lengths, vocabulary, None)
+        universe = self._universe(tokens, labels, len(self.classes_), len(vocabulary))
+        data = _sequences(universe, tokens, labels, _weights(sample_weight, len(tokens.starts) - 1))
+        self._vocabulary, self._universe_ = vocabulary, universe
+        self._train(data)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
+        """Learn from one more chunk of sequences in one pass, without keeping them.
+
+        ``classes`` names all labels at the first call; without it those of the first chunk are all. The vocabulary
+        grows with what is new, and old weights keep their meaning. After ``fit`` a stream starts afresh.
+        """
+        self._check_settings()
+        first = not hasattr(self, "_metric")
+        if first:
+            known = None if classes is None else np.unique(np.asarray(list(classes)))
+            vocabulary, theta, metric = Vocabulary(), np.empty(0), np.empty(0)
+        else:
+            known, vocabulary = self.classes_, Vocabulary(self._vocabulary.names())
+            theta, metric = self._theta, self._metric
+        tokens, labels = self._read(X, y, lengths, vocabulary, known)
+        universe = self._universe(tokens, labels, len(self.classes_), len(vocabulary))
+        if not first:
+            old, universe = self._universe_, self._joined(universe, len(vocabulary))
+            theta, metric = old.carry(theta, universe, 0.0), old.carry(metric, universe, 2 * self.c2)
+        else:
+            theta, metric = np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
+        data = _sequences(universe, tokens, labels, _weights(sample_weight, len(tokens.starts) - 1))
+        self._theta, self._metric = learn(data, theta, metric, np.arange(len(data)))
+        self._vocabulary, self._universe_ = vocabulary, universe
+        self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
+        return self
+
+    def _train(self, data: Sequences) -> None:
+        threads = effective_n_jobs(self.n_jobs or 1)
+        objective = Objective(Chain(parts=threads), data, ridge=2 * self.c2, threads=threads)
+        progress = ProgressLine() if self.verbose else None
+        if progress:
+            progress.start(self, objective.model)
+        solution = minimize(
+            objective,
+            self._make_solver(objective.size),
+            tol=self.tol,
+            max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
+            callback=progress,
+        )
+        self._theta, self.result_ = solution.params, solution.result
+        if self.solver in ONE_PASS:
+            self.result_ = Result(Outcome.STOPPED, "stopped after one pass, as was asked", solution.result.gap)
+        if progress:
+            progress.finish(str(self.result_))
+        self.gap_ = solution.result.gap
+        self.trace_ = {name: solution.trace[name] for name in solution.trace}
+        self.n_iter_ = int(solution.trace["step"][-1])
+        if solution.result.outcome in (Outcome.STEP_LIMIT, Outcome.NON_FINITE) and self.solver not in ONE_PASS:
+            warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=3)
+
+    # --- prediction ---------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, lengths: Any = None) -> list[list[Any]]:
+        """Return the likeliest labels of each sequence. Attributes that are not known count for nothing."""
+        data, scores = self._scored(X, lengths)
+        names = self.classes_[Chain().decode(scores, data)].tolist()
+        return [names[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
+
+    def predict_marginals(self, X: Any, lengths: Any = None) -> list[list[dict[Any, float]]]:
+        """Return for each token the probability of each label."""
+        data, scores = self._scored(X, lengths)
+        names = self.classes_.tolist()
+        each = [dict(zip(names, row, strict=True)) for row in Chain().marginals(scores, data).tolist()]
+        return [each[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
+        """Return the share of tokens labelled right. A label that was not trained on is never right."""
+        X = list(X) if lengths is None else list(split_rows(X, lengths))
+        y = [list(labels) for labels in y]
+        _check_lengths(X, y)
+        weight = _weights(sample_weight, len(X))
+        right = [
+            np.sum([a == b for a, b in zip(found, true, strict=True)])
+            for found, true in zip(self.predict(X), y, strict=True)
+        ]
+        each = np.ones(len(y)) if weight is None else weight
+        return float(each @ np.array(right) / (each @ np.array([len(labels) for labels in y])))
+
+    @property
+    def state_features_(self) -> dict[tuple[str, Any], float]:
+        """The weight of each pair of attribute and label."""
+        check_is_fitted(self, "_theta")
+        names, labels, n = self._vocabulary.names(), self.classes_.tolist(), self._universe_.n
+        pairs = self._universe_.pairs
+        return {(names[k // n], labels[k % n]): w for k, w in zip(pairs.tolist(), self._theta.tolist(), strict=False)}
+
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """The weight of each pair of label and next label."""
+        check_is_fitted(self, "_theta")
+        universe, labels = self._universe_, self.classes_.tolist()
+        weights = self._theta[len(universe.label) :].tolist()
+        return {(labels[i], labels[j]): w for (i, j), w in zip(universe.transitions.tolist(), weights, strict=True)}
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
+        """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included."""
+        check_is_fitted(self, "_theta")
+        if self.classes_.dtype.kind not in "UifbS":
+            raise ValueError(f"only labels that are numbers or strings can be saved, got {self.classes_!r}")
+        names = [name.encode() for name in self._vocabulary.names()]
+        universe = self._universe_
+        arrays = {
+            "theta": self._theta,
+            "classes": self.classes_,
+            "pairs": np.sort(universe.pairs),
+            "steps": universe.steps,
+            "names": np.frombuffer(b"".join(names), dtype=np.uint8),
+            "name_lengths": np.array([len(name) for name in names], dtype=np.int64),
+        }
+        if hasattr(self, "_metric"):
+            arrays["metric"] = self._metric
+        extra = {"settings": self.get_params(), "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
+        storage.write(path, type(self).__name__, extra, arrays)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote."""
+        extra, arrays = storage.read(path, cls.__name__)
+        model = cls(**extra["settings"])
+        ends = np.cumsum(arrays["name_lengths"])
+        text = arrays["names"].tobytes()
+        names = [text[i:j].decode() for i, j in zip(ends - arrays["name_lengths"], ends, strict=True)]
+        model.classes_, model._vocabulary = arrays["classes"], Vocabulary(names)
+        model._universe_ = Universe.of(arrays["pairs"], arrays["steps"], len(model.classes_), len(names))
+        model._theta = arrays["theta"]
+        if "metric" in arrays:
+            model._metric = arrays["metric"]
+        model.n_iter_, model.gap_, model.notes_ = extra["n_iter"], extra["gap"], extra.get("notes")
+        return model
+
+    # --- what the methods above are made of ---------------------------------------------------------------
+
+    classes_: Array
+    n_iter_: int
+    notes_: dict[str, Any] | None  # of a loaded model
+    _vocabulary: Vocabulary
+    _universe_: Universe
+    _theta: Array
+    _metric: Array  # of a stream
+
+    def _check_settings(self) -> None:
+        if not 0 < self.c2 < np.inf:
+            raise ValueError(f"c2 must be positive, got {self.c2!r}")
+        if self.c1 != 0:
+            raise ValueError(f"only the ℓ2 penalty is done here (c1=0), got c1={self.c1!r}")
+        one_of("solver", self.solver, SOLVERS)
+        whole("max_iter", self.max_iter, least=0)
+
+    def _make_solver(self, size: int) -> Solver[Any]:
+        seed = 0 if self.random_state is None else int(self.random_state)
+        if self.solver in ONE_PASS:
+            return OnlineMajorization(seed=seed, curvature="bound" if self.solver == "sbm" else "share")
+        if self.solver == "bbm":
+            return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
+        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=seed)
+
+    def _read(self, X: Any, y: Any, lengths: Any, vocabulary: Vocabulary, known: Array | None) -> tuple[Tokens, Array]:
+        """Return tokens and labels encoded; sets the classes."""
+        encoder, number = Encoder(vocabulary, grow=True), Vocabulary()
+        found = number.lookup(grow=True)
+        codes: list[int] = []
+        sequences = X if lengths is None else split_rows(X, lengths)
+        for j, (sequence, labels) in enumerate(zip_longest(sequences, y, fillvalue=MISSING)):
+            if sequence is MISSING or labels is MISSING:
+                raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
+            length, before = encoder.add(sequence), len(codes)
+            codes.extend(map(found, labels))
+            if len(codes) - before != length:
+                raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
+        if not codes:
+            raise ValueError("y holds no label: there is nothing to learn from")
+        return encoder.finish(), self._set_classes(number.names(), np.array(codes, dtype=np.int64), known)
+
+    def _set_classes(self, names: list[Any], codes: Array, known: Array | None) -> Array:
+        found = np.asarray(names)
+        classes = np.unique(found) if known is None else known
+        unknown = np.setdiff1d(found, classes)
+        if len(unknown):
+            raise ValueError(f"y holds labels that were not named at the first call: {unknown}; known are {classes}")
+        self.classes_ = classes
+        return np.searchsorted(classes, found)[codes].astype(np.int32)
+
+    def _universe(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> Universe:
+        token = np.repeat(np.arange(len(y)), np.diff(tokens.indptr).astype(np.int64))
+        least = max(self.min_freq, 1)
+        pairs = np.arange(n_attributes * n)
+        if not self.all_possible_states:
+            pairs = _frequent(tokens.attributes.astype(np.int64) * n + y[token], n_attributes * n, least)
+        steps = np.arange(n * n)
+        if not self.all_possible_transitions:
+            follows = np.ones(len(y), dtype=bool)
+            follows[tokens.starts[:-1][tokens.starts[:-1] < len(y)]] = False
+            after = np.flatnonzero(follows)
+            steps = _frequent(y[after - 1].astype(np.int64) * n + y[after], n * n, least)
+        return Universe.of(pairs, steps, n, n_attributes)
+
+    def _joined(self, new: Universe, n_attributes: int) -> Universe:
+        old = self._universe_
+        return Universe.of(np.union1d(old.pairs, new.pairs), np.union1d(old.steps, new.steps), old.n, n_attributes)
+
+    def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
+        check_is_fitted(self, "_theta")
+        tokens = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
+        data = _sequences(self._universe_, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
+        return data, Chain().scores(self._theta, data)
+
+
+def _sequences(universe: Universe, tokens: Tokens, y: Array, weight: Array | None) -> Sequences:
+    attributes = universe.number[tokens.attributes]
+    return Sequences.of(universe, tokens.starts, tokens.indptr, attributes, tokens.values, y, weight)
+
+
+def _frequent(keys: Array, size: int, least: float) -> Array:
+    """Return the keys that occur so often, in rising order."""
+    if size <= 4 * len(keys) + 1024:
+        return np.flatnonzero(np.bincount(keys, minlength=size) >= least)
+    found, counts = np.unique(keys, return_counts=True)
+    return found[counts >= least]
+
+
+def _weights(sample_weight: Any, rows: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (rows,) or not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError(f"sample_weight must be {rows} non-negative numbers, one per sequence, got {weight!r:.80}")
+    return weight
+
+
+def _check_lengths(X: list[Any], y: list[list[Any]]) -> None:
+    if len(X) != len(y):
+        raise ValueError(f"X and y must have equally many sequences, got {len(X)} and {len(y)}")
+    for j, (sequence, labels) in enumerate(zip(X, y, strict=True)):
+        tokens = sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
+        if tokens != len(labels):
+            raise ValueError(f"sequence {j} has {tokens} tokens but {len(labels)} labels")

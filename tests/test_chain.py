@@ -1,0 +1,302 @@
+"""Chains against enumeration of all label sequences, finite differences, and each other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, minimize
+from majorant.data import Sequences
+from majorant.data.universe import Universe
+from majorant.kernels import chain, chain_online
+from majorant.models.chain import split_scores
+from tests.oracles import rises
+
+MODEL = Chain()
+
+
+def make(n=3, lengths=(4, 1, 0, 3), attributes=5, seed=0, *, values=False, weights=False, share=1.0):
+    """Random sequences; a share of all pairs of attribute and label has a parameter."""
+    rng = np.random.default_rng(seed)
+    tokens = sum(lengths)
+    counts = rng.integers(0, attributes, size=tokens)
+    of_token = [np.sort(rng.choice(attributes, size=c, replace=False)) for c in counts]
+    y = rng.integers(0, n, size=tokens).astype(np.int32)
+    pairs = np.flatnonzero(rng.uniform(size=attributes * n) <= share)
+    steps = np.flatnonzero(rng.uniform(size=n * n) <= max(share, 0.5))
+    universe = Universe.of(pairs, steps, n, attributes)
+    flat = np.concatenate([*of_token, np.empty(0, dtype=int)]).astype(np.uint32)
+    return Sequences.of(
+        universe,
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+        universe.number[flat],
+        rng.normal(size=len(flat)) if values else None,
+        y,
+        rng.uniform(0.2, 2.0, size=len(lengths)) if weights else None,
+    )
+
+
+KINDS = [dict(), dict(values=True), dict(weights=True), dict(values=True, weights=True, share=0.5), dict(n=9)]
+LENGTHS = {9: (3, 1, 0, 2)}
+
+
+def problem(kind, seed=0):
+    return make(lengths=LENGTHS.get(kind.get("n", 3), (4, 1, 0, 3)), seed=seed, **kind)
+
+
+def paths(data, theta):
+    """Yield for each sequence that is not empty its weight, labels, every labelling and its score."""
+    U, A = split_scores(MODEL.scores(theta, data), data)
+    n = data.universe.n
+    for j, (i, k) in enumerate(zip(data.starts[:-1], data.starts[1:], strict=True)):
+        if i == k:
+            continue
+        every = np.array(list(product(range(n), repeat=k - i)))
+        scores = U[i:k][np.arange(k - i), every].sum(axis=1)
+        scores = scores + sum(A[every[:, t - 1], every[:, t]] for t in range(1, k - i))
+        yield 1.0 if data.weight is None else data.weight[j], data.y[i:k], every, scores
+
+
+def scores_by_definition(data, theta):
+    """The state scores of every token, from the definition."""
+    universe, U = data.universe, np.zeros((data.n_tokens, data.universe.n))
+    for t in range(data.n_tokens):
+        for e in range(data.indptr[t], data.indptr[t + 1]):
+            v = 1.0 if data.values is None else data.values[e]
+            a = data.attributes[e]
+            for f in range(universe.first[a], universe.first[a + 1]):
+                U[t, universe.label[f]] += v * theta[f]
+    return U
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_state_scores_are_sums_over_attributes(kind):
+    data = problem(kind)
+    theta = np.random.default_rng(1).normal(size=data.universe.size)
+    U, A = split_scores(MODEL.scores(theta, data), data)
+    np.testing.assert_allclose(U[:, : data.universe.n], scores_by_definition(data, theta), atol=1e-12)
+    assert not U[:, data.universe.n :].any()
+    np.testing.assert_array_equal(data.universe.from_matrix(A), theta[len(data.universe.label) :])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [0.3, 30.0])
+def test_loss_and_marginals_are_those_of_all_labellings(kind, scale):
+    data = problem(kind)
+    theta = scale * np.random.default_rng(2).normal(size=data.universe.size)
+    scores = MODEL.scores(theta, data)
+    loss, P = 0.0, np.zeros((0, data.universe.n))
+    for weight, y, every, score in paths(data, theta):
+        log_z = np.logaddexp.reduce(score)
+        loss += weight * (log_z - score[(every == y).all(axis=1)][0])
+        p = np.exp(score - log_z)
+        P = np.vstack([P, [[p[every[:, t] == c].sum() for c in range(data.universe.n)] for t in range(len(y))]])
+    assert MODEL.loss(scores, data) == pytest.approx(loss, rel=1e-10, abs=1e-9)
+    assert MODEL.loss_and_gradient(theta, data)[0] == pytest.approx(loss, rel=1e-10, abs=1e-8)
+    np.testing.assert_allclose(MODEL.marginals(scores, data), P, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_is_that_of_finite_differences(kind):
+    data = problem(kind)
+    rng = np.random.default_rng(3)
+    theta = rng.normal(size=data.universe.size)
+    gradient = MODEL.loss_and_gradient(theta, data)[1]
+    numeric = np.array(
+        [
+            (MODEL.loss_and_gradient(theta + e, data)[0] - MODEL.loss_and_gradient(theta - e, data)[0]) / 2e-5
+            for e in 1e-5 * np.eye(len(theta))
+        ]
+    )
+    np.testing.assert_allclose(gradient, numeric, atol=1e-6)
+    residual = MODEL.loss_and_residual(MODEL.scores(theta, data), data)[1]
+    np.testing.assert_allclose(MODEL.lift(residual, data), gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decoding_finds_the_likeliest_labelling(kind):
+    data = problem(kind)
+    theta = np.random.default_rng(4).normal(size=data.universe.size)
+    best = [every[score.argmax()] for _, _, every, score in paths(data, theta)]
+    scores = MODEL.scores(theta, data)
+    np.testing.assert_array_equal(MODEL.decode(scores, data), np.concatenate(best))
+    shares = [(b == y).mean() for b, (_, y, _, _) in zip(best, paths(data, theta), strict=True)]
+    np.testing.assert_allclose(MODEL.hits(scores, data)[np.diff(data.starts) > 0], shares)
+
+
+def test_pieces_and_parts_make_no_difference(monkeypatch):
+    data = make(lengths=(3, 0, 4, 2, 1, 5), weights=True)
+    theta = np.random.default_rng(5).normal(size=data.universe.size)
+    whole = Objective(Chain(), data, ridge=1.0).value_and_gradient(theta)
+    monkeypatch.setattr("majorant.data.sequences.PIECE", 3)
+    cut = make(lengths=(3, 0, 4, 2, 1, 5), weights=True)
+    for F in (Objective(Chain(), cut, ridge=1.0), Objective(Chain(parts=3), cut, ridge=1.0, threads=2)):
+        value, gradient = F.value_and_gradient(theta)
+        assert value == pytest.approx(whole[0])
+        np.testing.assert_allclose(gradient, whole[1], atol=1e-12)
+
+
+def test_a_weight_of_two_is_the_sequence_twice():
+    data = make(lengths=(3, 2))
+    twice = Sequences.of(
+        data.universe,
+        np.array([0, 3, 5, 8]),
+        np.concatenate([data.indptr, data.indptr[-1] + data.indptr[1:4]]).astype(np.uint32),
+        np.concatenate([data.attributes, data.attributes[: data.indptr[3]]]),
+        None,
+        np.concatenate([data.y, data.y[:3]]),
+    )
+    weighted = Sequences.of(
+        data.universe, data.starts, data.indptr, data.attributes, None, data.y, np.array([2.0, 1.0])
+    )
+    theta = np.random.default_rng(6).normal(size=data.universe.size)
+    for a, b in zip(MODEL.loss_and_gradient(theta, twice), MODEL.loss_and_gradient(theta, weighted), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+@pytest.mark.parametrize("curvature", ["dense", "low-rank", "diagonal"])
+def test_the_bound_over_a_chain_holds_everywhere(kind, curvature):
+    for seed in range(4):
+        F = Objective(MODEL, problem(kind, seed), ridge=0.1)
+        rng = np.random.default_rng(seed)
+        bound = F.bound(rng.normal(size=F.size), curvature, rank=3)
+        assert bound(bound.anchor) == pytest.approx(F.value(bound.anchor))
+        for scale in (1e-3, 0.3, 3.0, 30.0):
+            for _ in range(10):
+                there = bound.anchor + scale * rng.normal(size=F.size)
+                assert F.value(there) <= bound(there) * (1 + 1e-10) + 1e-9
+
+
+def printed_trace(U, A, times):
+    """The trace of Σ as printed in JC12: Σ of every state before is added to every state after (erratum E4)."""
+    n, traces = len(A), []
+    log_z, Σ = U[0].copy(), np.zeros(n)
+    for t in range(1, times):
+        new_z, new = np.empty(n), np.empty(n)
+        for j in range(n):
+            total, trace = -np.inf, Σ.sum()
+            for i in range(n):
+                u = log_z[i] + A[i, j] - total
+                if total > -np.inf:
+                    trace += chain.curvature_weight(u)
+                total = np.logaddexp(total, log_z[i] + A[i, j])
+            new_z[j], new[j] = total + U[t, j], trace
+        log_z, Σ = new_z, new
+        traces.append(Σ.sum())
+    return np.array(traces)
+
+
+def test_the_printed_bound_explodes_with_length_and_ours_does_not():
+    rng = np.random.default_rng(0)
+    U, A = rng.normal(size=(20, 3)), rng.normal(size=(3, 3))
+    printed = printed_trace(U, A, 20)
+    assert printed[-1] / printed[0] > 3.0**15  # threefold at each token
+    per_token = [np.sum(chain.bound_rows(U[:T], A) ** 2) / T for T in (5, 10, 20)]
+    assert per_token[2] < 1.5 * per_token[0]
+
+
+@pytest.mark.parametrize("curvature", ["dense", "diagonal"])
+@pytest.mark.parametrize("memory", [0, 10])
+def test_batch_majorization_of_a_chain_is_monotone(curvature, memory):
+    F = Objective(MODEL, make(lengths=(4, 3, 5, 2)), ridge=1.0)
+    solution = minimize(F, BatchMajorization(curvature=curvature, memory=memory), tol=1e-7, max_steps=3000)
+    assert solution.result.converged, solution.result
+    assert rises(solution.trace) <= 1e-12
+
+
+def test_batch_majorization_of_an_optical_character_problem_is_monotone():
+    """26 letters, 128 pixels, d = 4,004: what the literature trains dense bounds on."""
+    rng = np.random.default_rng(0)
+    shapes = rng.uniform(size=(26, 128)) < 0.3
+    words = [rng.integers(0, 26, size=rng.integers(2, 6)) for _ in range(12)]
+    y = np.concatenate(words).astype(np.int32)
+    pixels = shapes[y] ^ (rng.uniform(size=(len(y), 128)) < 0.1)
+    universe = Universe.of(np.arange(26 * 128), np.arange(26 * 26), 26, 128)
+    data = Sequences.of(
+        universe,
+        np.concatenate([[0], np.cumsum([len(word) for word in words])]),
+        np.concatenate([[0], np.cumsum(pixels.sum(axis=1))]).astype(np.uint32),
+        universe.number[np.nonzero(pixels)[1]],
+        None,
+        y,
+    )
+    F = Objective(MODEL, data, ridge=1.0)
+    assert F.size == 4004
+    trace = minimize(F, BatchMajorization(curvature="diagonal"), tol=1e-3).trace
+    assert rises(trace) <= 1e-12
+    best = minimize(F, QuasiNewton(), tol=1e-6).trace["objective"][-1]
+    assert trace["objective"][-1] <= 1.001 * best
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_quasi_newton_ends_at_the_optimum(kind):
+    F = Objective(MODEL, problem(kind), ridge=0.5)
+    solution = minimize(F, QuasiNewton(), tol=1e-10)
+    assert solution.result.converged, solution.result
+    best = minimize(F, BatchMajorization(), tol=1e-10, max_steps=5000).trace["objective"][-1]
+    assert F.value(solution.params) == pytest.approx(best, rel=1e-8)
+
+
+@pytest.mark.parametrize("curvature", ["share", "bound"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_online_pass_descends_and_its_first_step_is_the_gradient_in_the_metric(kind, curvature):
+    data = problem(kind)
+    F = Objective(MODEL, data, ridge=2.0)
+    solver = OnlineMajorization(curvature=curvature)
+    state = solver.step(F, solver.start(F, np.zeros(F.size)))
+    assert F.value(state.theta) < F.value(np.zeros(F.size))
+    assert (state.metric >= 2.0).all()
+    one = Objective(MODEL, data.part(0, 1), ridge=2.0)
+    first = OnlineMajorization(curvature=curvature).step(one, solver.start(one, np.zeros(F.size)))
+    _, gradient = one.value_and_gradient(np.zeros(F.size))
+    if curvature == "bound":
+        np.testing.assert_allclose(first.theta, -gradient / first.metric, atol=1e-12)
+    # Attributes met twice in a sequence move twice, with a metric that has grown between.
+    assert (np.sign(first.theta[np.abs(gradient) > 1e-9]) != np.sign(gradient[np.abs(gradient) > 1e-9])).mean() > 0.8
+
+
+def test_compiled_kernels_are_their_twins():
+    data = make(lengths=(4, 0, 3), values=True)
+    theta = np.random.default_rng(7).normal(size=data.universe.size)
+    universe = data.universe
+    arguments = (data.indptr, data.where, data.count, data.values, universe.label)
+    U, V = np.empty((7, universe.width)), np.empty((7, universe.width))
+    chain.project(*arguments, theta, universe.table(theta), U)
+    chain.project.py_func(*arguments, theta, universe.table(theta), V)
+    np.testing.assert_allclose(U, V, atol=1e-12)
+    A = np.random.default_rng(8).normal(size=(3, 3))
+    np.testing.assert_allclose(chain.bound_rows(U[:4, :3], A), chain.bound_rows.py_func(U[:4, :3], A), atol=1e-12)
+    found = []
+    for run in (chain_online.move_transitions, chain_online.move_transitions.py_func):
+        α, γ, T = (np.random.default_rng(k).uniform(size=(3, 3)) for k in range(3))
+        B, D = np.zeros((3, 3)), np.ones((3, 3))
+        run(α, γ, T, np.array([0, 2, 1]), 1.0, 0.25, B, D)
+        found.append((B, D))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
+def test_solvers_that_look_inside_rows_say_that_they_cannot():
+    from majorant import Newton, StochasticMajorization
+
+    F = Objective(MODEL, make(), ridge=1.0)
+    for solver in (Newton(), StochasticMajorization()):
+        with pytest.raises(TypeError, match="QuasiNewton"):
+            minimize(F, solver)
+
+
+def test_a_universe_carries_parameters_into_a_larger_one():
+    rng = np.random.default_rng(0)
+    small = Universe.of(np.array([0, 4, 5]), np.array([1, 2]), 3, 2)
+    large = Universe.of(np.array([0, 2, 4, 5, 6, 7, 8]), np.array([0, 1, 2, 8]), 3, 3)
+    theta = rng.normal(size=small.size)
+    moved = small.carry(theta, large, fill=9.0)
+    before = dict(zip(small.pairs.tolist(), theta, strict=False))
+    after = dict(zip(large.pairs.tolist(), moved, strict=False))
+    assert {k: after[k] for k in before} == before
+    assert all(after[k] == 9.0 for k in set(after) - set(before))
+    steps = dict(zip(large.steps.tolist(), moved[len(large.label) :], strict=True))
+    assert steps == {0: 9.0, 1: theta[3], 2: theta[4], 8: 9.0}

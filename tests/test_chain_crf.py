@@ -1,0 +1,237 @@
+"""ChainCRF as a person would use it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from majorant import ChainCRF
+from majorant.data.tokens import Vocabulary, encode
+
+WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
+NEXT = {"DET": ["NOUN", "ADJ"], "ADJ": ["NOUN"], "NOUN": ["VERB"], "VERB": ["DET"]}
+
+
+def sentences(count, seed=0):
+    """Sentences whose labels follow each other by a grammar."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(count):
+        labels = ["DET"]
+        while len(labels) < rng.integers(2, 7):
+            labels.append(str(rng.choice(NEXT[labels[-1]])))
+        words = [str(rng.choice(WORDS[label])) for label in labels]
+        X.append([[f"w={word}", f"end={word[-1]}", "bias"] for word in words])
+        y.append(labels)
+    return X, y
+
+
+X, Y = sentences(60)
+X_TEST, Y_TEST = sentences(20, seed=1)
+
+
+@pytest.mark.parametrize("solver", ["auto", "proximal", "sbm", "bbm", "lbfgs"])
+def test_every_solver_learns_the_grammar(solver):
+    model = ChainCRF(c2=0.1, solver=solver).fit(X, Y)
+    assert model.score(X_TEST, Y_TEST) > (0.9 if solver == "sbm" else 0.95)  # a stiff bound, one pass
+    assert model.classes_.tolist() == ["ADJ", "DET", "NOUN", "VERB"]
+    assert set(model.trace_) >= {"objective", "passes", "seconds"}
+    assert model.gap_ <= (1.0 if solver in ("proximal", "sbm") else 1e-3)
+    assert str(model.result_)
+
+
+def test_solvers_agree():
+    models = [ChainCRF(c2=0.5, solver=solver, tol=1e-9).fit(X, Y) for solver in ("auto", "bbm", "lbfgs")]
+    for other in models[1:]:
+        assert other.state_features_ == pytest.approx(models[0].state_features_, abs=1e-3)
+        assert other.transition_features_ == pytest.approx(models[0].transition_features_, abs=1e-3)
+
+
+def test_features_are_those_that_occur():
+    model = ChainCRF().fit([[["a"], ["b"]], [["a"]]], [["x", "y"], ["y"]])
+    assert set(model.state_features_) == {("a", "x"), ("a", "y"), ("b", "y")}
+    assert set(model.transition_features_) == {("x", "y")}
+    every = ChainCRF(all_possible_states=True, all_possible_transitions=True).fit([[["a"], ["b"]]], [["x", "y"]])
+    assert len(every.state_features_) == 4
+    assert len(every.transition_features_) == 4
+    frequent = ChainCRF(min_freq=2).fit([[["a"], ["b"]], [["a"], ["c"]]], [["x", "y"], ["x", "x"]])
+    assert set(frequent.state_features_) == {("a", "x")}
+    assert frequent.transition_features_ == {}
+
+
+def test_the_objective_is_that_of_crfsuite(tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for tokens, labels in zip(X, Y, strict=True):
+        trainer.append([{"values": 0.5, **dict.fromkeys(token, 1.0)} for token in tokens], labels)
+    trainer.set_params({"c1": 0, "c2": 0.3, "epsilon": 1e-9, "max_iterations": 1000})
+    trainer.train(str(tmp_path / "crfsuite.model"))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "crfsuite.model"))
+    theirs = tagger.info()
+    data = [[{"values": 0.5, **dict.fromkeys(token, 1.0)} for token in tokens] for tokens in X]
+    ours = ChainCRF(c2=0.3, tol=1e-10).fit(data, Y)
+    assert len(ours.state_features_) == len(theirs.state_features)
+    for pair, weight in theirs.state_features.items():
+        assert ours.state_features_[pair] == pytest.approx(weight, abs=2e-3)
+    for pair, weight in theirs.transitions.items():
+        assert ours.transition_features_[pair] == pytest.approx(weight, abs=2e-3)
+    tagger.set(data[0])
+    found = ours.predict_marginals(data[:1])[0][0]
+    assert found["DET"] == pytest.approx(tagger.marginal("DET", 0), abs=1e-3)
+
+
+def test_tokens_are_dicts_lists_strings_or_rows():
+    vocabulary = Vocabulary()
+    token = {"w": "cat", "title": True, "upper": False, "length": 3, "parts": ["c", "t"], "in": {"x": 2.0, "y": "z"}}
+    tokens = encode([[token, ["w:cat", "bias"], "bias"]], vocabulary, grow=True)
+    names = vocabulary.names()
+    assert names == ["w:cat", "title", "upper", "length", "parts:c", "parts:t", "in:x", "in:y:z", "bias"]
+    assert tokens.values.tolist() == [1, 1, 0, 3, 1, 1, 2, 1, 1, 1, 1]
+    assert [names[a] for a in tokens.attributes[-3:]] == ["w:cat", "bias", "bias"]
+    assert tokens.indptr.tolist() == [0, 8, 10, 11]
+
+
+def test_dicts_and_lists_of_the_same_attributes_agree():
+    lists = ChainCRF().fit(X, Y)
+    dicts = ChainCRF().fit([[dict.fromkeys(token, 1.0) for token in tokens] for tokens in X], Y)
+    assert dicts.state_features_ == pytest.approx(lists.state_features_, abs=1e-9)
+
+
+@pytest.mark.parametrize("form", ["arrays", "sparse", "one matrix", "one sparse matrix"])
+def test_numeric_rows(form):
+    rng = np.random.default_rng(0)
+    lengths = [4, 1, 0, 5, 3]
+    y = [rng.choice(["p", "q"], size=m).tolist() for m in lengths]
+    rows = [np.array([[1.0, (c == "p") + 0.1 * rng.normal()] for c in labels]).reshape(-1, 2) for labels in y]
+    stacked = np.vstack(rows)
+    given, extra = {
+        "arrays": (rows, {}),
+        "sparse": ([sp.csr_array(r) for r in rows], {}),
+        "one matrix": (stacked, {"lengths": lengths}),
+        "one sparse matrix": (sp.csr_matrix(stacked), {"lengths": lengths}),
+    }[form]
+    model = ChainCRF(c2=0.01).fit(given, y, **extra)
+    assert model.predict(given, **extra) == y
+    assert model.score(given, y, **extra) == 1.0
+    reference = ChainCRF(c2=0.01).fit([[{"0": a, "1": b} for a, b in r.tolist()] for r in rows], y)
+    assert model.state_features_ == pytest.approx(reference.state_features_, abs=1e-6)
+
+
+def test_generators_are_read_once():
+    streamed = ChainCRF().fit((tokens for tokens in X), (labels for labels in Y))
+    assert streamed.state_features_ == ChainCRF().fit(X, Y).state_features_
+
+
+def test_empty_and_short_sequences_and_unknown_attributes():
+    model = ChainCRF().fit([[], *X, [["w=the"]]], [[], *Y, ["DET"]])
+    assert model.predict([[], [["w=the"]], [["never seen"]], [[]]])[:2] == [[], ["DET"]]
+    assert model.predict([]) == []
+    marginals = model.predict_marginals([[["never seen"], []], []])
+    assert [len(m) for m in marginals] == [2, 0]
+    assert sum(marginals[0][1].values()) == pytest.approx(1.0)
+    assert model.score([[["w=the"]]], [["NEVER TRAINED ON"]]) == 0.0
+
+
+def test_weights_are_repetitions():
+    weight = np.arange(len(X)) % 3
+    weighted = ChainCRF(tol=1e-9, all_possible_states=True, all_possible_transitions=True).fit(X, Y, weight)
+    repeated = ChainCRF(tol=1e-9, all_possible_states=True, all_possible_transitions=True).fit(
+        [tokens for tokens, w in zip(X, weight, strict=True) for _ in range(w)],
+        [labels for labels, w in zip(Y, weight, strict=True) for _ in range(w)],
+    )
+    shared = repeated.state_features_
+    found = weighted.state_features_
+    assert {pair: found[pair] for pair in shared} == pytest.approx(shared, abs=1e-4)
+
+
+def test_threads_make_no_difference():
+    assert ChainCRF(n_jobs=2).fit(X, Y).state_features_ == pytest.approx(ChainCRF().fit(X, Y).state_features_, abs=1e-6)
+
+
+def test_partial_fit_grows_and_keeps_the_meaning_of_weights():
+    model = ChainCRF(c2=0.1)
+    for k in range(0, 60, 20):
+        model.partial_fit(X[k : k + 20], Y[k : k + 20], classes=["ADJ", "DET", "NOUN", "VERB"])
+    assert model.score(X_TEST, Y_TEST) > 0.9
+    before = model.state_features_
+    model.partial_fit([[["w=new"]]], [["NOUN"]])
+    after = model.state_features_
+    assert set(after) == {*before, ("w=new", "NOUN")}
+    assert {pair: after[pair] for pair in before} == before
+    assert np.isnan(model.gap_)
+
+
+def test_partial_fit_is_one_pass_in_the_order_given():
+    whole = ChainCRF().partial_fit(X, Y)
+    chunks = ChainCRF()
+    for k in range(0, 60, 15):
+        chunks.partial_fit(X[k : k + 15], Y[k : k + 15], classes=whole.classes_)
+    # Not the same: a chunk's features have no parameter before it comes; but what all chunks share is close.
+    shared = {pair: w for pair, w in whole.state_features_.items() if pair[0] == "bias"}
+    assert {pair: chunks.state_features_[pair] for pair in shared} == pytest.approx(shared, abs=0.3)
+    assert set(chunks.state_features_) == set(whole.state_features_)
+
+
+def test_saved_models_are_the_same(tmp_path):
+    model = ChainCRF(c2=0.1).fit(X, Y)
+    model.save(tmp_path / "chain.npz", notes={"made by": "a test"})
+    loaded = ChainCRF.load(tmp_path / "chain.npz")
+    assert loaded.state_features_ == model.state_features_
+    assert loaded.transition_features_ == model.transition_features_
+    assert loaded.predict(X_TEST) == model.predict(X_TEST)
+    assert loaded.notes_ == {"made by": "a test"}
+    assert loaded.get_params() == model.get_params()
+    stream = ChainCRF().partial_fit(X[:30], Y[:30])
+    stream.save(tmp_path / "stream.npz")
+    again = ChainCRF.load(tmp_path / "stream.npz").partial_fit(X[30:], Y[30:])
+    assert again.state_features_ == stream.partial_fit(X[30:], Y[30:]).state_features_
+
+
+def test_labels_may_be_numbers(tmp_path):
+    y = [[len(label) for label in labels] for labels in Y]
+    model = ChainCRF().fit(X, y)
+    model.save(tmp_path / "numbers.npz")
+    assert ChainCRF.load(tmp_path / "numbers.npz").predict(X[:1]) == model.predict(X[:1])
+    assert isinstance(model.predict(X[:1])[0][0], int)
+
+
+@pytest.mark.parametrize(
+    ("change", "X", "y", "error", "sentence"),
+    [
+        ({}, X, Y[:-1], ValueError, "equally many sequences"),
+        ({}, [[["a"], ["b"]]], [["x"]], ValueError, "sequence 0 has 2 tokens but 1 labels"),
+        ({}, [[["a"]], [["b"], [3]]], [["x"], ["x", "y"]], TypeError, "token 1 of sequence 1: .*strings, got 3"),
+        ({}, [[["a"]], [7]], [["x"], ["y"]], TypeError, "token 0 of sequence 1: a token is"),
+        ({}, [[{"a": float("nan")}]], [["x"]], ValueError, "token 0 of sequence 0: .*'a' must be finite, got nan"),
+        ({}, [[{"a": None}]], [["x"]], TypeError, "token 0 of sequence 0: .*'a' must be a number or a string"),
+        ({}, [np.array([[1.0], [np.inf]])], [["x", "y"]], ValueError, "sequence 0: values must be finite, got inf .*1"),
+        ({}, ["text"], [["x"]], TypeError, "a sequence is a list of tokens, got str"),
+        ({}, [], [], ValueError, "no label"),
+        ({"c2": 0}, X, Y, ValueError, "c2 must be positive, got 0"),
+        ({"c1": 0.1}, X, Y, ValueError, "c1=0"),
+        ({"solver": "adam"}, X, Y, ValueError, "solver must be one of"),
+    ],
+)
+def test_bad_input_is_named(change, X, y, error, sentence):
+    with pytest.raises(error, match=sentence):
+        ChainCRF(**change).fit(X, y)
+
+
+def test_bad_weights_and_unknown_labels_are_named():
+    with pytest.raises(ValueError, match="60 non-negative numbers"):
+        ChainCRF().fit(X, Y, sample_weight=[1.0])
+    model = ChainCRF().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="not named at the first call: \\['NEW'\\]"):
+        model.partial_fit([[["a"]]], [["NEW"]])
+    with pytest.raises(ValueError, match="lengths must"):
+        model.fit(np.ones((3, 2)), [["a", "b"]], lengths=[2])
+
+
+def test_it_is_an_estimator():
+    model = ChainCRF(c2=0.3, min_freq=1)
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(Exception, match="not fitted"):
+        model.predict(X)
