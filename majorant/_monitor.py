@@ -152,10 +152,8 @@ class Monitor:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         else:
             share = np.linalg.norm(self.state.gradient) / max(self._gradient_scale, 1e-300)
-            sentence += (
-                f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies that there is an "
-                "optimum: a parameter is unpenalised"
-            )
+            why = "a parameter is unpenalised" if self.objective.convex else "the loss is not convex"
+            sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         return Result(outcome, sentence, gap)
 
     def _passes(self) -> float:

@@ -75,6 +75,7 @@ class Objective:
         self.size = model.n_parameters(data)
         self.penalty = Ridge(ridge, self.size)
         self.ridge = self.penalty.values
+        self.convex = model.convex(data)
         self.blocks = list(data.blocks(model.block_rows(data)))
         self.work = Work()
         self._workers = ThreadPoolExecutor(threads) if threads > 1 and len(self.blocks) > 1 else None
@@ -148,7 +149,7 @@ class Objective:
         F is strongly convex in the norm of the ridge, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
         non-negative, so F* ≥ 0 and the gap never exceeds one.
         """
-        return self.estimated_gap(value, gradient) if self.penalty.everywhere else float("nan")
+        return self.estimated_gap(value, gradient) if self.penalty.everywhere and self.convex else float("nan")
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be if F were at its least along every unpenalised parameter."""
@@ -190,7 +191,7 @@ class Objective:
     @property
     def certifiable(self) -> bool:
         """Whether :meth:`certify` can bound the distance to the optimum."""
-        return self.penalty.everywhere or self.free_intercept
+        return self.convex and (self.penalty.everywhere or self.free_intercept)
 
     @property
     def rounding(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -35,7 +36,7 @@ def make(n=3, lengths=(4, 1, 0, 3), attributes=5, seed=0, *, values=False, weigh
         universe.number[flat],
         rng.normal(size=len(flat)) if values else None,
         y,
-        rng.uniform(0.2, 2.0, size=len(lengths)) if weights else None,
+        np.repeat(rng.uniform(0.2, 2.0, size=len(lengths)), lengths) if weights else None,
     )
 
 
@@ -51,13 +52,13 @@ def paths(data, theta):
     """Yield for each sequence that is not empty its weight, labels, every labelling and its score."""
     U, A = split_scores(MODEL.scores(theta, data), data)
     n = data.universe.n
-    for j, (i, k) in enumerate(zip(data.starts[:-1], data.starts[1:], strict=True)):
+    for i, k in zip(data.starts[:-1], data.starts[1:], strict=True):
         if i == k:
             continue
         every = np.array(list(product(range(n), repeat=k - i)))
         scores = U[i:k][np.arange(k - i), every].sum(axis=1)
         scores = scores + sum(A[every[:, t - 1], every[:, t]] for t in range(1, k - i))
-        yield 1.0 if data.weight is None else data.weight[j], data.y[i:k], every, scores
+        yield 1.0 if data.weight is None else data.weight[i], data.y[i:k], every, scores
 
 
 def scores_by_definition(data, theta):
@@ -150,7 +151,7 @@ def test_a_weight_of_two_is_the_sequence_twice():
         np.concatenate([data.y, data.y[:3]]),
     )
     weighted = Sequences.of(
-        data.universe, data.starts, data.indptr, data.attributes, None, data.y, np.array([2.0, 1.0])
+        data.universe, data.starts, data.indptr, data.attributes, None, data.y, np.array([2.0, 2, 2, 1, 1])
     )
     theta = np.random.default_rng(6).normal(size=data.universe.size)
     for a, b in zip(MODEL.loss_and_gradient(theta, twice), MODEL.loss_and_gradient(theta, weighted), strict=True):
@@ -274,7 +275,7 @@ def test_compiled_kernels_are_their_twins():
     for run in (chain_online.move_transitions, chain_online.move_transitions.py_func):
         α, γ, T = (np.random.default_rng(k).uniform(size=(3, 3)) for k in range(3))
         B, D = np.zeros((3, 3)), np.ones((3, 3))
-        run(α, γ, T, np.array([0, 2, 1]), 1.0, 0.25, B, D)
+        run(α, γ, T, np.array([0, 2, 1]), np.array([1.0, 2.0, 0.5]), 0.25, B, D)
         found.append((B, D))
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
 
@@ -300,3 +301,51 @@ def test_a_universe_carries_parameters_into_a_larger_one():
     assert all(after[k] == 9.0 for k in set(after) - set(before))
     steps = dict(zip(large.steps.tolist(), moved[len(large.label) :], strict=True))
     assert steps == {0: 9.0, 1: theta[3], 2: theta[4], 8: 9.0}
+
+
+def uneven(seed=0):
+    data = make(lengths=(4, 1, 0, 3, 2), seed=seed, values=True)
+    weight = np.random.default_rng(seed).uniform(size=data.n_tokens)
+    weight[::4] = 0.0
+    return replace(data, weight=weight)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tokens_of_uneven_weights_are_weighted_conditionals(seed):
+    data = uneven(seed)
+    theta = np.random.default_rng(9).normal(size=data.universe.size)
+    loss, weight = 0.0, iter(data.weight)
+    for _, y, every, score in paths(data, theta):
+        p = np.exp(score - np.logaddexp.reduce(score))
+        for t in range(len(y)):
+            before, upto = (every[:, :t] == y[:t]).all(axis=1), (every[:, : t + 1] == y[: t + 1]).all(axis=1)
+            loss -= next(weight) * np.log(p[upto].sum() / p[before].sum())
+    found, gradient = MODEL.loss_and_gradient(theta, data)
+    assert found == pytest.approx(loss, abs=1e-9)
+    assert MODEL.loss(MODEL.scores(theta, data), data) == pytest.approx(loss, abs=1e-9)
+    steps = 1e-5 * np.eye(len(theta))
+    numeric = [
+        (MODEL.loss_and_gradient(theta + e, data)[0] - MODEL.loss_and_gradient(theta - e, data)[0]) for e in steps
+    ]
+    np.testing.assert_allclose(gradient, np.array(numeric) / 2e-5, atol=1e-6)
+
+
+def test_uneven_weights_that_are_even_change_nothing():
+    data = make(lengths=(4, 1, 3), weights=True)
+    theta = np.random.default_rng(9).normal(size=data.universe.size)
+    even = MODEL.loss_and_gradient(theta, data)
+    nearly = replace(data, weight=data.weight * (1 + 1e-12 * np.arange(data.n_tokens)))
+    assert data.even
+    assert not nearly.even
+    for a, b in zip(MODEL.loss_and_gradient(theta, nearly), even, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+def test_nothing_is_certified_or_bounded_where_weights_are_uneven():
+    F = Objective(MODEL, uneven(), ridge=1.0)
+    solution = minimize(F, QuasiNewton(), gradient_tol=1e-6)
+    assert solution.result.converged
+    assert np.isnan(solution.result.gap)
+    assert "not convex" in str(solution.result)
+    with pytest.raises(ValueError, match="same for all tokens"):
+        F.bound(np.zeros(F.size))

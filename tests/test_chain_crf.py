@@ -221,8 +221,12 @@ def test_bad_input_is_named(change, X, y, error, sentence):
 
 
 def test_bad_weights_and_unknown_labels_are_named():
-    with pytest.raises(ValueError, match="60 non-negative numbers"):
+    with pytest.raises(ValueError, match="each of the 60 sequences, got 1"):
         ChainCRF().fit(X, Y, sample_weight=[1.0])
+    with pytest.raises(ValueError, match="non-negative, got .* for sequence 0"):
+        ChainCRF().fit(X[:1], Y[:1], sample_weight=[-1.0])
+    with pytest.raises(ValueError, match="sequence 0 must be a number or"):
+        ChainCRF().fit(X[:1], Y[:1], sample_weight=[[1.0] * 99])
     model = ChainCRF().partial_fit(X, Y)
     with pytest.raises(ValueError, match="not named at the first call: \\['NEW'\\]"):
         model.partial_fit([[["a"]]], [["NEW"]])
@@ -235,3 +239,14 @@ def test_it_is_an_estimator():
     assert clone(model).get_params() == model.get_params()
     with pytest.raises(Exception, match="not fitted"):
         model.predict(X)
+
+
+def test_tokens_that_weigh_nothing_are_not_learnt_from():
+    wrong = [["VERB" if label == "NOUN" else label for label in labels] for labels in Y]
+    weight = [[0.0 if label == "NOUN" else 1.0 for label in labels] for labels in Y]
+    misled = ChainCRF(c2=0.1).fit(X + X, Y + wrong)
+    told = ChainCRF(c2=0.1).fit(X + X, Y + wrong, sample_weight=[1.0] * len(Y) + weight)
+    assert told.score(X_TEST, Y_TEST) > misled.score(X_TEST, Y_TEST)
+    assert np.isnan(told.gap_)
+    assert "not convex" in str(told.result_)
+    assert told.score(X_TEST[:1], Y_TEST[:1], sample_weight=[np.ones(len(Y_TEST[0]))]) == 1.0

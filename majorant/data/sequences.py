@@ -29,8 +29,9 @@ class Sequences:
         Token i has the attributes attributes[indptr[i]:indptr[i + 1]], with these values, or all ones.
     y : array
         The label of each token.
-    weight : array of shape (t,), optional
-        Of each sequence; a weight of 2 is the same as the sequence twice.
+    weight : array, optional
+        Of each token: the loss is Σ_t w_t (−log p(y_t | y_1 … y_{t−1}, x)). Where all tokens of a sequence weigh the
+        same, a weight of 2 is the same as the sequence twice.
     """
 
     universe: Universe
@@ -73,8 +74,8 @@ class Sequences:
     @cached_property
     def observed(self) -> Array:
         """How often each parameter was observed, weighted: the loss is Σ w log Z less θᵀ this."""
-        universe, weight = self.universe, self.token_weights()
-        each = np.ones(self.n_tokens) if weight is None else weight
+        universe = self.universe
+        each = np.ones(self.n_tokens) if self.weight is None else self.weight
         token = np.repeat(np.arange(self.n_tokens), np.diff(self.indptr).astype(np.int64))
         value = each[token] if self.values is None else each[token] * self.values
         counts = np.zeros(universe.size)
@@ -93,7 +94,7 @@ class Sequences:
         return np.flatnonzero(follows)
 
     def unweighted(self) -> Sequences:
-        """Return the sequences, each with a weight of one."""
+        """Return the sequences, each token with a weight of one."""
         return replace(self, weight=None)
 
     def pieces(self) -> Iterator[tuple[slice, Sequences]]:
@@ -110,9 +111,13 @@ class Sequences:
         cuts = np.searchsorted(self.starts, np.arange(PIECE, self.n_tokens + PIECE, PIECE), side="left")
         return [int(cut) for cut in np.unique(np.minimum(cuts, len(self)))]
 
-    def token_weights(self) -> Array | None:
-        """Return the weight of the sequence of each token."""
-        return None if self.weight is None else np.repeat(self.weight, np.diff(self.starts))
+    @cached_property
+    def even(self) -> bool:
+        """Whether the tokens of a sequence all weigh the same."""
+        if self.weight is None:
+            return True
+        inner = self.inner_tokens()
+        return bool((self.weight[inner] == self.weight[inner - 1]).all())
 
     def blocks(self, rows: int) -> Iterator[Sequences]:
         """Yield the data as views of at most ``rows`` sequences each."""
@@ -130,7 +135,7 @@ class Sequences:
             attributes=self.attributes[k:m],
             values=None if self.values is None else self.values[k:m],
             y=self.y[i:j],
-            weight=None if self.weight is None else self.weight[begin:end],
+            weight=None if self.weight is None else self.weight[i:j],
             where=self.where[k:m],
             count=self.count[k:m],
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, Self
 
 import numpy as np
@@ -121,8 +121,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             with a row for each token. With ``lengths``, one matrix with the rows of all sequences. A generator is read
             once.
         y : iterable of sequences of labels
-        sample_weight : array, optional
-            Of each sequence.
+        sample_weight : array, or list of arrays, optional
+            Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
+            Σ_t w_t (−log p(y_t | y_1 … y_{t−1}, x)), which is not convex: then nothing is certified.
         lengths : array, optional
             Of the sequences, if X is one matrix.
         """
@@ -131,7 +132,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         vocabulary = Vocabulary()
         tokens, labels = self._read(X, y, lengths, vocabulary, None)
         universe = self._universe(tokens, labels, len(self.classes_), len(vocabulary))
-        data = _sequences(universe, tokens, labels, _weights(sample_weight, len(tokens.starts) - 1))
+        data = _sequences(universe, tokens, labels, _weights(sample_weight, tokens.starts))
         self._vocabulary, self._universe_ = vocabulary, universe
         self._train(data)
         return self
@@ -157,7 +158,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             theta, metric = old.carry(theta, universe, 0.0), old.carry(metric, universe, 2 * self.c2)
         else:
             theta, metric = np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
-        data = _sequences(universe, tokens, labels, _weights(sample_weight, len(tokens.starts) - 1))
+        data = _sequences(universe, tokens, labels, _weights(sample_weight, tokens.starts))
         self._theta, self._metric = learn(data, theta, metric, np.arange(len(data)))
         self._vocabulary, self._universe_ = vocabulary, universe
         self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
@@ -173,6 +174,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             objective,
             self._make_solver(objective.size),
             tol=self.tol,
+            gradient_tol=self.tol,
             max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
             callback=progress,
         )
@@ -207,13 +209,10 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         X = list(X) if lengths is None else list(split_rows(X, lengths))
         y = [list(labels) for labels in y]
         _check_lengths(X, y)
-        weight = _weights(sample_weight, len(X))
-        right = [
-            np.sum([a == b for a, b in zip(found, true, strict=True)])
-            for found, true in zip(self.predict(X), y, strict=True)
-        ]
-        each = np.ones(len(y)) if weight is None else weight
-        return float(each @ np.array(right) / (each @ np.array([len(labels) for labels in y])))
+        starts = np.concatenate([[0], np.cumsum([len(labels) for labels in y], dtype=np.int64)])
+        pairs = zip(chain.from_iterable(self.predict(X)), chain.from_iterable(y), strict=True)
+        right = np.array([found == true for found, true in pairs], dtype=float)
+        return float(np.average(right, weights=_weights(sample_weight, starts)))
 
     @property
     def state_features_(self) -> dict[tuple[str, Any], float]:
@@ -359,13 +358,22 @@ def _frequent(keys: Array, size: int, least: float) -> Array:
     return found[counts >= least]
 
 
-def _weights(sample_weight: Any, rows: int) -> Array | None:
+def _weights(sample_weight: Any, starts: Array) -> Array | None:
+    """Return the weight of each token, from one for each sequence or one for each token."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (rows,) or not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError(f"sample_weight must be {rows} non-negative numbers, one per sequence, got {weight!r:.80}")
-    return weight
+    given, lengths = list(sample_weight), np.diff(starts)
+    if len(given) != len(lengths):
+        raise ValueError(
+            f"sample_weight must have one entry for each of the {len(lengths)} sequences, got {len(given)}"
+        )
+    each = [np.asarray(weight, dtype=np.float64) for weight in given]
+    for j, (weight, length) in enumerate(zip(each, lengths, strict=True)):
+        if weight.ndim and weight.shape != (length,):
+            raise ValueError(f"sample_weight of sequence {j} must be a number or {length} of them, got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"sample_weight must be finite and non-negative, got {weight!r:.80} for sequence {j}")
+    return np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
 
 
 def _check_lengths(X: list[Any], y: list[list[Any]]) -> None:

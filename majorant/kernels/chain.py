@@ -124,6 +124,45 @@ def backward(E: Array, transposed: Array, starts: Array, α: Array, scale: Array
 
 
 @_compile
+def conditionals(
+    E: Array, T: Array, starts: Array, y: Array, weight: Array, largest: Array, P: Array, pairs: Array
+) -> float:
+    """Return Σ_t w_t [log of what p(y_t | y_{t−1}, x) is divided by], where weights differ within a sequence.
+
+    Its derivatives are written to P and added to pairs. They are those of a Markov chain with the conditionals K_t as its
+    kernel, which gains the mass w_t − w_{t−1} at the observed label y_{t−1}: so one sweep finds them.
+    """
+    n, total = E.shape[1], 0.0
+    β = np.empty((len(E), n))
+    into = np.empty(n)
+    for s in range(len(starts) - 1):
+        begin, end = starts[s], starts[s + 1]
+        if begin == end:
+            continue
+        β[end - 1] = 1.0
+        for t in range(end - 1, begin, -1):
+            for i in range(n):
+                β[t - 1, i] = (T[i] * E[t] * β[t]).sum()
+            β[t - 1] /= β[t - 1].max()
+        into = E[begin] * β[begin]
+        total += weight[begin] * (np.log(into.sum()) - np.log(β[begin, y[begin]]) + largest[begin])
+        P[begin] = weight[begin] * into / into.sum()
+        for t in range(begin + 1, end):
+            P[t] = 0.0
+            for i in range(n):
+                mass = P[t - 1, i] + (weight[t] - weight[t - 1] if i == y[t - 1] else 0.0)
+                into = T[i] * E[t] * β[t]
+                out = into.sum()
+                if i == y[t - 1]:
+                    total += weight[t] * (np.log(out) - np.log(β[t, y[t]]) + largest[t])
+                if mass != 0.0 and out > 0.0:
+                    into *= mass / out
+                    P[t] += into
+                    pairs[i] += into
+    return total
+
+
+@_compile
 def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
     """Write the likeliest labels; of equally likely ones the first."""
     back = np.empty((len(U), n), dtype=np.int32)

@@ -46,17 +46,15 @@ def online_pass(
         whole = np.array([0, m])
         forward(E[:m], T, whole, α, scale)
         backward(E[:m], T.T.copy(), whole, α, scale, P, γ)
-        w = weight[s] if len(weight) else 1.0
-        move_states(
-            indptr[begin : begin + m + 1], attributes, values, first, label, P, y[begin : begin + m], w, share, θ, D
-        )
-        move_transitions(α[:m], γ[:m], T, y[begin : begin + m], w, share, A, DA)
+        w, labels = weight[begin : begin + m], y[begin : begin + m]
+        move_states(indptr[begin : begin + m + 1], attributes, values, first, label, P, labels, w, share, θ, D)
+        move_transitions(α[:m], γ[:m], T, labels, w, share, A, DA)
 
 
 @_compile
 def move_states(
     indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, P: Array, y: Array,
-    w: float, share: float, θ: Array, D: Array,
+    w: Array, share: float, θ: Array, D: Array,
 ) -> None:  # fmt: skip
     """Move the parameters of the attributes of one sequence."""
     for t in range(len(y)):
@@ -68,27 +66,27 @@ def move_states(
             v = 1.0 if values is None else values[e]
             for f in range(first[attributes[e]], first[attributes[e] + 1]):
                 p = P[t, label[f]]
-                D[f] += w * share * total * abs(v) * p * (1 - p)
+                D[f] += w[t] * share * total * abs(v) * p * (1 - p)
                 observed = 1.0 if label[f] == y[t] else 0.0
-                θ[f] -= w * v * (p - observed) / D[f]
+                θ[f] -= w[t] * v * (p - observed) / D[f]
 
 
 @_compile
-def move_transitions(α: Array, γ: Array, T: Array, y: Array, w: float, share: float, A: Array, DA: Array) -> None:
+def move_transitions(α: Array, γ: Array, T: Array, y: Array, w: Array, share: float, A: Array, DA: Array) -> None:
     """Move the transition parameters by what one sequence says."""
     m, n = α.shape
-    X = np.zeros((n, n))
+    X, total = np.zeros((n, n)), w.sum()
     for t in range(1, m):
         for i in range(n):
             for j in range(n):
-                X[i, j] += α[t - 1, i] * γ[t, j]
+                X[i, j] += w[t] * α[t - 1, i] * γ[t, j]
     for i in range(n):
         for j in range(n):
             x = X[i, j] * T[i, j]
-            DA[i, j] += w * 2 * share * x * (1 - x / m)
+            DA[i, j] += 2 * share * x * (1 - x / max(total, x, 1e-300))
             X[i, j] = x
     for t in range(1, m):
-        X[y[t - 1], y[t]] -= 1.0
+        X[y[t - 1], y[t]] -= w[t]
     for i in range(n):
         for j in range(n):
-            A[i, j] -= w * X[i, j] / DA[i, j]
+            A[i, j] -= X[i, j] / DA[i, j]

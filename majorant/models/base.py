@@ -53,6 +53,10 @@ class Model(ABC, Generic[Batch]):
     def n_parameters(self, data: Batch) -> int:
         """Return d."""
 
+    def convex(self, data: Batch) -> bool:
+        """Return whether the loss is convex in θ: without that nothing can be certified."""
+        return True
+
     @abstractmethod
     def block_rows(self, data: Batch) -> int:
         """Return how many rows to work on at a time."""

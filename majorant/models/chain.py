@@ -33,6 +33,10 @@ class Chain(Model[Sequences]):
         """Accept any sequences: they were checked when they were made."""
         require_data(self, data, Sequences)
 
+    def convex(self, data: Sequences) -> bool:
+        """Return whether tokens of a sequence weigh the same: if not, the loss has differences of log-partitions."""
+        return data.even
+
     def n_parameters(self, data: Sequences) -> int:
         """Return the size of the universe."""
         return data.universe.size
@@ -66,7 +70,7 @@ class Chain(Model[Sequences]):
         flat, R, B = _empty_scores(batch)
         B[:], loss = 0.0, 0.0
         for tokens, piece in batch.pieces():
-            found = _forward(U[tokens], A, piece)
+            found = _sweep(U[tokens], A, piece)
             loss += found.log_partition()
             R[tokens], expected = found.marginals()
             B += expected
@@ -82,7 +86,7 @@ class Chain(Model[Sequences]):
         for _, piece in batch.pieces():
             U = np.empty((piece.n_tokens, universe.width))
             _project(theta, table, piece, U)
-            found = _forward(U, A, piece)
+            found = _sweep(U, A, piece)
             loss += found.log_partition()
             P, expected = found.marginals()
             B += expected
@@ -148,14 +152,14 @@ class _Messages(NamedTuple):
 
     def log_partition(self) -> float:
         """Return Σ_j w_j log Z_j."""
-        each, weight = np.log(self.scale) + self.largest, self.piece.token_weights()
+        each, weight = np.log(self.scale) + self.largest, self.piece.weight
         return float(each.sum() if weight is None else weight @ each)
 
     def marginals(self, variances: bool = False) -> tuple[Array, Array]:
         """Return w P(y_t) and Σ_t w P(y_{t−1}, y_t); or their variances p(1 − p), roughly for the pairs."""
         from majorant.kernels import chain
 
-        weight = self.piece.token_weights()
+        weight = self.piece.weight
         P, γ = np.empty_like(self.E), np.empty_like(self.E)
         chain.backward(self.E, np.ascontiguousarray(self.T.T), self.piece.starts, self.α, self.scale, P, γ)
         if variances:
@@ -165,6 +169,22 @@ class _Messages(NamedTuple):
             γ *= weight[:, None]
         pairs = self.T * (self.α[:-1].T @ γ[1:])
         return P, pairs * (1 - pairs / max(pairs.sum(), 1.0)) if variances else pairs
+
+
+class _Conditionals(NamedTuple):
+    """The same for tokens of uneven weights: Σ_t w_t log of what p(y_t | y_1 … y_{t−1}) is divided by, and slopes."""
+
+    total: float
+    P: Array
+    pairs: Array
+
+    def log_partition(self) -> float:
+        """Return the weighted sum."""
+        return self.total
+
+    def marginals(self) -> tuple[Array, Array]:
+        """Return its derivatives with respect to state scores and transition scores."""
+        return self.P, self.pairs
 
 
 def split_scores(flat: Array, batch: Sequences) -> tuple[Array, Array]:
@@ -181,8 +201,7 @@ def _empty_scores(batch: Sequences) -> tuple[Array, Array, Array]:
 
 def _observed_scores(batch: Sequences) -> Array:
     """Return what was observed, shaped as the scores are: the weight at the label of each token and at each step."""
-    weight = batch.token_weights()
-    each = np.ones(batch.n_tokens) if weight is None else weight
+    each = np.ones(batch.n_tokens) if batch.weight is None else batch.weight
     flat, R, B = _empty_scores(batch)
     flat[:] = 0.0
     R[np.arange(len(R)), batch.y] = each
@@ -191,19 +210,39 @@ def _observed_scores(batch: Sequences) -> Array:
     return flat
 
 
+def _sweep(U: Array, A: Array, piece: Sequences) -> _Messages | _Conditionals:
+    return _forward(U, A, piece) if piece.even else _conditionals(U, A, piece)
+
+
 def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
     from majorant.kernels import chain
 
-    n = piece.universe.n
-    E, α = np.empty_like(U), np.empty_like(U)
-    largest, scale = np.empty(len(U)), np.empty(len(U))
+    E, T, largest = _exponentials(U, A, piece.universe.n)
+    α, scale = np.empty_like(U), np.empty(len(U))
+    chain.forward(E, T, piece.starts, α, scale)
+    return _Messages(piece, E, T, α, scale, largest)
+
+
+def _conditionals(U: Array, A: Array, piece: Sequences) -> _Conditionals:
+    from majorant.kernels import chain
+
+    E, T, largest = _exponentials(U, A, piece.universe.n)
+    P, pairs = np.empty_like(U), np.zeros_like(T)
+    total = chain.conditionals(E, T, piece.starts, piece.y, piece.weight, largest, P, pairs)
+    return _Conditionals(total, P, pairs)
+
+
+def _exponentials(U: Array, A: Array, n: int) -> tuple[Array, Array, Array]:
+    """Return exp(U) less the largest score of each row, exp(A), and what was taken off; zeros beyond n labels."""
+    from majorant.kernels import chain
+
+    E, largest = np.empty_like(U), np.empty(len(U))
     chain.shift(U, n, E, largest)
     np.exp(E, out=E)
     E[:, n:] = 0.0
     T = np.exp(A)
     T[n:], T[:, n:] = 0.0, 0.0
-    chain.forward(E, T, piece.starts, α, scale)
-    return _Messages(piece, E, T, α, scale, largest)
+    return E, T, largest
 
 
 def _project(θ: Array, table: Array, batch: Sequences, U: Array) -> None:

@@ -63,12 +63,18 @@ class ChainFactors(Factors):
     def _sequences(self) -> Iterator[tuple[Array, Array, float]]:
         from majorant.kernels import chain
 
+        if not self.batch.even:
+            raise ValueError("a bound over a chain needs weights that are the same for all tokens of a sequence")
         n, starts, weight = self.batch.universe.n, self.batch.starts, self.batch.weight
         A = np.ascontiguousarray(self.A[:n, :n])
         for j in range(len(self.batch)):
             if starts[j] < starts[j + 1]:
                 U = np.ascontiguousarray(self.U[starts[j] : starts[j + 1], :n])
-                yield chain.bound_rows(U, A), score_features(self.batch, j), 1.0 if weight is None else weight[j]
+                yield (
+                    chain.bound_rows(U, A),
+                    score_features(self.batch, j),
+                    1.0 if weight is None else weight[starts[j]],
+                )
 
 
 def score_features(batch: Sequences, j: int):  # type: ignore[no-untyped-def]

@@ -80,7 +80,7 @@ def learn(data: Sequences, theta: Array, metric: Array, order: Array) -> tuple[A
     DA[DA == 0] = np.inf
     online_pass(
         data.indptr, data.attributes, data.values, universe.first, universe.label, data.starts, data.y,
-        np.empty(0) if data.weight is None else data.weight, order, universe.n, SHARE, θ, D, A, DA,
+        np.ones(data.n_tokens) if data.weight is None else data.weight, order, universe.n, SHARE, θ, D, A, DA,
     )  # fmt: skip
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
     return θ, D

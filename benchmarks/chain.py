@@ -1,0 +1,254 @@
+"""Chunking of CoNLL-2000 against CRFsuite: the same features, labels and objective (c2 = 1), one thread each.
+
+    pip install -e '.[bench]'
+    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.chain [--json FILE] [--plot FILE] [--skip l2sgd]
+
+Every method runs in a process of its own. Set-up is what turns lists of strings into the method's own data; training is
+what follows; CRFsuite's times are those of its log. Peak memory is measured in a run of its own, which is fed by a
+generator and stops after thirty iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import report
+from benchmarks.data import root
+from majorant import ChainCRF
+from majorant.files.conll import ColumnFile
+from majorant.files.templates import CHUNKING
+from majorant.metrics import chunk_scores
+
+LEVEL = 1.001
+C2 = 1.0
+
+
+def part(name):
+    """Attributes and labels of train or test."""
+    sentences = list(ColumnFile(str(root() / f"conll2000/{name}.txt.gz")))
+    return CHUNKING.extract(sentences), [sentence.labels(2) for sentence in sentences]
+
+
+def stream(name):
+    """The same, one sentence at a time."""
+    for sentence in ColumnFile(str(root() / f"conll2000/{name}.txt.gz")):
+        yield CHUNKING.extract([sentence])[0], sentence.labels(2)
+
+
+def crfsuite(algorithm):
+    def run():
+        import pycrfsuite
+
+        X, y = part("train")
+        trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False, params={"c2": C2})
+        if algorithm == "lbfgs":
+            trainer.set("c1", 0.0)
+        started = time.perf_counter()
+        for tokens, labels in zip(X, y, strict=True):
+            trainer.append(tokens, labels)
+        setup = time.perf_counter() - started
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model")
+            trainer.train(path)
+            curve = [(i["time"], i["loss"]) for i in trainer.logparser.iterations if "loss" in i]
+            tagger = pycrfsuite.Tagger()
+            tagger.open(path)
+            f1, seconds = measure(lambda tests: [tagger.tag(tokens) for tokens in tests])
+        times = np.cumsum([t for t, _ in curve])
+        return {"setup": setup, "seconds": times.tolist(), "loss": [v for _, v in curve], "F1": f1, "tagging": seconds}
+
+    return run
+
+
+def averaged_perceptron():
+    import pycrfsuite
+
+    X, y = part("train")
+    trainer = pycrfsuite.Trainer(algorithm="ap", verbose=False)
+    for tokens, labels in zip(X, y, strict=True):
+        trainer.append(tokens, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        started = time.perf_counter()
+        trainer.train(path)
+        seconds = time.perf_counter() - started
+        tagger = pycrfsuite.Tagger()
+        tagger.open(path)
+        f1, tagging = measure(lambda tests: [tagger.tag(tokens) for tokens in tests])
+    return {"seconds": [seconds], "loss": [float("nan")], "F1": f1, "tagging": tagging}
+
+
+def ours(threads, solver="auto"):
+    def run():
+        X, y = part("train")
+        ChainCRF(solver=solver, n_jobs=threads, max_iter=2).fit(X[:50], y[:50])  # compile
+        model = ChainCRF(c2=C2, solver=solver, n_jobs=threads)
+        started = time.perf_counter()
+        model.fit(X, y)
+        total = time.perf_counter() - started
+        f1, tagging = measure(model.predict)
+        trace = model.trace_
+        return {
+            "setup": total - float(trace["seconds"][-1]),
+            "seconds": trace["seconds"].tolist(),
+            "loss": trace["objective"].tolist(),
+            "gap": float(model.gap_),
+            "F1": f1,
+            "tagging": tagging,
+        }
+
+    return run
+
+
+def memory_of_crfsuite():
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False, params={"c2": C2, "c1": 0.0, "max_iterations": 30})
+    for tokens, labels in stream("train"):
+        trainer.append(tokens, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.train(str(Path(folder) / "model"))
+    return peak()
+
+
+def memory_of_ours():
+    X, y = (tokens for tokens, _ in stream("train")), (labels for _, labels in stream("train"))
+    ChainCRF(c2=C2, max_iter=30).fit(X, y)
+    return peak()
+
+
+def peak():
+    return {"peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def measure(predict):
+    """Chunk F1 on the test part, and seconds to label it, the better of two."""
+    X, y = part("test")
+    seconds = []
+    for _ in range(2):
+        started = time.perf_counter()
+        predicted = predict(X)
+        seconds.append(time.perf_counter() - started)
+    return chunk_scores(y, predicted).overall.f1, min(seconds)
+
+
+METHODS = {
+    "CRFsuite lbfgs": crfsuite("lbfgs"),
+    "CRFsuite l2sgd": crfsuite("l2sgd"),
+    "CRFsuite ap": averaged_perceptron,
+    "majorant, 1 thread": ours(1),
+    "majorant, 2 threads": ours(2),
+    "majorant, one online pass": ours(1, "proximal"),
+}
+MEMORY = {"CRFsuite lbfgs": memory_of_crfsuite, "majorant, 1 thread": memory_of_ours}
+
+
+def alone(run):
+    """Return what a function returns in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def work():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sender.send(run())
+
+    process = context.Process(target=work)
+    process.start()
+    answer = receiver.recv()
+    process.join()
+    return answer
+
+
+def table(results):
+    optimum = min(min(r["loss"]) for r in results.values() if np.isfinite(r["loss"]).all())
+    rows = []
+    for name, result in results.items():
+        reached = np.array(result["loss"]) <= LEVEL * optimum
+        rows.append(
+            {
+                "method": name,
+                "set-up s": result.get("setup", float("nan")),
+                f"s to {LEVEL} × optimum": result["seconds"][int(reached.argmax())] if reached.any() else float("nan"),
+                "s in all": result["seconds"][-1],
+                "loss": result["loss"][-1],
+                "F1": result["F1"],
+                "tagging s": result["tagging"],
+                "peak MB": result.get("peak MB", float("nan")),
+            }
+        )
+    return rows
+
+
+def speedups(rows):
+    """How many times faster than CRFsuite's L-BFGS."""
+    to_level = {row["method"]: row[f"s to {LEVEL} × optimum"] for row in rows}
+    targets = {"majorant, 1 thread": 3, "majorant, 2 threads": 5}
+    return [
+        {"what": name, "times faster": to_level["CRFsuite lbfgs"] / to_level[name], "target": target}
+        for name, target in targets.items()
+        if name in to_level and "CRFsuite lbfgs" in to_level
+    ]
+
+
+def plot(results, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    optimum = min(min(r["loss"]) for r in results.values() if np.isfinite(r["loss"]).all())
+    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    styles = {
+        "CRFsuite lbfgs": ("#0072B2", "-"),
+        "CRFsuite l2sgd": ("#56B4E9", "-"),
+        "majorant, 1 thread": ("#D55E00", "-"),
+        "majorant, 2 threads": ("#D55E00", "--"),
+    }
+    for name, (colour, line) in styles.items():
+        if name in results:
+            excess = np.array(results[name]["loss"]) / optimum - 1
+            seconds = np.array(results[name]["seconds"])
+            shown = excess > 1e-6
+            axis.plot(seconds[shown], excess[shown], color=colour, ls=line, lw=2, label=name)
+    axis.axhline(LEVEL - 1, color="grey", lw=0.8, ls=":")
+    axis.set(xscale="log", yscale="log", xlabel="seconds of training", ylabel="relative excess of the objective")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", help="keep every run in this file; what is already there is not run again")
+    parser.add_argument("--plot", help="draw the curves here")
+    parser.add_argument("--skip", action="append", default=[], help="leave out methods whose name contains this text")
+    arguments = parser.parse_args()
+    kept = Path(arguments.json) if arguments.json else None
+    results = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    for name, run in METHODS.items():
+        if name in results or any(text in name for text in arguments.skip):
+            continue
+        results[name] = alone(run) | (alone(MEMORY[name]) if name in MEMORY else {})
+        if kept:
+            kept.write_text(json.dumps(results))
+        print(name, {k: v for k, v in results[name].items() if not isinstance(v, list)}, flush=True)
+    rows = table(results)
+    report.show("CoNLL-2000 chunking, c2 = 1", rows)
+    report.show("training to the same loss", speedups(rows))
+    if arguments.plot:
+        plot(results, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()
