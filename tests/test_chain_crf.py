@@ -223,7 +223,7 @@ def test_bad_input_is_named(change, X, y, error, sentence):
 def test_bad_weights_and_unknown_labels_are_named():
     with pytest.raises(ValueError, match="each of the 60 sequences, got 1"):
         ChainCRF().fit(X, Y, sample_weight=[1.0])
-    with pytest.raises(ValueError, match="non-negative, got .* for sequence 0"):
+    with pytest.raises(ValueError, match=r"non-negative, got .* for sequence 0"):
         ChainCRF().fit(X[:1], Y[:1], sample_weight=[-1.0])
     with pytest.raises(ValueError, match="sequence 0 must be a number or"):
         ChainCRF().fit(X[:1], Y[:1], sample_weight=[[1.0] * 99])

@@ -129,8 +129,8 @@ def conditionals(
 ) -> float:
     """Return Σ_t w_t [log of what p(y_t | y_{t−1}, x) is divided by], where weights differ within a sequence.
 
-    Its derivatives are written to P and added to pairs. They are those of a Markov chain with the conditionals K_t as its
-    kernel, which gains the mass w_t − w_{t−1} at the observed label y_{t−1}: so one sweep finds them.
+    Its derivatives are written to P and added to pairs. They are those of a Markov chain that moves by the conditionals
+    and gains the mass w_t − w_{t−1} at the observed label y_{t−1}: so one sweep finds them.
     """
     n, total = E.shape[1], 0.0
     β = np.empty((len(E), n))

@@ -226,6 +226,7 @@ def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
 def _conditionals(U: Array, A: Array, piece: Sequences) -> _Conditionals:
     from majorant.kernels import chain
 
+    assert piece.weight is not None
     E, T, largest = _exponentials(U, A, piece.universe.n)
     P, pairs = np.empty_like(U), np.zeros_like(T)
     total = chain.conditionals(E, T, piece.starts, piece.y, piece.weight, largest, P, pairs)
