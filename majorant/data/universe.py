@@ -124,6 +124,11 @@ class Universe:
         keys = self.attribute * self.n + self.label  # in rising order
         return _places(keys, attributes.astype(np.int64) * self.n + labels)
 
+    def joined(self, other: Universe) -> Universe:
+        """Return the universe of what is in either; the other knows at least as many attributes."""
+        pairs, steps = np.union1d(self.pairs, other.pairs), np.union1d(self.steps, other.steps)
+        return Universe.of(pairs, steps, self.n, other.n_attributes)
+
     def carry(self, theta: Array, other: Universe, fill: float) -> Array:
         """Return parameters of this universe for another one that has it as a part; ``fill`` for what is new there."""
         moved = np.full(other.size, fill)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -17,9 +17,10 @@ from majorant._minimize import minimize
 from majorant._solution import Outcome, Result
 from majorant.callbacks import ProgressLine
 from majorant.data import Sequences
-from majorant.data.tokens import Encoder, Tokens, Vocabulary, encode, split_rows
+from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.data.universe import Universe
 from majorant.estimators import storage
+from majorant.estimators.chain_features import check_lengths, observed_universe, read, sequences, weights
 from majorant.models import Chain
 from majorant.objective import Objective
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
@@ -29,7 +30,6 @@ SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
 # The bound is kept as a d×d matrix up to here, as a diagonal above.
 LARGEST_DENSE = 1_500
-MISSING: Any = object()
 
 
 class ChainCRF(BaseEstimator):  # type: ignore[misc]
@@ -130,9 +130,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         self._check_settings()
         self.__dict__.pop("_metric", None)
         vocabulary = Vocabulary()
-        tokens, labels = self._read(X, y, lengths, vocabulary, None)
-        universe = self._universe(tokens, labels, len(self.classes_), len(vocabulary))
-        data = _sequences(universe, tokens, labels, _weights(sample_weight, tokens.starts))
+        tokens, labels, self.classes_ = read(X, y, lengths, vocabulary)
+        universe = self._observed(tokens, labels, len(vocabulary))
+        data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
         self._vocabulary, self._universe_ = vocabulary, universe
         self._train(data)
         return self
@@ -151,14 +151,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         else:
             known, vocabulary = self.classes_, Vocabulary(self._vocabulary.names())
             theta, metric = self._theta, self._metric
-        tokens, labels = self._read(X, y, lengths, vocabulary, known)
-        universe = self._universe(tokens, labels, len(self.classes_), len(vocabulary))
-        if not first:
-            old, universe = self._universe_, self._joined(universe, len(vocabulary))
-            theta, metric = old.carry(theta, universe, 0.0), old.carry(metric, universe, 2 * self.c2)
-        else:
+        tokens, labels, self.classes_ = read(X, y, lengths, vocabulary, known)
+        universe = self._observed(tokens, labels, len(vocabulary))
+        if first:
             theta, metric = np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
-        data = _sequences(universe, tokens, labels, _weights(sample_weight, tokens.starts))
+        else:
+            old, universe = self._universe_, self._universe_.joined(universe)
+            theta, metric = old.carry(theta, universe, 0.0), old.carry(metric, universe, 2 * self.c2)
+        data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
         self._theta, self._metric = learn(data, theta, metric, np.arange(len(data)))
         self._vocabulary, self._universe_ = vocabulary, universe
         self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
@@ -208,11 +208,11 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         """Return the share of tokens labelled right. A label that was not trained on is never right."""
         X = list(X) if lengths is None else list(split_rows(X, lengths))
         y = [list(labels) for labels in y]
-        _check_lengths(X, y)
+        check_lengths(X, y)
         starts = np.concatenate([[0], np.cumsum([len(labels) for labels in y], dtype=np.int64)])
         pairs = zip(chain.from_iterable(self.predict(X)), chain.from_iterable(y), strict=True)
         right = np.array([found == true for found, true in pairs], dtype=float)
-        return float(np.average(right, weights=_weights(sample_weight, starts)))
+        return float(np.average(right, weights=weights(sample_weight, starts)))
 
     @property
     def state_features_(self) -> dict[tuple[str, Any], float]:
@@ -294,92 +294,19 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=seed)
 
-    def _read(self, X: Any, y: Any, lengths: Any, vocabulary: Vocabulary, known: Array | None) -> tuple[Tokens, Array]:
-        """Return tokens and labels encoded; sets the classes."""
-        encoder, number = Encoder(vocabulary, grow=True), Vocabulary()
-        found = number.lookup(grow=True)
-        codes: list[int] = []
-        sequences = X if lengths is None else split_rows(X, lengths)
-        for j, (sequence, labels) in enumerate(zip_longest(sequences, y, fillvalue=MISSING)):
-            if sequence is MISSING or labels is MISSING:
-                raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
-            length, before = encoder.add(sequence), len(codes)
-            codes.extend(map(found, labels))
-            if len(codes) - before != length:
-                raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
-        if not codes:
-            raise ValueError("y holds no label: there is nothing to learn from")
-        return encoder.finish(), self._set_classes(number.names(), np.array(codes, dtype=np.int64), known)
-
-    def _set_classes(self, names: list[Any], codes: Array, known: Array | None) -> Array:
-        found = np.asarray(names)
-        classes = np.unique(found) if known is None else known
-        unknown = np.setdiff1d(found, classes)
-        if len(unknown):
-            raise ValueError(f"y holds labels that were not named at the first call: {unknown}; known are {classes}")
-        self.classes_ = classes
-        return np.searchsorted(classes, found)[codes].astype(np.int32)
-
-    def _universe(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> Universe:
-        token = np.repeat(np.arange(len(y)), np.diff(tokens.indptr).astype(np.int64))
-        least = max(self.min_freq, 1)
-        pairs = np.arange(n_attributes * n)
-        if not self.all_possible_states:
-            pairs = _frequent(tokens.attributes.astype(np.int64) * n + y[token], n_attributes * n, least)
-        steps = np.arange(n * n)
-        if not self.all_possible_transitions:
-            follows = np.ones(len(y), dtype=bool)
-            follows[tokens.starts[:-1][tokens.starts[:-1] < len(y)]] = False
-            after = np.flatnonzero(follows)
-            steps = _frequent(y[after - 1].astype(np.int64) * n + y[after], n * n, least)
-        return Universe.of(pairs, steps, n, n_attributes)
-
-    def _joined(self, new: Universe, n_attributes: int) -> Universe:
-        old = self._universe_
-        return Universe.of(np.union1d(old.pairs, new.pairs), np.union1d(old.steps, new.steps), old.n, n_attributes)
+    def _observed(self, tokens: Tokens, y: Array, n_attributes: int) -> Universe:
+        return observed_universe(
+            tokens,
+            y,
+            len(self.classes_),
+            n_attributes,
+            min_freq=self.min_freq,
+            all_states=self.all_possible_states,
+            all_transitions=self.all_possible_transitions,
+        )
 
     def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
         check_is_fitted(self, "_theta")
         tokens = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
-        data = _sequences(self._universe_, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
+        data = sequences(self._universe_, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
         return data, Chain().scores(self._theta, data)
-
-
-def _sequences(universe: Universe, tokens: Tokens, y: Array, weight: Array | None) -> Sequences:
-    attributes = universe.number[tokens.attributes]
-    return Sequences.of(universe, tokens.starts, tokens.indptr, attributes, tokens.values, y, weight)
-
-
-def _frequent(keys: Array, size: int, least: float) -> Array:
-    """Return the keys that occur so often, in rising order."""
-    if size <= 4 * len(keys) + 1024:
-        return np.flatnonzero(np.bincount(keys, minlength=size) >= least)
-    found, counts = np.unique(keys, return_counts=True)
-    return found[counts >= least]
-
-
-def _weights(sample_weight: Any, starts: Array) -> Array | None:
-    """Return the weight of each token, from one for each sequence or one for each token."""
-    if sample_weight is None:
-        return None
-    given, lengths = list(sample_weight), np.diff(starts)
-    if len(given) != len(lengths):
-        raise ValueError(
-            f"sample_weight must have one entry for each of the {len(lengths)} sequences, got {len(given)}"
-        )
-    each = [np.asarray(weight, dtype=np.float64) for weight in given]
-    for j, (weight, length) in enumerate(zip(each, lengths, strict=True)):
-        if weight.ndim and weight.shape != (length,):
-            raise ValueError(f"sample_weight of sequence {j} must be a number or {length} of them, got {weight.shape}")
-        if not np.isfinite(weight).all() or (weight < 0).any():
-            raise ValueError(f"sample_weight must be finite and non-negative, got {weight!r:.80} for sequence {j}")
-    return np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
-
-
-def _check_lengths(X: list[Any], y: list[list[Any]]) -> None:
-    if len(X) != len(y):
-        raise ValueError(f"X and y must have equally many sequences, got {len(X)} and {len(y)}")
-    for j, (sequence, labels) in enumerate(zip(X, y, strict=True)):
-        tokens = sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
-        if tokens != len(labels):
-            raise ValueError(f"sequence {j} has {tokens} tokens but {len(labels)} labels")

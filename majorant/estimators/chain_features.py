@@ -1,0 +1,101 @@
+"""What the sequences of a user say of features: tokens and labels as numbers, and which pairs have a weight."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.data import Sequences
+from majorant.data.tokens import Encoder, Tokens, Vocabulary, split_rows
+from majorant.data.universe import Universe
+
+MISSING: Any = object()
+
+
+def read(
+    X: Any, y: Any, lengths: Any, vocabulary: Vocabulary, known: Array | None = None
+) -> tuple[Tokens, Array, Array]:
+    """Return tokens, labels by number, and the classes: those known, or all labels. X and y are read once."""
+    encoder, number = Encoder(vocabulary, grow=True), Vocabulary()
+    found = number.lookup(grow=True)
+    codes: list[int] = []
+    for j, (tokens, labels) in enumerate(zip_longest(_split(X, lengths), y, fillvalue=MISSING)):
+        if tokens is MISSING or labels is MISSING:
+            raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
+        length, before = encoder.add(tokens), len(codes)
+        codes.extend(map(found, labels))
+        if len(codes) - before != length:
+            raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
+    if not codes:
+        raise ValueError("y holds no label: there is nothing to learn from")
+    names = np.asarray(number.names())
+    classes = np.unique(names) if known is None else known
+    unknown = np.setdiff1d(names, classes)
+    if len(unknown):
+        raise ValueError(f"y holds labels that were not named at the first call: {unknown}; known are {classes}")
+    return encoder.finish(), np.searchsorted(classes, names)[codes].astype(np.int32), classes
+
+
+def observed_universe(
+    tokens: Tokens, y: Array, n: int, n_attributes: int, *, min_freq: float, all_states: bool, all_transitions: bool
+) -> Universe:
+    """Return the universe of pairs that occur often enough, or of all of them."""
+    least, pairs, steps = max(min_freq, 1), np.arange(n_attributes * n), np.arange(n * n)
+    if not all_states:
+        token = np.repeat(np.arange(len(y)), np.diff(tokens.indptr).astype(np.int64))
+        pairs = _frequent(tokens.attributes.astype(np.int64) * n + y[token], n_attributes * n, least)
+    if not all_transitions:
+        follows = np.ones(len(y), dtype=bool)
+        follows[tokens.starts[:-1][tokens.starts[:-1] < len(y)]] = False
+        after = np.flatnonzero(follows)
+        steps = _frequent(y[after - 1].astype(np.int64) * n + y[after], n * n, least)
+    return Universe.of(pairs, steps, n, n_attributes)
+
+
+def _split(X: Any, lengths: Any) -> Any:
+    return X if lengths is None else split_rows(X, lengths)
+
+
+def sequences(universe: Universe, tokens: Tokens, y: Array, weight: Array | None) -> Sequences:
+    """Return encoded tokens as sequences of a universe."""
+    attributes = universe.number[tokens.attributes]
+    return Sequences.of(universe, tokens.starts, tokens.indptr, attributes, tokens.values, y, weight)
+
+
+def _frequent(keys: Array, size: int, least: float) -> Array:
+    """Return the keys that occur so often, in rising order."""
+    if size <= 4 * len(keys) + 1024:
+        return np.flatnonzero(np.bincount(keys, minlength=size) >= least)
+    found, counts = np.unique(keys, return_counts=True)
+    return found[counts >= least]
+
+
+def weights(sample_weight: Any, starts: Array) -> Array | None:
+    """Return the weight of each token, from one for each sequence or one for each token."""
+    if sample_weight is None:
+        return None
+    given, lengths = list(sample_weight), np.diff(starts)
+    if len(given) != len(lengths):
+        raise ValueError(
+            f"sample_weight must have one entry for each of the {len(lengths)} sequences, got {len(given)}"
+        )
+    each = [np.asarray(weight, dtype=np.float64) for weight in given]
+    for j, (weight, length) in enumerate(zip(each, lengths, strict=True)):
+        if weight.ndim and weight.shape != (length,):
+            raise ValueError(f"sample_weight of sequence {j} must be a number or {length} of them, got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"sample_weight must be finite and non-negative, got {weight!r:.80} for sequence {j}")
+    return np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
+
+
+def check_lengths(X: list[Any], y: list[list[Any]]) -> None:
+    """Raise if a sequence and its labels differ in length."""
+    if len(X) != len(y):
+        raise ValueError(f"X and y must have equally many sequences, got {len(X)} and {len(y)}")
+    for j, (sequence, labels) in enumerate(zip(X, y, strict=True)):
+        tokens = sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
+        if tokens != len(labels):
+            raise ValueError(f"sequence {j} has {tokens} tokens but {len(labels)} labels")
