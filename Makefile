@@ -30,13 +30,15 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# All numbers of the README; MAJORANT_DATA has to name the data. About three quarters of an hour.
+# All numbers of the README; MAJORANT_DATA has to name the data. About an hour and a quarter.
 bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	mkdir -p out
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core --json out/core.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.stochastic --json out/stochastic.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.logistic --json out/logistic.json --plot docs/figures/logistic.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.robustness
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.chain --json out/chain.json --plot docs/figures/chain.png
 
 # docs/reproduction, from whatever data sets are there. About half an hour.
 reproduction: .venv/ready

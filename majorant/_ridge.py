@@ -20,15 +20,15 @@ class Ridge:
         same = values.ndim == 0 or values.min() == values.max()
         self.values = np.broadcast_to(values.flat[0] if same else values, (size,))
         self.everywhere = bool((values > 0).all())
-        self._same = same
+        self.same = same
 
     def inner(self, a: Array, b: Array) -> float:
         """Return Σ_i λ_i a_i b_i."""
-        return float(self.values[0] * (a @ b) if self._same else np.einsum("i,i,i->", self.values, a, b))
+        return float(self.values[0] * (a @ b) if self.same else np.einsum("i,i,i->", self.values, a, b))
 
     def dual_square(self, gradient: Array) -> float:
         """Return Σ g_i²/λ_i over the penalised parameters."""
-        if self._same:
+        if self.same:
             return float(gradient @ gradient / self.values[0]) if self.everywhere else 0.0
         penalised = self.values > 0
         return float(np.sum(gradient[penalised] ** 2 / self.values[penalised]))

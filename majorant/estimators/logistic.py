@@ -146,8 +146,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         """
         self._check_settings()
         X, y = self._validate(X, y, reset=True)
-        self._set_classes(np.unique(y))
-        labels = np.searchsorted(self.classes_, y)
+        classes, labels = np.unique(y, return_inverse=True)
+        self._set_classes(classes)
         weight = self._weights(sample_weight, X, y)
         if weight is not None and len(np.unique(labels[weight > 0])) < 2:
             raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
@@ -303,7 +303,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
-        check_classification_targets(y)
+        if y.dtype.kind == "f":  # numbers that may be measurements; anything else names classes
+            check_classification_targets(y)
         self._dtype = X.dtype if reset else getattr(self, "_dtype", X.dtype)
         return X, y
 

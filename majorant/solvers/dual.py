@@ -19,8 +19,8 @@ from majorant.kernels import design
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 
-# Sweeps over the rows between two looks at F.
-EPOCHS = 3
+# Sweeps over the rows before the first look at F, and between two looks.
+FIRST_EPOCHS, EPOCHS = 6, 3
 # The squared moves of the residuals have to shrink to this share from one look to the next.
 CONTRACTION = 0.73
 # Fewer rows are no work for anything.
@@ -72,13 +72,17 @@ def begin(objective: Objective) -> Dual:
     """
     data: Labelled = objective.data
     n = objective.row_model.scores_per_row(data)
-    X, scale, ridge = _scaled(data.X, objective.ridge.reshape(n, -1).mean(axis=0))
-    squares = sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
+    X = data.X if sp.issparse(data.X) else sp.csr_array(design.dense(data.X))
+    X, ridge = X.astype(np.float64, copy=False), float(objective.ridge[0])
+    scale: Array | float = 1.0
+    if not objective.penalty.same:
+        X, scale, ridge = _scaled(X, objective.ridge.reshape(n, -1).mean(axis=0))
+    squares = np.concatenate([[0.0], np.cumsum(X.data**2)])
     return Dual(
         X,
         data.y,
         np.ones(len(data)) if data.weight is None else data.weight,
-        squares @ np.ones(X.shape[1]) / ridge,
+        (squares[X.indptr[1:]] - squares[X.indptr[:-1]]) / ridge,
         scale,
         ridge,
         residual=np.zeros((len(data), n)),
@@ -96,21 +100,18 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     epoch, free = (kernels.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.softmax_epoch, (r, W))
     # Unsigned indices cannot be negative, which the compiled loops would have to ask at every non-zero.
     X = (dual.X.data, dual.X.indices.view(f"u{dual.X.indices.itemsize}"), dual.X.indptr)
-    for _ in range(EPOCHS):
+    epochs = EPOCHS if dual.sweeps else FIRST_EPOCHS
+    for _ in range(epochs):
         order = rng.permutation(len(r))
         moved = epoch(*X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
-    objective.work.passes += EPOCHS
+    objective.work.passes += epochs
     contracts = moved <= CONTRACTION * dual.moved
-    return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + EPOCHS, contracts=contracts)
+    return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + epochs, contracts=contracts)
 
 
 def _scaled(X: Any, ridge: Array) -> tuple[Any, Array | float, float]:
     """Return X with columns so scaled that one number λ penalises all, the scale, and λ."""
-    sparse = X if sp.issparse(X) else sp.csr_array(design.dense(X))
-    sparse = sparse.astype(np.float64, copy=False)
     penalised = ridge > 0
     λ = float(ridge[penalised].mean())
-    if np.ptp(ridge[penalised]) == 0:
-        return sparse, 1.0, λ
     scale = np.sqrt(np.where(penalised, ridge, λ) / λ)
-    return sp.csr_array((sparse.data / scale[sparse.indices], sparse.indices, sparse.indptr), sparse.shape), scale, λ
+    return sp.csr_array((X.data / scale[X.indices], X.indices, X.indptr), X.shape), scale, λ
