@@ -18,9 +18,6 @@ from majorant.files.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
 from tests.test_cli import call
 
-ESTIMATOR = getattr(majorant, "ChainCRF", None)
-needs_estimator = pytest.mark.skipif(ESTIMATOR is None, reason="needs majorant.ChainCRF")
-
 
 class Votes:
     """A stand-in for ChainCRF, so that these tests are about the command alone: attributes vote for labels."""
@@ -245,7 +242,6 @@ def test_failures_are_one_line(folder, votes, arguments, code, message):
 # --- the estimator itself ---------------------------------------------------------------------------------
 
 
-@needs_estimator
 def test_the_real_estimator_from_file_to_file(folder):
     facts = json.loads(call("crf", "train", "train.txt", "-m", "m.npz", "--test", "test.txt", "--json"))
     assert facts["classes"] == ["B-NP", "B-VP", "I-NP", "O"]
@@ -256,11 +252,15 @@ def test_the_real_estimator_from_file_to_file(folder):
     tagged = [row for row in rows("tagged.txt") if row]
     assert np.mean([row[2] == row[3] for row in tagged]) == pytest.approx(facts["test"]["accuracy"])
     assert all(0 < float(row[4]) <= 1 for row in tagged)
+    inside = json.loads(call("info", "m.npz", "--json"))
+    assert inside["kind"] == "ChainCRF"
+    assert inside["classes"] == facts["classes"]
+    assert {row["class"] for row in inside["coefficients"]} == set(facts["classes"])
+    assert "Largest coefficients" in call("info", "m.npz")
     call("crf", "train", "train.txt", "-m", "s.npz", "--stream", "--chunk-sentences", "20")
     assert json.loads(call("crf", "eval", "s.npz", "test.txt", "--json"))["f1"] > 0.9
 
 
-@needs_estimator
 @pytest.mark.skipif("MAJORANT_DATA" not in os.environ, reason="needs conll2000 in the folder MAJORANT_DATA")
 def test_one_pass_over_conll_2000(folder):
     data = Path(os.environ["MAJORANT_DATA"]) / "conll2000"

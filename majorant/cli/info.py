@@ -17,24 +17,55 @@ def info(model: Model, as_json: AsJson = False) -> None:
     \b
     majorant info flowers.npz
     """
-    from majorant.cli.trained import Trained
+    from majorant.estimators.storage import kind_of
 
-    trained = Trained.load(model)
-    facts = _facts(trained)
+    facts, coefficients = _chain(model) if kind_of(model) == "ChainCRF" else _table(model)
     if as_json:
-        show_json({"model": model, **facts, "coefficients": _coefficients(trained)})
+        show_json({"model": model, **facts, "coefficients": coefficients})
         return
     rows = [[name.replace("_", " "), _spoken(value)] for name, value in facts.items()]
     show_table(model, ["what", "value"], rows, left=2)
     show("\nLargest coefficients")
-    for row in _coefficients(trained):
+    for row in coefficients:
         largest = sorted(row["weights"].items(), key=lambda pair: -abs(pair[1]))[:SHOWN]
         show(f"{row['class']}: " + ", ".join(f"{name} {weight:+.3g}" for name, weight in largest))
 
 
+def _chain(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    from majorant import ChainCRF
+
+    estimator = ChainCRF.load(path)
+    states, steps = estimator.state_features_, estimator.transition_features_
+    facts = {
+        "kind": "ChainCRF",
+        "classes": estimator.classes_.tolist(),
+        "attributes": len({attribute for attribute, _ in states}),
+        "weights": len(states) + len(steps),
+        "gap": estimator.gap_,
+        "steps": estimator.n_iter_,
+        "settings": _settings(estimator),
+    }
+    weights: dict[Any, dict[str, float]] = {label: {} for label in estimator.classes_.tolist()}
+    for (attribute, label), weight in states.items():
+        weights[label][attribute] = weight
+    for (before, label), weight in steps.items():
+        weights[label][f"after {before}"] = weight
+    return facts, [{"class": label, "weights": each} for label, each in weights.items()]
+
+
+def _table(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    from majorant.cli.trained import Trained
+
+    trained = Trained.load(path)
+    return _facts(trained), _coefficients(trained)
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    return {k: v for k, v in estimator.get_params().items() if v is not None and k not in ("callbacks", "verbose")}
+
+
 def _facts(trained: Any) -> dict[str, Any]:
     estimator, schema = trained.estimator, trained.schema
-    changed = {k: v for k, v in estimator.get_params().items() if v is not None and k not in ("callbacks", "verbose")}
     return {
         "kind": type(estimator).__name__,
         "trained_on": trained.notes.get("trained_on"),
@@ -47,7 +78,7 @@ def _facts(trained: Any) -> dict[str, Any]:
         "result": trained.notes.get("result"),
         "gap": estimator.gap_,
         "steps": estimator.n_iter_,
-        "settings": changed,
+        "settings": _settings(estimator),
     }
 
 

@@ -25,6 +25,20 @@ def write(path: str | Path, kind: str, settings: dict[str, Any], arrays: dict[st
 
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return settings and arrays of a model of that kind."""
+    header, arrays = _open(path)
+    if header["version"] > VERSION or header["kind"] != kind:
+        raise ValueError(
+            f"{path} holds a {header['kind']} of format {header['version']}; this is {kind}, format {VERSION}"
+        )
+    return header["settings"], arrays
+
+
+def kind_of(path: str | Path) -> str:
+    """Return the name of the estimator that a file holds."""
+    return str(_open(path)[0]["kind"])
+
+
+def _open(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file), np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -35,8 +49,4 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Array]]
         raise ValueError(f"{path} is not a saved majorant model, or is incomplete ({problem})") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{path} is a NumPy archive, but not a saved majorant model")
-    if header["version"] > VERSION or header["kind"] != kind:
-        raise ValueError(
-            f"{path} holds a {header['kind']} of format {header['version']}; this is {kind}, format {VERSION}"
-        )
-    return header["settings"], arrays
+    return header, arrays

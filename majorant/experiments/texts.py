@@ -28,6 +28,13 @@ ERRATA = (
         "`tests/test_errata.py::test_e3_dropping_cross_terms_loses_the_bound`",
     ),
     (
+        "E4",
+        "the junction-tree bound adds the Σ of every state of a separator to every state of the next",
+        "Σ grows n-fold at each token",
+        "one Σ shared by all states; the increments of every state are added to it once",
+        "`tests/test_chain.py::test_the_printed_bound_explodes_with_length_and_ours_does_not`",
+    ),
+    (
         "E5",
         "φ is updated with the old and the new M",
         "nothing: it is φ = Mμ written out",
