@@ -74,18 +74,18 @@ class Sequences:
     @cached_property
     def observed(self) -> Array:
         """How often each parameter was observed, weighted: the loss is Σ w log Z less θᵀ this."""
+        from majorant.kernels import chain
+
         universe = self.universe
-        each = np.ones(self.n_tokens) if self.weight is None else self.weight
-        token = np.repeat(np.arange(self.n_tokens), np.diff(self.indptr).astype(np.int64))
-        value = each[token] if self.values is None else each[token] * self.values
-        counts = np.zeros(universe.size)
-        where = universe.parameter_of(self.attributes, self.y[token])
-        states = np.bincount(where[where >= 0], weights=value[where >= 0], minlength=len(universe.label))
-        counts[: len(universe.label)] = states
-        inner, steps = self.inner_tokens(), np.zeros((universe.n, universe.n))
-        np.add.at(steps, (self.y[inner - 1], self.y[inner]), each[inner])
-        counts[len(universe.label) :] = universe.from_matrix(steps)
-        return counts
+        counts, table, steps = np.zeros(universe.size), universe.table(), np.zeros((universe.n, universe.n))
+        for _, piece in self.pieces():
+            each = np.ones(piece.n_tokens) if piece.weight is None else piece.weight
+            R = np.zeros((piece.n_tokens, universe.width))
+            R[np.arange(len(R)), piece.y] = each
+            chain.lift(piece.indptr, piece.where, piece.count, piece.values, universe.label, R, table, counts)
+            inner = piece.inner_tokens()
+            np.add.at(steps, (piece.y[inner - 1], piece.y[inner]), each[inner])
+        return universe.joined_parts(counts, table, steps)
 
     def inner_tokens(self) -> Array:
         """Return the tokens that follow another one."""

@@ -11,6 +11,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,9 @@ class Vocabulary:
         """Return the attributes, each at its number."""
         return list(self._numbers)
 
-    def lookup(self, grow: bool) -> Any:
-        """Return the function from names to numbers; new names get one if the vocabulary may grow."""
-        return self._numbers.__getitem__ if grow else lambda name: self._numbers.get(name, UNKNOWN)
+    def numbers(self, names: Iterable[str], grow: bool) -> Iterator[int]:
+        """Return the number of each name; new names get one if the vocabulary may grow."""
+        return map(self._numbers.__getitem__, names) if grow else map(self._numbers.get, names, repeat(UNKNOWN))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,6 @@ class Encoder:
 
     def __init__(self, vocabulary: Vocabulary, grow: bool) -> None:
         self._vocabulary, self._grow = vocabulary, grow
-        self._number = vocabulary.lookup(grow)
         self._attributes, self._values = array("i"), array("d")
         self._plain = True  # until a value is not one
         self._counts, self._lengths = array("i"), array("i")
@@ -93,14 +93,17 @@ class Encoder:
             attributes, values = attributes[known], None if values is None else values[known]
         return Tokens(starts, ends.astype(np.uint32), attributes.astype(np.uint32), values)
 
+    def _numbers(self, names: Iterable[str]) -> Iterator[int]:
+        return self._vocabulary.numbers(names, self._grow)
+
     def _add_token(self, token: Any) -> None:
         before = len(self._attributes)
         if isinstance(token, list | tuple | set | frozenset):
-            self._attributes.extend(map(self._number, token))
+            self._attributes.extend(self._numbers(token))
         elif isinstance(token, Mapping):
             self._add_dict(token)
         elif isinstance(token, str):
-            self._attributes.append(self._number(token))
+            self._attributes.extend(self._numbers([token]))
         else:
             raise TypeError(f"a token is a list of strings, a dict or a string, got {type(token).__name__}")
         self._counts.append(len(self._attributes) - before)
@@ -109,7 +112,7 @@ class Encoder:
 
     def _add_dict(self, token: Mapping[str, Any]) -> None:
         for name, value in _flat(token):
-            self._attributes.append(self._number(name))
+            self._attributes.extend(self._numbers([name]))
             if value != 1.0 or not self._plain:
                 if not np.isfinite(value):
                     raise ValueError(f"the value of {name!r} must be finite, got {value}")
@@ -126,7 +129,7 @@ class Encoder:
             row = int(np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], side="right")) - 1
             raise ValueError(f"values must be finite, got {X.data[~np.isfinite(X.data)][0]} in its row {row}")
         self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
-        numbers = np.array([self._number(str(j)) for j in range(X.shape[1])], dtype=np.intc)
+        numbers = np.array(list(self._numbers(map(str, range(X.shape[1])))), dtype=np.intc)
         self._attributes.extend(numbers[X.indices])
         self._values.extend(X.data)
         self._counts.extend(np.diff(X.indptr).astype(np.intc))

@@ -119,10 +119,11 @@ class Universe:
         """Return the transition parameters that stand in a matrix."""
         return A[self.transitions[:, 0], self.transitions[:, 1]]
 
-    def parameter_of(self, attributes: Array, labels: Array) -> Array:
-        """Return which parameter each attribute, by its place here, has with a label; −1 where it has none."""
-        keys = self.attribute * self.n + self.label  # in rising order
-        return _places(keys, attributes.astype(np.int64) * self.n + labels)
+    def joined_parts(self, states: Array, table: Array, A: Array) -> Array:
+        """Return one vector, written over the first of these: of rare attributes, of tabled ones, of transitions."""
+        states[: self.first[self.tabled]] = self.from_table(table)
+        states[len(self.label) :] = self.from_matrix(A)
+        return states
 
     def joined(self, other: Universe) -> Universe:
         """Return the universe of what is in either; the other knows at least as many attributes."""

@@ -20,13 +20,12 @@ def read(
 ) -> tuple[Tokens, Array, Array]:
     """Return tokens, labels by number, and the classes: those known, or all labels. X and y are read once."""
     encoder, number = Encoder(vocabulary, grow=True), Vocabulary()
-    found = number.lookup(grow=True)
     codes: list[int] = []
     for j, (tokens, labels) in enumerate(zip_longest(_split(X, lengths), y, fillvalue=MISSING)):
         if tokens is MISSING or labels is MISSING:
             raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
         length, before = encoder.add(tokens), len(codes)
-        codes.extend(map(found, labels))
+        codes.extend(number.numbers(labels, grow=True))
         if len(codes) - before != length:
             raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
     if not codes:

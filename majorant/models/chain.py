@@ -91,14 +91,14 @@ class Chain(Model[Sequences]):
             P, expected = found.marginals()
             B += expected
             _lift(P, piece, piece.values, G_table, G)
-        return loss - float(theta @ batch.observed), _joined(G, G_table, B, batch) - batch.observed
+        return loss - float(theta @ batch.observed), universe.joined_parts(G, G_table, B) - batch.observed
 
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""
         R, B = split_scores(residual, batch)
         G, table = np.zeros(batch.universe.size), batch.universe.table()
         _lift(R, batch, batch.values, table, G)
-        return _joined(G, table, B, batch)
+        return batch.universe.joined_parts(G, table, B)
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
         """Return Σ_t v² p(1 − p), as if tokens were independent: a metric."""
@@ -108,7 +108,7 @@ class Chain(Model[Sequences]):
             P, expected = _forward(U[tokens], A, piece).marginals(variances=True)
             B += expected
             _lift(P, piece, None if piece.values is None else piece.values**2, table, G)
-        return _joined(G, table, B, batch)
+        return batch.universe.joined_parts(G, table, B)
 
     def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
         """Return the factors of the bound over a chain."""
@@ -256,11 +256,3 @@ def _lift(R: Array, batch: Sequences, values: Array | None, table: Array, G: Arr
     from majorant.kernels import chain
 
     chain.lift(batch.indptr, batch.where, batch.count, values, batch.universe.label, R, table, G)
-
-
-def _joined(G: Array, table: Array, B: Array, batch: Sequences) -> Array:
-    """Return one gradient from that of rare attributes, of tabled ones and of transitions."""
-    universe = batch.universe
-    G[: universe.first[universe.tabled]] = universe.from_table(table)
-    G[len(universe.label) :] = universe.from_matrix(B)
-    return G
