@@ -260,6 +260,17 @@ def test_an_online_pass_descends_and_its_first_step_is_the_gradient_in_the_metri
     assert (np.sign(first.theta[np.abs(gradient) > 1e-9]) != np.sign(gradient[np.abs(gradient) > 1e-9])).mean() > 0.8
 
 
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_quasi_newton_survives_wild_scales(scale):
+    data = make(lengths=(4, 3, 5, 2), values=True)
+    data = replace(data, values=scale * data.values)
+    F = Objective(MODEL, data, ridge=1e-2)
+    assert MODEL.loss_at_zero(data) == pytest.approx(F.value(np.zeros(F.size)))
+    solution = minimize(F, QuasiNewton(), tol=1e-6, max_steps=5000)
+    assert solution.result.converged, solution.result
+    assert rises(solution.trace) <= 1e-10
+
+
 def test_compiled_kernels_are_their_twins():
     data = make(lengths=(4, 0, 3), values=True)
     theta = np.random.default_rng(7).normal(size=data.universe.size)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from majorant import ChainCRF
 from majorant.data.tokens import Vocabulary, encode
@@ -232,6 +235,12 @@ def test_bad_weights_and_unknown_labels_are_named():
         model.partial_fit([[["a"]]], [["NEW"]])
     with pytest.raises(ValueError, match="lengths must"):
         model.fit(np.ones((3, 2)), [["a", "b"]], lengths=[2])
+
+
+def test_it_can_be_searched_over():
+    search = GridSearchCV(ChainCRF(solver="proximal"), {"c2": [0.1, 10.0]}, cv=3).fit(X, Y)
+    assert search.best_score_ > 0.9
+    assert pickle.loads(pickle.dumps(search.best_estimator_)).predict(X_TEST) == search.predict(X_TEST)
 
 
 def test_it_is_an_estimator():

@@ -93,6 +93,11 @@ class Chain(Model[Sequences]):
             _lift(P, piece, piece.values, G_table, G)
         return loss - float(theta @ batch.observed), universe.joined_parts(G, G_table, B) - batch.observed
 
+    def loss_at_zero(self, data: Sequences) -> float:
+        """Return the loss of parameters of zero: every label is as likely as another."""
+        weight = data.n_tokens if data.weight is None else data.weight.sum()
+        return float(weight * np.log(data.universe.n))
+
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""
         R, B = split_scores(residual, batch)

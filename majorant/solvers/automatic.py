@@ -18,43 +18,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
-from majorant.curvature import Dense
-from majorant.kernels import design
 from majorant.models import Chain, RowModel
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
 from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
-from majorant.solvers.descent import Newton
 from majorant.solvers.dual import Dual
 from majorant.solvers.online import OnlineMajorization
+from majorant.solvers.preconditioners import diagonal_inverse, kronecker_inverse, newton_on_a_sample, sample_size
 from majorant.solvers.quasi_newton import MANY_PARAMETERS, Pairs, add_pair, quasi_newton_move, scaled
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
 RENEWED_AT = (0, 4, 12)
-# Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
-ROWS_PER_COLUMN = 20
-ROWS_PER_PARAMETER = 5
-LEAST_ROWS = 1_000
-# Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
-GRAM_ROWS_PER_COLUMN = 10
-GRAM_COST = 16
 # A Hessian of that many parameters pays; a Gram matrix of so many columns does.
 LARGEST_HESSIAN = 1_200
 LARGEST_GRAM = 4_000
 SMALL_GRAM = 500  # whatever the number of rows
-# Columns of a Gram matrix on data too wide for a whole one.
-HEAVY_COLUMNS = 2_000
-ROWS_PER_HEAVY_COLUMN = 4
 PAIRS, PAIRS_OF_MANY = 30, 20
-# Newton steps on the sample stop here: its optimum is not that of all rows.
-SAMPLE_STEPS = 8
-SAMPLE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,11 +90,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return the state at θ, or at the optimum of a sample if that is the better one."""
         kind = self.kind(objective)
         if kind == "sample":
-            of_sample, solve = _newton_on_a_sample(objective, theta, self.seed)
+            of_sample, solve = newton_on_a_sample(objective, theta, self.seed)
             better = objective.value(of_sample) < objective.value(theta)
             return _state_at(objective.point(of_sample if better else theta), solve=solve)
         if isinstance(objective.model, Chain) and not theta.any() and objective.penalty.everywhere:
-            return self._after_a_pass(objective)
+            return self._after_a_pass(objective, objective.model)
         if kind == "diagonal" and dual.suits(objective, theta):
             return self._swept(objective, dual.begin(objective))
         return _state_at(objective.point(theta))
@@ -140,20 +125,23 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return "sample" if isinstance(objective.model, RowModel) else "diagonal"
         if self.metric != "auto":
             return self.metric
-        if objective.size <= LARGEST_HESSIAN and 4 * _sample_size(objective) <= len(objective.data):
+        if objective.size <= LARGEST_HESSIAN and 4 * sample_size(objective) <= len(objective.data):
             return "sample"
         p = objective.data.n_features
         return "kronecker" if p <= min(LARGEST_GRAM, max(len(objective.data), SMALL_GRAM)) else "diagonal"
 
-    def _after_a_pass(self, objective: Objective) -> QuasiNewtonState:
+    def _after_a_pass(self, objective: Objective, model: Chain) -> QuasiNewtonState:
         """Return the state after an online pass over the sequences of a chain, and the root of its metric.
 
         Attributes of a token are far from independent, so the diagonal itself is too stiff where they are frequent.
+        Values on wild scales may lead astray: then one starts at zero after all.
         """
-        online = OnlineMajorization(seed=self.seed)
-        after = online.step(objective, online.start(objective, np.zeros(objective.size)))
-        root = np.sqrt(after.metric)
-        return _state_at(objective.point(after.theta), solve=lambda b: b / root, scaled=True)
+        zero, online = np.zeros(objective.size), OnlineMajorization(seed=self.seed)
+        after = online.step(objective, online.start(objective, zero))
+        root, point = np.sqrt(after.metric), objective.point(after.theta)
+        if not point.value <= model.loss_at_zero(objective.data):
+            point = objective.point(zero)
+        return _state_at(point, solve=lambda b: b / root, scaled=True)
 
     def _swept(self, objective: Objective, start: Dual, before: QuasiNewtonState | None = None) -> QuasiNewtonState:
         """Return the state after sweeps of dual coordinate descent, ready for quasi-Newton steps if they were poor."""
@@ -178,79 +166,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _renewed(self, objective: Objective, point: Point) -> Callable[[Array], Array]:
         objective.work.curvatures += 1
-        make = _diagonal if self.kind(objective) == "diagonal" else _kronecker
+        make = diagonal_inverse if self.kind(objective) == "diagonal" else kronecker_inverse
         return make(objective, point)
 
 
 def _state_at(point: Point, **rest: Any) -> QuasiNewtonState:
     return QuasiNewtonState(theta=point.theta, value=point.value, gradient=point.gradient, point=point, **rest)
-
-
-def _sample_size(objective: Objective) -> int:
-    wanted = max(ROWS_PER_COLUMN * objective.data.n_features, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
-    return min(wanted, len(objective.data))
-
-
-def _newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[Array, Callable[[Array], Array]]:
-    """Return the optimum of some rows, nearly, and the inverse of their Hessian scaled up to all rows."""
-    data, t = objective.data, len(objective.data)
-    r = _sample_size(objective)
-    rows = data if r == t else data.take(np.sort(np.random.default_rng(seed).permutation(t)[:r]))
-    sample = Objective(objective.model, rows, ridge=objective.ridge * (r / t))
-    newton = Newton()
-    state = newton.start(sample, theta)
-    for _ in range(SAMPLE_STEPS):
-        if -(state.gradient @ state.direction) <= SAMPLE_TOLERANCE * abs(state.value):
-            break
-        state = newton.step(sample, state)
-        if state.stalled:
-            break
-    _, _, H = sample.hessian(state.theta)
-    objective.work.passes += r / t * sample.work.passes
-    objective.work.curvatures += sample.work.curvatures
-    inverse = H.inverse(sample.ridge)
-    return state.theta, lambda b: inverse(b) * (r / t)
-
-
-def _kronecker(objective: Objective, point: Point) -> Callable[[Array], Array]:
-    """Return the inverse of I ⊗ (Σ_j w_j x_j x_jᵀ + λ)."""
-    n, p, t = objective.row_model.scores_per_row(objective.data), objective.data.n_features, len(objective.data)
-    share = min(max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n // p) / t, 1.0)
-    inverse = _gram_inverse(objective, point, np.arange(p), share)
-    return lambda b: inverse(b.reshape(n, -1).T).T.ravel()
-
-
-def _diagonal(objective: Objective, point: Point) -> Callable[[Array], Array]:
-    """Return the inverse of the Hessian's diagonal, and on the heaviest columns that of a Gram matrix."""
-    D = objective.ridge.copy()
-    scores = point.scores or [objective.model.scores(point.theta, block) for block in objective.blocks]
-    for block, S in zip(objective.blocks, scores, strict=True):
-        D += objective.model.hessian_diagonal(S, block)
-    if not isinstance(objective.model, ClassModel):
-        return lambda b: np.divide(b, D, out=np.zeros_like(b), where=D > 0)
-    n, t = objective.model.coefficient_rows, len(objective.data)
-    D = D.reshape(n, -1)
-    heavy = np.sort(np.argsort(-D.sum(axis=0), kind="stable")[: min(HEAVY_COLUMNS, t // ROWS_PER_HEAVY_COLUMN)])
-    inverse = _gram_inverse(objective, point, heavy, 1.0)
-
-    def solve(b: Array) -> Array:
-        B = b.reshape(n, -1)
-        out = np.divide(B, D, out=np.zeros_like(B), where=D > 0)
-        out[:, heavy] = inverse(B[:, heavy].T).T
-        return out.ravel()
-
-    return solve
-
-
-def _gram_inverse(objective: Objective, point: Point, columns: Array, share: float) -> Callable[[Array], Array]:
-    """Return the inverse of Σ_j w_j x_j x_jᵀ + λ restricted to some columns, from a share of the rows."""
-    model = cast(ClassModel, objective.model)
-    n = model.coefficient_rows
-    G = np.zeros((len(columns), len(columns)))
-    for block, S in zip(objective.blocks, point.scores, strict=True):
-        rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
-        some = block.take(rows) if share < 1.0 else block
-        each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
-        G += design.weighted_gram(design.columns(some.X, columns), each[None, None]) / share
-    G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)[columns]
-    return Dense(G, majorizes=False).inverse()

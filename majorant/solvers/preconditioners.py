@@ -1,0 +1,100 @@
+"""Inverse metrics for quasi-Newton steps, each cheap for some size of data. None is a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.curvature import Dense
+from majorant.kernels import design
+from majorant.models.class_space import ClassModel
+from majorant.objective import Objective, Point
+from majorant.solvers.descent import Newton
+
+# Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
+ROWS_PER_COLUMN = 20
+ROWS_PER_PARAMETER = 5
+LEAST_ROWS = 1_000
+# Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
+GRAM_ROWS_PER_COLUMN = 10
+GRAM_COST = 16
+# Columns of a Gram matrix on data too wide for a whole one.
+HEAVY_COLUMNS = 2_000
+ROWS_PER_HEAVY_COLUMN = 4
+# Newton steps on the sample stop here: its optimum is not that of all rows.
+SAMPLE_STEPS = 8
+SAMPLE_TOLERANCE = 1e-4
+
+
+def sample_size(objective: Objective) -> int:
+    """Return how many rows a sample needs for its Hessian to stand for that of all."""
+    wanted = max(ROWS_PER_COLUMN * objective.data.n_features, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
+    return min(wanted, len(objective.data))
+
+
+def newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[Array, Callable[[Array], Array]]:
+    """Return the optimum of some rows, nearly, and the inverse of their Hessian scaled up to all rows."""
+    data, t = objective.data, len(objective.data)
+    r = sample_size(objective)
+    rows = data if r == t else data.take(np.sort(np.random.default_rng(seed).permutation(t)[:r]))
+    sample = Objective(objective.model, rows, ridge=objective.ridge * (r / t))
+    newton = Newton()
+    state = newton.start(sample, theta)
+    for _ in range(SAMPLE_STEPS):
+        if -(state.gradient @ state.direction) <= SAMPLE_TOLERANCE * abs(state.value):
+            break
+        state = newton.step(sample, state)
+        if state.stalled:
+            break
+    _, _, H = sample.hessian(state.theta)
+    objective.work.passes += r / t * sample.work.passes
+    objective.work.curvatures += sample.work.curvatures
+    inverse = H.inverse(sample.ridge)
+    return state.theta, lambda b: inverse(b) * (r / t)
+
+
+def kronecker_inverse(objective: Objective, point: Point) -> Callable[[Array], Array]:
+    """Return the inverse of I ⊗ (Σ_j w_j x_j x_jᵀ + λ)."""
+    n, p, t = objective.row_model.scores_per_row(objective.data), objective.data.n_features, len(objective.data)
+    share = min(max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n // p) / t, 1.0)
+    inverse = _gram_inverse(objective, point, np.arange(p), share)
+    return lambda b: inverse(b.reshape(n, -1).T).T.ravel()
+
+
+def diagonal_inverse(objective: Objective, point: Point) -> Callable[[Array], Array]:
+    """Return the inverse of the Hessian's diagonal, and on the heaviest columns that of a Gram matrix."""
+    D = objective.ridge.copy()
+    scores = point.scores or [objective.model.scores(point.theta, block) for block in objective.blocks]
+    for block, S in zip(objective.blocks, scores, strict=True):
+        D += objective.model.hessian_diagonal(S, block)
+    if not isinstance(objective.model, ClassModel):
+        return lambda b: np.divide(b, D, out=np.zeros_like(b), where=D > 0)
+    n, t = objective.model.coefficient_rows, len(objective.data)
+    D = D.reshape(n, -1)
+    heavy = np.sort(np.argsort(-D.sum(axis=0), kind="stable")[: min(HEAVY_COLUMNS, t // ROWS_PER_HEAVY_COLUMN)])
+    inverse = _gram_inverse(objective, point, heavy, 1.0)
+
+    def solve(b: Array) -> Array:
+        B = b.reshape(n, -1)
+        out = np.divide(B, D, out=np.zeros_like(B), where=D > 0)
+        out[:, heavy] = inverse(B[:, heavy].T).T
+        return out.ravel()
+
+    return solve
+
+
+def _gram_inverse(objective: Objective, point: Point, columns: Array, share: float) -> Callable[[Array], Array]:
+    """Return the inverse of Σ_j w_j x_j x_jᵀ + λ restricted to some columns, from a share of the rows."""
+    model = cast(ClassModel, objective.model)
+    n = model.coefficient_rows
+    G = np.zeros((len(columns), len(columns)))
+    for block, S in zip(objective.blocks, point.scores, strict=True):
+        rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
+        some = block.take(rows) if share < 1.0 else block
+        each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
+        G += design.weighted_gram(design.columns(some.X, columns), each[None, None]) / share
+    G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)[columns]
+    return Dense(G, majorizes=False).inverse()
