@@ -34,6 +34,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self.names(),)  # the dict refers to itself
+
     def names(self) -> list[str]:
         """Return the attributes, each at its number."""
         return list(self._numbers)
