@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import resource
+import sys
 import tempfile
 import time
 import warnings
@@ -22,7 +24,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import report
-from benchmarks.data import root
 from majorant import ChainCRF
 from majorant.files.conll import ColumnFile
 from majorant.files.templates import CHUNKING
@@ -32,15 +33,23 @@ LEVEL = 1.001
 C2 = 1.0
 
 
+def column_file(name):
+    """The train or test part of CoNLL-2000."""
+    folder = os.environ.get("MAJORANT_DATA")
+    if not folder:
+        sys.exit("set MAJORANT_DATA to the folder that holds conll2000/ (see benchmarks/README.md)")
+    return ColumnFile(str(Path(folder) / f"conll2000/{name}.txt.gz"))
+
+
 def part(name):
     """Attributes and labels of train or test."""
-    sentences = list(ColumnFile(str(root() / f"conll2000/{name}.txt.gz")))
+    sentences = list(column_file(name))
     return CHUNKING.extract(sentences), [sentence.labels(2) for sentence in sentences]
 
 
 def stream(name):
     """The same, one sentence at a time."""
-    for sentence in ColumnFile(str(root() / f"conll2000/{name}.txt.gz")):
+    for sentence in column_file(name):
         yield CHUNKING.extract([sentence])[0], sentence.labels(2)
 
 
