@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -13,6 +14,10 @@ from majorant.data.tokens import Encoder, Tokens, Vocabulary, split_rows
 from majorant.data.universe import Universe
 
 MISSING: Any = object()
+# Tokens whose occurrences of attributes are counted at a time.
+SOME_TOKENS = 20_000
+# Counts of all pairs that there could be are kept up to here.
+LARGEST_TABLE = 2**28
 
 
 def read(
@@ -42,15 +47,9 @@ def observed_universe(
     tokens: Tokens, y: Array, n: int, n_attributes: int, *, min_freq: float, all_states: bool, all_transitions: bool
 ) -> Universe:
     """Return the universe of pairs that occur often enough, or of all of them."""
-    least, pairs, steps = max(min_freq, 1), np.arange(n_attributes * n), np.arange(n * n)
-    if not all_states:
-        token = np.repeat(np.arange(len(y)), np.diff(tokens.indptr).astype(np.int64))
-        pairs = _frequent(tokens.attributes.astype(np.int64) * n + y[token], n_attributes * n, least)
-    if not all_transitions:
-        follows = np.ones(len(y), dtype=bool)
-        follows[tokens.starts[:-1][tokens.starts[:-1] < len(y)]] = False
-        after = np.flatnonzero(follows)
-        steps = _frequent(y[after - 1].astype(np.int64) * n + y[after], n * n, least)
+    least, every = max(min_freq, 1), n_attributes * n
+    pairs = np.arange(every) if all_states else _frequent(_pairs(tokens, y, n), every, least)
+    steps = np.arange(n * n) if all_transitions else _frequent([_steps(tokens, y, n)], n * n, least)
     return Universe.of(pairs, steps, n, n_attributes)
 
 
@@ -64,12 +63,34 @@ def sequences(universe: Universe, tokens: Tokens, y: Array, weight: Array | None
     return Sequences.of(universe, tokens.starts, tokens.indptr, attributes, tokens.values, y, weight)
 
 
-def _frequent(keys: Array, size: int, least: float) -> Array:
+def _pairs(tokens: Tokens, y: Array, n: int) -> Iterator[Array]:
+    """Yield the pair attribute·n + label of every occurrence, some tokens at a time."""
+    for begin in range(0, len(y), SOME_TOKENS):
+        ends = tokens.indptr[begin : begin + SOME_TOKENS + 1]
+        labels = np.repeat(y[begin : begin + SOME_TOKENS], np.diff(ends).astype(np.int64))
+        yield tokens.attributes[ends[0] : ends[-1]].astype(np.int64) * n + labels
+
+
+def _steps(tokens: Tokens, y: Array, n: int) -> Array:
+    """Return the pair from·n + to of every token that follows another."""
+    follows = np.ones(len(y), dtype=bool)
+    follows[tokens.starts[:-1][tokens.starts[:-1] < len(y)]] = False
+    after = np.flatnonzero(follows)
+    return y[after - 1].astype(np.int64) * n + y[after]
+
+
+def _frequent(some: Iterable[Array], size: int, least: float) -> Array:
     """Return the keys that occur so often, in rising order."""
-    if size <= 4 * len(keys) + 1024:
-        return np.flatnonzero(np.bincount(keys, minlength=size) >= least)
-    found, counts = np.unique(keys, return_counts=True)
-    return found[counts >= least]
+    if size > LARGEST_TABLE:
+        found, counts = np.unique(np.concatenate(list(some)), return_counts=True)
+        return found[counts >= least]
+    counts = np.zeros(size, dtype=bool if least <= 1 else np.uint32)
+    for keys in some:
+        if least <= 1:
+            counts[keys] = True
+        else:
+            np.add.at(counts, keys, 1)
+    return np.flatnonzero(counts >= least)
 
 
 def weights(sample_weight: Any, starts: Array) -> Array | None:

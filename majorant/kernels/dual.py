@@ -29,7 +29,8 @@ ITERATIONS = 50
 @_compile
 def logistic(u: float) -> float:
     """Return 1 / (1 + exp(−u)), without overflow."""
-    return 1 / (1 + np.exp(-u)) if u >= 0 else np.exp(u) / (1 + np.exp(u))
+    e = np.exp(-abs(u))
+    return (1.0 if u >= 0 else e) / (1 + e)
 
 
 @_compile
