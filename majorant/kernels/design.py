@@ -53,13 +53,14 @@ def pull_back(X: Any, R: Array) -> Array:
     return np.asarray(G, dtype=np.float64)
 
 
-def weighted_gram(X: Any, B: Array) -> Array:
+def weighted_gram(X: Any, B: Array, dtype: Any = np.float64) -> Array:
     """Return Σ_j B[:, :, j] ⊗ x_j x_jᵀ, an (np×np) matrix, for symmetric B of shape (n, n, t).
 
-    Cost: n(n+1)/2 weighted Gram products of X (BLAS 3), or as many sums over the pairs of non-zeros in a row.
+    A dense X may be multiplied in another precision, where n = 1. Cost: n(n+1)/2 weighted Gram products of X (BLAS 3), or
+    as many sums over the pairs of non-zeros in a row.
     """
     n, p = len(B), X.shape[1]
-    grams = _sparse_grams(X, B) if _worth_sparse(X) else _dense_grams(X, B)
+    grams = _sparse_grams(X, B) if _worth_sparse(X) else _dense_grams(X, B, dtype)
     full = np.empty((n, p, n, p))
     for c in range(n):
         for e in range(c, n):
@@ -118,7 +119,7 @@ def _worth_sparse(X: Any) -> bool:
     return sp.issparse(X) and X.nnz < DENSE_ENOUGH * X.shape[0] * X.shape[1]
 
 
-def _dense_grams(X: Any, B: Array) -> Array:
+def _dense_grams(X: Any, B: Array, dtype: Any) -> Array:
     n, p = len(B), X.shape[1]
     grams = np.zeros((n, n, p, p))
     step = max(CHUNK // (n * p), 128)
@@ -126,6 +127,7 @@ def _dense_grams(X: Any, B: Array) -> Array:
         x = _written_out(X[start : start + step])
         if n == 1 and (B >= 0).all():  # a square: half the work
             root = x * np.sqrt(B[0, 0, start : start + step, None]).astype(x.dtype, copy=False)
+            root = root.astype(dtype, copy=False)
             grams[0, 0] += root.T @ root
             continue
         xt = np.ascontiguousarray(x.T)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from majorant._checks import Array
 from majorant.curvature import Dense
@@ -24,6 +25,8 @@ GRAM_COST = 16
 # Columns of a Gram matrix on data too wide for a whole one.
 HEAVY_COLUMNS = 2_000
 ROWS_PER_HEAVY_COLUMN = 4
+# Of a Gram matrix in single precision, relative to its largest entry.
+ROUNDING = 1e-5
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 SAMPLE_TOLERANCE = 1e-4
@@ -87,7 +90,20 @@ def diagonal_inverse(objective: Objective, point: Point) -> Callable[[Array], Ar
 
 
 def _gram_inverse(objective: Objective, point: Point, columns: Array, share: float) -> Callable[[Array], Array]:
-    """Return the inverse of Σ_j w_j x_j x_jᵀ + λ restricted to some columns, from a share of the rows."""
+    """Return the inverse of Σ_j w_j x_j x_jᵀ + λ restricted to some columns, from a share of the rows.
+
+    Single precision is enough for a metric where the penalty is larger than its rounding errors.
+    """
+    λ = objective.ridge.reshape(cast(ClassModel, objective.model).coefficient_rows, -1).mean(axis=0)[columns]
+    single = not sp.issparse(objective.data.X) and bool(λ.any())
+    G = _gram(objective, point, columns, share, np.float32 if single else np.float64)
+    if single and not λ[λ > 0].min() > ROUNDING * G.diagonal().max():
+        G = _gram(objective, point, columns, share, np.float64)
+    G[np.diag_indices_from(G)] += λ
+    return Dense(G, majorizes=False).inverse()
+
+
+def _gram(objective: Objective, point: Point, columns: Array, share: float, dtype: Any) -> Array:
     model = cast(ClassModel, objective.model)
     n = model.coefficient_rows
     G = np.zeros((len(columns), len(columns)))
@@ -95,6 +111,5 @@ def _gram_inverse(objective: Objective, point: Point, columns: Array, share: flo
         rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
         some = block.take(rows) if share < 1.0 else block
         each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
-        G += design.weighted_gram(design.columns(some.X, columns), each[None, None]) / share
-    G[np.diag_indices_from(G)] += objective.ridge.reshape(n, -1).mean(axis=0)[columns]
-    return Dense(G, majorizes=False).inverse()
+        G += design.weighted_gram(design.columns(some.X, columns), each[None, None], dtype) / share
+    return G
