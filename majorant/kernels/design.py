@@ -56,8 +56,8 @@ def pull_back(X: Any, R: Array) -> Array:
 def weighted_gram(X: Any, B: Array, dtype: Any = np.float64) -> Array:
     """Return Σ_j B[:, :, j] ⊗ x_j x_jᵀ, an (np×np) matrix, for symmetric B of shape (n, n, t).
 
-    A dense X may be multiplied in another precision, where n = 1. Cost: n(n+1)/2 weighted Gram products of X (BLAS 3), or
-    as many sums over the pairs of non-zeros in a row.
+    A dense X may be multiplied in another precision, where n = 1. Cost: n(n+1)/2 weighted Gram products of X (BLAS 3),
+    or as many sums over the pairs of non-zeros in a row.
     """
     n, p = len(B), X.shape[1]
     grams = _sparse_grams(X, B) if _worth_sparse(X) else _dense_grams(X, B, dtype)
