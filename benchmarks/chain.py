@@ -173,6 +173,7 @@ def alone(run):
 
     process = context.Process(target=work)
     process.start()
+    sender.close()  # so that a process that fails does not leave us waiting
     answer = receiver.recv()
     process.join()
     return answer

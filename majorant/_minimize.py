@@ -88,11 +88,11 @@ def minimize(
 def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, Metric]:
     """Return metrics on data that are not trained on, for the ``metrics`` of :func:`minimize`.
 
-    ``log_likelihood`` is the weighted mean over rows, ``error`` the share of rows whose likeliest outcome is not
-    the one observed.
+    ``log_likelihood`` is the weighted mean over rows (of a chain: over tokens), ``error`` the share of them whose
+    likeliest outcome is not the one observed.
     """
     model.check(data)
-    weight = np.ones(len(data)) if data.weight is None else data.weight
+    weight = np.ones(model.n_observations(data)) if data.weight is None else data.weight
 
     def log_likelihood(theta: Array) -> float:
         return -model.loss(model.scores(theta, data), data) / float(weight.sum())

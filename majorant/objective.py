@@ -47,8 +47,8 @@ class Objective:
     Parameters
     ----------
     model : Model
-        ``Multinomial``, ``Binary`` or ``Enumerated``.
-    data : Labelled or Choices
+        ``Multinomial``, ``Binary``, ``Enumerated`` or ``Chain``.
+    data : Labelled, Choices or Sequences
         What the model reads.
     ridge : float or array of shape (d,)
         λ ≥ 0, one for all parameters or one for each. scikit-learn's C is 1/λ (see ``majorant.models.base``).
@@ -153,7 +153,7 @@ class Objective:
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be if F were at its least along every unpenalised parameter."""
-        if value == 0:
+        if value <= 0:  # losses are not negative, but for rounding
             return 0.0
         return min(0.5 * self.penalty.dual_square(gradient) / value, 1.0)
 

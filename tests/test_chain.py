@@ -124,8 +124,7 @@ def test_decoding_finds_the_likeliest_labelling(kind):
     best = [every[score.argmax()] for _, _, every, score in paths(data, theta)]
     scores = MODEL.scores(theta, data)
     np.testing.assert_array_equal(MODEL.decode(scores, data), np.concatenate(best))
-    shares = [(b == y).mean() for b, (_, y, _, _) in zip(best, paths(data, theta), strict=True)]
-    np.testing.assert_allclose(MODEL.hits(scores, data)[np.diff(data.starts) > 0], shares)
+    np.testing.assert_array_equal(MODEL.hits(scores, data), np.concatenate(best) == data.y)
 
 
 def test_pieces_and_parts_make_no_difference(monkeypatch):
@@ -257,7 +256,7 @@ def test_an_online_pass_descends_and_its_first_step_is_the_gradient_in_the_metri
     if curvature == "bound":
         np.testing.assert_allclose(first.theta, -gradient / first.metric, atol=1e-12)
     # Attributes met twice in a sequence move twice, with a metric that has grown between.
-    assert (np.sign(first.theta[np.abs(gradient) > 1e-9]) != np.sign(gradient[np.abs(gradient) > 1e-9])).mean() > 0.8
+    assert first.theta @ gradient < 0
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e4])

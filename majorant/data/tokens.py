@@ -64,19 +64,20 @@ class Encoder:
         self._attributes, self._values = array("i"), array("d")
         self._plain = True  # until a value is not one
         self._counts, self._lengths = array("i"), array("i")
+        self._columns = np.empty(0, dtype=np.intc)  # the numbers of the columns of a matrix
 
     def add(self, sequence: Any) -> int:
         """Encode a sequence; return its length."""
         before = len(self._counts)
         try:
-            if sp.issparse(sequence) or isinstance(sequence, np.ndarray):
+            if sp.issparse(sequence) or (isinstance(sequence, np.ndarray) and sequence.dtype.kind in "iufb"):
                 self._add_matrix(sequence)
             elif isinstance(sequence, str | bytes | Mapping):
                 raise TypeError(f"a sequence is a list of tokens, got {type(sequence).__name__}")
             else:
                 for token in sequence:
                     self._add_token(token)
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, OverflowError) as problem:
             where = f"token {len(self._counts) - before} of sequence {len(self._lengths)}"
             raise type(problem)(f"{where}: {problem}") from None
         self._lengths.append(len(self._counts) - before)
@@ -102,6 +103,8 @@ class Encoder:
     def _add_token(self, token: Any) -> None:
         before = len(self._attributes)
         if isinstance(token, list | tuple | set | frozenset):
+            if token and not isinstance(next(iter(token)), str):
+                raise TypeError(f"attributes must be strings, got {next(iter(token))!r}")
             self._attributes.extend(self._numbers(token))
         elif isinstance(token, Mapping):
             self._add_dict(token)
@@ -127,13 +130,22 @@ class Encoder:
         self._values.append(value)
 
     def _add_matrix(self, rows: Any) -> None:
-        X = sp.csr_array(rows if sp.issparse(rows) else np.atleast_2d(np.asarray(rows, dtype=np.float64)))
+        if rows.ndim != 2 and rows.size:
+            raise ValueError(
+                f"a sequence of numbers is a matrix with a row for each token, got shape {rows.shape}; "
+                "one matrix of all tokens needs lengths"
+            )
+        if rows.shape[0] == 0:
+            return
+        X = sp.csr_array(rows, dtype=np.float64)
         if not np.isfinite(X.data).all():
             row = int(np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], side="right")) - 1
             raise ValueError(f"values must be finite, got {X.data[~np.isfinite(X.data)][0]} in its row {row}")
         self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
-        numbers = np.array(list(self._numbers(map(str, range(X.shape[1])))), dtype=np.intc)
-        self._attributes.extend(numbers[X.indices])
+        if X.shape[1] > len(self._columns):
+            new = self._numbers(map(str, range(len(self._columns), X.shape[1])))
+            self._columns = np.concatenate([self._columns, np.fromiter(new, dtype=np.intc)])
+        self._attributes.extend(self._columns[X.indices])
         self._values.extend(X.data)
         self._counts.extend(np.diff(X.indptr).astype(np.intc))
         self._plain = False
@@ -158,10 +170,10 @@ def encode(X: Iterable[Any], vocabulary: Vocabulary, *, grow: bool = False) -> T
 
 def split_rows(X: Any, lengths: Any) -> Iterator[Any]:
     """Yield the sequences of one matrix whose rows are the tokens of all of them."""
+    X = X.tocsr() if sp.issparse(X) else np.asarray(X)
     counts = np.asarray(lengths, dtype=np.int64)
     if counts.ndim != 1 or (counts < 0).any() or counts.sum() != X.shape[0]:
         raise ValueError(f"lengths must be non-negative and sum to the {X.shape[0]} rows of X, got {lengths!r:.80}")
-    X = X.tocsr() if sp.issparse(X) else np.asarray(X)
     ends = np.cumsum(counts)
     for begin, end in zip(ends - counts, ends, strict=True):
         yield X[begin:end]
@@ -175,7 +187,7 @@ def _flat(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield name, float(value)
         elif isinstance(value, Mapping):
             yield from ((f"{name}:{inner}", weight) for inner, weight in _flat(value))
-        elif isinstance(value, Iterable) and isinstance(value, Sized):
+        elif isinstance(value, Iterable) and isinstance(value, Sized) and not isinstance(value, bytes):
             yield from ((f"{name}:{inner}", 1.0) for inner in value)
         else:
             raise TypeError(f"the value of {name!r} must be a number or a string, got {type(value).__name__}")

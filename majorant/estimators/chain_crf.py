@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
 from majorant._minimize import minimize
-from majorant._solution import Outcome, Result
+from majorant._solution import Outcome, Result, Solution
 from majorant.callbacks import ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
@@ -28,6 +28,8 @@ from majorant.solvers.online import learn
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
+# A fit that can get no further is worth a warning above this gap.
+STUCK = 1e-2
 # The bound is kept as a d×d matrix up to here, as a diagonal above.
 LARGEST_DENSE = 1_500
 
@@ -50,7 +52,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         that bound, monotone by construction. "lbfgs": for comparison. None has a step size.
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol. The certificate is loose: at 1e-3 the
-        objective is typically within 1e-5 of its minimum.
+        objective is typically within 1e-4 of its minimum. Where nothing can be certified, the share of its norm at zero
+        to which the gradient has to fall.
     max_iter : int
         Steps.
     min_freq : float
@@ -128,20 +131,21 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             Of the sequences, if X is one matrix.
         """
         self._check_settings()
-        self.__dict__.pop("_metric", None)
         vocabulary = Vocabulary()
-        tokens, labels, self.classes_ = read(X, y, lengths, vocabulary)
-        universe = self._observed(tokens, labels, len(vocabulary))
-        data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
-        self._vocabulary, self._universe_ = vocabulary, universe
-        self._train(data)
+        tokens, labels, classes = read(X, y, lengths, vocabulary)
+        universe = self._observed(tokens, labels, len(classes), len(vocabulary))
+        solution = self._minimize(sequences(universe, tokens, labels, weights(sample_weight, tokens.starts)))
+        self.__dict__.pop("_metric", None)
+        self.classes_, self._vocabulary, self._universe_ = classes, vocabulary, universe
+        self._finish(solution)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
         """Learn from one more chunk of sequences in one pass, without keeping them.
 
         ``classes`` names all labels at the first call; without it those of the first chunk are all. The vocabulary
-        grows with what is new, and old weights keep their meaning. After ``fit`` a stream starts afresh.
+        grows with what is new, and old weights keep their meaning. After ``fit`` a stream starts afresh. Weights of
+        tokens scale what each token teaches: roughly, not exactly, the loss that ``fit`` minimises.
         """
         self._check_settings()
         first = not hasattr(self, "_metric")
@@ -151,20 +155,25 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         else:
             known, vocabulary = self.classes_, Vocabulary(self._vocabulary.names())
             theta, metric = self._theta, self._metric
-        tokens, labels, self.classes_ = read(X, y, lengths, vocabulary, known)
-        universe = self._observed(tokens, labels, len(vocabulary))
+        tokens, labels, classes = read(X, y, lengths, vocabulary, known)
+        universe = self._observed(tokens, labels, len(classes), len(vocabulary))
         if first:
             theta, metric = np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
         else:
             old, universe = self._universe_, self._universe_.joined(universe)
             theta, metric = old.carry(theta, universe, 0.0), old.carry(metric, universe, 2 * self.c2)
         data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
-        self._theta, self._metric = learn(data, theta, metric, np.arange(len(data)))
-        self._vocabulary, self._universe_ = vocabulary, universe
+        theta, metric = learn(data, theta, metric, np.arange(len(data)))
+        if not np.isfinite(theta).all():
+            raise ValueError("these sequences make weights that are not finite: scale their values down")
+        self._theta, self._metric = theta, metric
+        self.classes_, self._vocabulary, self._universe_ = classes, vocabulary, universe
         self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
+        for of_a_fit in ("result_", "trace_"):
+            self.__dict__.pop(of_a_fit, None)
         return self
 
-    def _train(self, data: Sequences) -> None:
+    def _minimize(self, data: Sequences) -> Solution:
         threads = effective_n_jobs(self.n_jobs or 1)
         objective = Objective(Chain(parts=threads), data, ridge=2 * self.c2, threads=threads)
         progress = ProgressLine() if self.verbose else None
@@ -178,15 +187,22 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
             callback=progress,
         )
-        self._theta, self.result_ = solution.params, solution.result
-        if self.solver in ONE_PASS:
-            self.result_ = Result(Outcome.STOPPED, "stopped after one pass, as was asked", solution.result.gap)
         if progress:
-            progress.finish(str(self.result_))
-        self.gap_ = solution.result.gap
+            progress.finish(str(solution.result))
+        return solution
+
+    def _finish(self, solution: Solution) -> None:
+        self._theta, self.result_, self.gap_ = solution.params, solution.result, solution.result.gap
         self.trace_ = {name: solution.trace[name] for name in solution.trace}
-        self.n_iter_ = int(solution.trace["step"][-1])
-        if solution.result.outcome in (Outcome.STEP_LIMIT, Outcome.NON_FINITE) and self.solver not in ONE_PASS:
+        self.n_iter_ = int(solution.trace["step"][-1]) if len(solution.trace) else 0
+        outcome = solution.result.outcome
+        if self.solver in ONE_PASS and outcome is Outcome.STEP_LIMIT and self.n_iter_ == 1:
+            self.result_ = Result(Outcome.STOPPED, "stopped after one pass, as was asked", self.gap_)
+            worse = self.trace_["objective"][-1] > self.trace_["objective"][0]
+        else:
+            stuck = outcome is Outcome.STALLED and not self.gap_ <= STUCK
+            worse = outcome in (Outcome.STEP_LIMIT, Outcome.NON_FINITE) or stuck
+        if worse:
             warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=3)
 
     # --- prediction ---------------------------------------------------------------------------------------
@@ -212,7 +228,10 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         starts = np.concatenate([[0], np.cumsum([len(labels) for labels in y], dtype=np.int64)])
         pairs = zip(chain.from_iterable(self.predict(X)), chain.from_iterable(y), strict=True)
         right = np.array([found == true for found, true in pairs], dtype=float)
-        return float(np.average(right, weights=weights(sample_weight, starts)))
+        weight = weights(sample_weight, starts)
+        if not (len(right) if weight is None else weight.sum()) > 0:
+            raise ValueError("there is no token of positive weight to score")
+        return float(np.average(right, weights=weight))
 
     @property
     def state_features_(self) -> dict[tuple[str, Any], float]:
@@ -235,9 +254,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
         """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included."""
         check_is_fitted(self, "_theta")
-        if self.classes_.dtype.kind not in "UifbS":
-            raise ValueError(f"only labels that are numbers or strings can be saved, got {self.classes_!r}")
-        names = [name.encode() for name in self._vocabulary.names()]
+        names = [name.encode(errors="surrogatepass") for name in self._vocabulary.names()]
         universe = self._universe_
         arrays = {
             "theta": self._theta,
@@ -249,7 +266,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         }
         if hasattr(self, "_metric"):
             arrays["metric"] = self._metric
-        extra = {"settings": self.get_params(), "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
+        settings = {name: storage.storable(value) for name, value in self.get_params().items()}
+        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
         storage.write(path, type(self).__name__, extra, arrays)
 
     @classmethod
@@ -259,7 +277,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         model = cls(**extra["settings"])
         ends = np.cumsum(arrays["name_lengths"])
         text = arrays["names"].tobytes()
-        names = [text[i:j].decode() for i, j in zip(ends - arrays["name_lengths"], ends, strict=True)]
+        names = [
+            text[i:j].decode(errors="surrogatepass") for i, j in zip(ends - arrays["name_lengths"], ends, strict=True)
+        ]
         model.classes_, model._vocabulary = arrays["classes"], Vocabulary(names)
         model._universe_ = Universe.of(arrays["pairs"], arrays["steps"], len(model.classes_), len(names))
         model._theta = arrays["theta"]
@@ -294,11 +314,11 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=seed)
 
-    def _observed(self, tokens: Tokens, y: Array, n_attributes: int) -> Universe:
+    def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> Universe:
         return observed_universe(
             tokens,
             y,
-            len(self.classes_),
+            n,
             n_attributes,
             min_freq=self.min_freq,
             all_states=self.all_possible_states,

@@ -35,7 +35,7 @@ def read(
             raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
     if not codes:
         raise ValueError("y holds no label: there is nothing to learn from")
-    names = np.asarray(number.names())
+    names = _labels(number.names())
     classes = np.unique(names) if known is None else known
     unknown = np.setdiff1d(names, classes)
     if len(unknown):
@@ -50,7 +50,19 @@ def observed_universe(
     least, every = max(min_freq, 1), n_attributes * n
     pairs = np.arange(every) if all_states else _frequent(_pairs(tokens, y, n), every, least)
     steps = np.arange(n * n) if all_transitions else _frequent([_steps(tokens, y, n)], n * n, least)
+    if len(pairs) + len(steps) == 0:
+        raise ValueError("no feature is left: tokens have no attributes, or none occurs min_freq times")
     return Universe.of(pairs, steps, n, n_attributes)
+
+
+def _labels(names: list[Any]) -> Array:
+    """Return labels as an array; they are strings, or they are numbers."""
+    strings = [isinstance(name, str) for name in names]
+    numbers = [isinstance(name, bool | int | float | np.number | np.bool_) for name in names]
+    if not all(strings) and not all(numbers):
+        odd = next(name for name, s, k in zip(names, strings, numbers, strict=True) if not (s if any(strings) else k))
+        raise TypeError(f"labels must be all strings or all numbers, got {odd!r}")
+    return np.asarray(names)
 
 
 def _split(X: Any, lengths: Any) -> Any:

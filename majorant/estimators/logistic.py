@@ -259,7 +259,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         check_is_fitted(self, "coef_")
         if self.classes_.dtype == object and not all(isinstance(c, str) for c in self.classes_):
             raise ValueError(f"only classes that are numbers or strings can be saved, got {self.classes_!r}")
-        settings = {name: _storable(value) for name, value in self.get_params().items() if name != "callbacks"}
+        settings = {name: storage.storable(value) for name, value in self.get_params().items() if name != "callbacks"}
         if not isinstance(settings["random_state"], int | None):
             settings["random_state"] = None
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
@@ -405,15 +405,6 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         objective = Objective(self._model(), like, ridge=self._ridge())
         rows = solver.default_rows(objective)
         self._stream = (np.zeros(objective.size), solver.prior(objective, rows), rows)
-
-
-def _storable(value: Any) -> Any:
-    """Return a setting as JSON can hold it; a dict as pairs, since its keys may be numbers."""
-    if isinstance(value, dict):
-        return [[_storable(key), _storable(each)] for key, each in value.items()]
-    if isinstance(value, np.generic):
-        return value.item()
-    return np.asarray(value).tolist() if isinstance(value, np.ndarray | list | tuple) else value
 
 
 def _plain(values: Array) -> Array:

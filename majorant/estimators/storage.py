@@ -50,3 +50,12 @@ def _open(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{path} is a NumPy archive, but not a saved majorant model")
     return header, arrays
+
+
+def storable(value: Any) -> Any:
+    """Return a setting as JSON can hold it; a dict as pairs, since its keys may be numbers."""
+    if isinstance(value, dict):
+        return [[storable(key), storable(each)] for key, each in value.items()]
+    if isinstance(value, np.generic):
+        return value.item()
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | list | tuple) else value

@@ -7,6 +7,9 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.chain import _compile, backward, forward, shift
 
+# More than this a score does not move for one token or, of a transition, for one sequence.
+LEAP = 8.0
+
 
 @_compile
 def online_pass(
@@ -16,7 +19,8 @@ def online_pass(
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
     A token with marginals p and attributes of values v adds share·‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
-    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the metric.
+    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the metric. Where a model is
+    surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
     width = A.shape[0]
     longest = 0
@@ -40,9 +44,10 @@ def online_pass(
             for i in range(n):
                 E[t, i] = np.exp(E[t, i])
             E[t, n:] = 0.0
+        top = A[:n, :n].max()  # a common factor, which the scaling of messages takes out again
         for i in range(n):
             for j in range(n):
-                T[i, j] = np.exp(A[i, j])
+                T[i, j] = np.exp(A[i, j] - top)
         whole = np.array([0, m])
         forward(E[:m], T, whole, α, scale)
         backward(E[:m], T.T.copy(), whole, α, scale, P, γ)
@@ -66,9 +71,10 @@ def move_states(
             v = 1.0 if values is None else values[e]
             for f in range(first[attributes[e]], first[attributes[e] + 1]):
                 p = P[t, label[f]]
-                D[f] += w[t] * share * total * abs(v) * p * (1 - p)
                 observed = 1.0 if label[f] == y[t] else 0.0
-                θ[f] -= w[t] * v * (p - observed) / D[f]
+                D[f] += w[t] * share * total * abs(v) * p * (1 - p)
+                slope = w[t] * v * (p - observed)
+                θ[f] -= slope / max(D[f], abs(slope) * total / LEAP)
 
 
 @_compile
@@ -89,4 +95,4 @@ def move_transitions(α: Array, γ: Array, T: Array, y: Array, w: Array, share: 
         X[y[t - 1], y[t]] -= w[t]
     for i in range(n):
         for j in range(n):
-            A[i, j] -= X[i, j] / DA[i, j]
+            A[i, j] -= X[i, j] / max(DA[i, j], abs(X[i, j]) / LEAP)

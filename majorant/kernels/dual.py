@@ -19,10 +19,12 @@ import numpy as np
 from majorant._checks import Array
 
 _compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-# Newton's method on one row stops when it moves scores by less than this, relative to the score.
+# Newton's method on one row stops when it moves scores by less than this, relative to the score. Errors in p are errors
+# of q p in the scores of a row, and q may be large.
 SETTLED = 1e-4
+SETTLED_EACH = 1e-9
 # And probabilities sum to one within this; they are rescaled afterwards.
-SUMS_TO_ONE = 1e-6
+SUMS_TO_ONE = 1e-13
 ITERATIONS = 50
 
 
@@ -36,8 +38,10 @@ def logistic(u: float) -> float:
 @_compile
 def logistic_step(c: float, q: float, z: float) -> float:
     """Return z with z + q/(1 + exp(−z)) = c, from a first guess: Newton's method inside a shrinking bracket."""
-    low, high = c - q, c
-    z, last = min(max(z, low), high), 2 * q
+    # If z > log q the root is within one of c − q; so beyond these it cannot be.
+    wide = max(np.log(q), 1.0)
+    low, high = max(c - q, min(c, 0.0) - wide), min(c, max(c - q, 0.0) + wide)
+    z, last = min(max(z, low), high), 2 * (high - low)
     for _ in range(ITERATIONS):
         p = logistic(z)
         excess = z + q * p - c
@@ -68,17 +72,28 @@ def softmax_step(c: Array, q: float, v: Array, log_z: float) -> None:
                 load = q * np.exp(v_i)
                 move = (v_i + load - b) / (1 + load)
                 v_i = min(v_i - move, above)
-                if abs(move) <= SETTLED:
+                if abs(move) <= SETTLED_EACH:
                     break
             v[i] = v_i
             p = np.exp(v_i)
             total += p
             slope += p / (1 + q * p)
-        if abs(total - 1) <= SUMS_TO_ONE:
+        move = (total - 1) / slope
+        if abs(total - 1) <= SUMS_TO_ONE or abs(move) <= 1e-15 * abs(log_z):
             break
-        log_z += (total - 1) / slope
+        log_z += move
     for i in range(len(c)):
         v[i] -= np.log(total)
+
+
+@_compile
+def row_squares(data: Array, indptr: Array) -> Array:
+    """Return the sum of squares of each row."""
+    sums = np.zeros(len(indptr) - 1)
+    for j in range(len(sums)):
+        for e in range(indptr[j], indptr[j + 1]):
+            sums[j] += data[e] * data[e]
+    return sums
 
 
 @_compile

@@ -24,6 +24,7 @@ multiplied by the number of rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sized
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.curvature import Factors
 
-Batch = TypeVar("Batch")
+Batch = TypeVar("Batch", bound=Sized)
 
 
 # Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes; but a block has as many rows as X
@@ -52,6 +53,10 @@ class Model(ABC, Generic[Batch]):
     @abstractmethod
     def n_parameters(self, data: Batch) -> int:
         """Return d."""
+
+    @abstractmethod
+    def n_observations(self, data: Batch) -> int:
+        """Return how many :meth:`hits` there are: rows, or tokens."""
 
     def convex(self, data: Batch) -> bool:
         """Return whether the loss is convex in θ: without that nothing can be certified."""
@@ -150,6 +155,10 @@ class RowModel(Model[Batch]):
     @abstractmethod
     def score_weights(self, batch: Batch) -> Array:
         """Return the weight of the row of each flat score."""
+
+    def n_observations(self, data: Batch) -> int:
+        """Return the rows."""
+        return len(data)
 
     def block_rows(self, data: Batch) -> int:
         """Return enough rows for the class-space matrices to fill a few megabytes."""

@@ -20,6 +20,7 @@ class Chain(Model[Sequences]):
 
     Scores of a batch are one flat array: the state scores u of all tokens, then the transition scores A. Both are
     linear in θ, and forward–backward turns them into marginals. Sequences are worked off in pieces that stay in cache.
+    :class:`~majorant.ChainCRF` makes :class:`~majorant.data.Sequences` of what people have.
 
     Parameters
     ----------
@@ -32,6 +33,10 @@ class Chain(Model[Sequences]):
     def check(self, data: Sequences) -> None:
         """Accept any sequences: they were checked when they were made."""
         require_data(self, data, Sequences)
+
+    def n_observations(self, data: Sequences) -> int:
+        """Return the tokens."""
+        return data.n_tokens
 
     def convex(self, data: Sequences) -> bool:
         """Return whether tokens of a sequence weigh the same: if not, the loss has differences of log-partitions."""
@@ -75,7 +80,7 @@ class Chain(Model[Sequences]):
             R[tokens], expected = found.marginals()
             B += expected
         observed = _observed_scores(batch)
-        return loss - float(scores @ observed), flat - observed
+        return max(loss - float(scores @ observed), 0.0), flat - observed
 
     def loss_and_gradient(self, theta: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and its gradient: Σ_j w_j log Z_j less θᵀ what was observed, piece by piece."""
@@ -91,7 +96,7 @@ class Chain(Model[Sequences]):
             P, expected = found.marginals()
             B += expected
             _lift(P, piece, piece.values, G_table, G)
-        return loss - float(theta @ batch.observed), universe.joined_parts(G, G_table, B) - batch.observed
+        return max(loss - float(theta @ batch.observed), 0.0), universe.joined_parts(G, G_table, B) - batch.observed
 
     def loss_at_zero(self, data: Sequences) -> float:
         """Return the loss of parameters of zero: every label is as likely as another."""
@@ -121,11 +126,8 @@ class Chain(Model[Sequences]):
         return ChainFactors(U, A, batch)
 
     def hits(self, scores: Array, batch: Sequences) -> Array:
-        """Return the share of tokens of each sequence that the likeliest one gets right; 1 if it is empty."""
-        right = np.append(self.decode(scores, batch) == batch.y, False).astype(np.float64)
-        lengths = np.diff(batch.starts)
-        total = np.add.reduceat(right, np.minimum(batch.starts[:-1], len(right) - 1))
-        return np.where(lengths > 0, total / np.maximum(lengths, 1), 1.0)
+        """Return for each token whether its label is that of the likeliest sequence."""
+        return (self.decode(scores, batch) == batch.y).astype(np.float64)
 
     def decode(self, scores: Array, batch: Sequences) -> Array:
         """Return the label of each token in the likeliest sequence (Viterbi)."""
@@ -222,7 +224,7 @@ def _sweep(U: Array, A: Array, piece: Sequences) -> _Messages | _Conditionals:
 def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
     from majorant.kernels import chain
 
-    E, T, largest = _exponentials(U, A, piece.universe.n)
+    E, T, largest = _exponentials(U, A, piece)
     α, scale = np.empty_like(U), np.empty(len(U))
     chain.forward(E, T, piece.starts, α, scale)
     return _Messages(piece, E, T, α, scale, largest)
@@ -232,22 +234,25 @@ def _conditionals(U: Array, A: Array, piece: Sequences) -> _Conditionals:
     from majorant.kernels import chain
 
     assert piece.weight is not None
-    E, T, largest = _exponentials(U, A, piece.universe.n)
+    E, T, largest = _exponentials(U, A, piece)
     P, pairs = np.empty_like(U), np.zeros_like(T)
     total = chain.conditionals(E, T, piece.starts, piece.y, piece.weight, largest, P, pairs)
     return _Conditionals(total, P, pairs)
 
 
-def _exponentials(U: Array, A: Array, n: int) -> tuple[Array, Array, Array]:
-    """Return exp(U) less the largest score of each row, exp(A), and what was taken off; zeros beyond n labels."""
+def _exponentials(U: Array, A: Array, piece: Sequences) -> tuple[Array, Array, Array]:
+    """Return exp of U and of A, each less its largest score, and what that takes off each token; 0 beyond n labels."""
     from majorant.kernels import chain
 
+    n = piece.universe.n
     E, largest = np.empty_like(U), np.empty(len(U))
     chain.shift(U, n, E, largest)
     np.exp(E, out=E)
     E[:, n:] = 0.0
-    T = np.exp(A)
+    top = A[:n, :n].max()
+    T = np.exp(A - top)
     T[n:], T[:, n:] = 0.0, 0.0
+    largest[piece.inner_tokens()] += top
     return E, T, largest
 
 

@@ -11,7 +11,8 @@ metric                    how it is found
 
 The last two depend on θ and are renewed at steps 4 and 12, when θ has come close. None is a bound: every step is
 checked by a line search on the convex function along it, so F never rises. Wide data start by dual coordinate descent
-(``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then.
+(``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then. Chains start by an online
+pass and go on in the root of its metric.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     ----------
     metric : {"auto", "sample", "kronecker", "diagonal"}
         See the table above. "auto" takes a sample's Hessian up to 1,200 parameters if a quarter of the rows is enough
-        for it, the Kronecker metric up to 4,000 columns, then the diagonal.
+        for it, the Kronecker metric up to 4,000 columns, then the diagonal. Only models with classes have a choice.
     memory : int, optional
         Secant pairs kept; 30 if not given, 20 in single precision above 100,000 parameters.
     seed : int
@@ -147,6 +148,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return the state after sweeps of dual coordinate descent, ready for quasi-Newton steps if they were poor."""
         swept = dual.sweep(objective, start, self.seed)
         point = objective.point(swept.theta)
+        if not point.value <= dual.loss_at_zero(objective):  # rows on wild scales
+            return _state_at(objective.point(np.zeros(objective.size)))
         if swept.contracts:
             return _state_at(point, dual=swept)
         return _state_at(point) if before is None or point.value < before.value else replace(before, dual=None)

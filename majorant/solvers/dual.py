@@ -70,6 +70,8 @@ def begin(objective: Objective) -> Dual:
 
     An unpenalised column is treated as if it were penalised as the others are on average: this is only a start.
     """
+    from majorant.kernels import dual as kernels
+
     data: Labelled = objective.data
     n = objective.row_model.scores_per_row(data)
     X = data.X if sp.issparse(data.X) else sp.csr_array(design.dense(data.X))
@@ -77,17 +79,23 @@ def begin(objective: Objective) -> Dual:
     scale: Array | float = 1.0
     if not objective.penalty.same:
         X, scale, ridge = _scaled(X, objective.ridge.reshape(n, -1).mean(axis=0))
-    squares = np.concatenate([[0.0], np.cumsum(X.data**2)])
     return Dual(
         X,
         data.y,
         np.ones(len(data)) if data.weight is None else data.weight,
-        (squares[X.indptr[1:]] - squares[X.indptr[:-1]]) / ridge,
+        kernels.row_squares(X.data, X.indptr) / ridge,
         scale,
         ridge,
         residual=np.zeros((len(data), n)),
         coefficients=np.zeros((X.shape[1], n)),
     )
+
+
+def loss_at_zero(objective: Objective) -> float:
+    """Return F(0): every class is as likely as another."""
+    data = objective.data
+    weight = len(data) if data.weight is None else data.weight.sum()
+    return float(weight * np.log(max(objective.row_model.scores_per_row(data), 2)))
 
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
@@ -105,7 +113,7 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
         order = rng.permutation(len(r))
         moved = epoch(*X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
     objective.work.passes += epochs
-    contracts = moved <= CONTRACTION * dual.moved
+    contracts = 0 < moved <= CONTRACTION * dual.moved
     return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + epochs, contracts=contracts)
 
 

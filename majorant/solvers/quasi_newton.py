@@ -28,7 +28,7 @@ def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:
     Many parameters are kept in single precision: what the pairs correct is only a metric.
     """
     sy = float(s @ y)
-    if sy <= 0:  # F is convex, so this is rounding
+    if sy <= 0:  # of a convex F this is rounding
         return pairs
     kept = np.float32 if len(s) > MANY_PARAMETERS else np.float64
     return (*pairs, (s.astype(kept, copy=False), y.astype(kept, copy=False), sy))[-memory:] if memory else ()
