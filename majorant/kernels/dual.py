@@ -19,12 +19,12 @@ import numpy as np
 from majorant._checks import Array
 
 _compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-# Newton's method on one row stops when it moves scores by less than this, relative to the score. Errors in p are errors
-# of q p in the scores of a row, and q may be large.
+# Newton's method on one row stops when it moves scores by less than this, relative to the score.
 SETTLED = 1e-4
-SETTLED_EACH = 1e-9
 # And probabilities sum to one within this; they are rescaled afterwards.
-SUMS_TO_ONE = 1e-13
+SUMS_TO_ONE = 1e-6
+# Errors in p are errors of q p in the scores of a row: with several classes both are divided by 1 + q, down to these.
+LEAST_SETTLED, LEAST_SUMS = 1e-9, 1e-13
 ITERATIONS = 50
 
 
@@ -61,6 +61,7 @@ def softmax_step(c: Array, q: float, v: Array, log_z: float) -> None:
 
     For a given log Z every p is found alone; Σ p falls with log Z and is convex in it, so Newton's method finds that.
     """
+    settled, to_one = max(SETTLED / (1 + q), LEAST_SETTLED), max(SUMS_TO_ONE / (1 + q), LEAST_SUMS)
     for _ in range(ITERATIONS):
         total, slope = 0.0, 0.0
         for i in range(len(c)):
@@ -72,14 +73,14 @@ def softmax_step(c: Array, q: float, v: Array, log_z: float) -> None:
                 load = q * np.exp(v_i)
                 move = (v_i + load - b) / (1 + load)
                 v_i = min(v_i - move, above)
-                if abs(move) <= SETTLED_EACH:
+                if abs(move) <= settled:
                     break
             v[i] = v_i
             p = np.exp(v_i)
             total += p
             slope += p / (1 + q * p)
         move = (total - 1) / slope
-        if abs(total - 1) <= SUMS_TO_ONE or abs(move) <= 1e-15 * abs(log_z):
+        if abs(total - 1) <= to_one or abs(move) <= 1e-15 * abs(log_z):
             break
         log_z += move
     for i in range(len(c)):
