@@ -146,7 +146,9 @@ class Monitor:
         if outcome is Outcome.UNBOUNDED:
             return Result(outcome, sentence, float("nan"))
         gap = self._certify().gap
-        if np.isfinite(gap):
+        if gap >= 1:
+            sentence += "; the certificate says nothing yet"
+        elif np.isfinite(gap):
             sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
         elif self._certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"

@@ -44,6 +44,11 @@ class Result:
         return self.message
 
 
+def stream_result(chunks: int) -> Result:
+    """Return what can be said of a stream."""
+    return Result(Outcome.STOPPED, f"learnt from {chunks} chunks in one pass; nothing certifies a stream", float("nan"))
+
+
 class Trace(Mapping[str, Array]):
     """One array per column, one entry per step, the starting point first.
 

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from majorant._checks import Array, whole
+from majorant._solution import Outcome, Result
 from majorant.data import Labelled
 from majorant.models import Model
 
@@ -83,6 +84,8 @@ class Checkpoint:
         if time.monotonic() - self._last >= self.every:
             self._estimator._set_params_of_fit(theta)
             self._estimator.n_iter_, self._estimator.gap_ = int(row["step"]), row["gap"]
+            sentence = f"saved at step {row['step']:.0f} of a fit that went on"
+            self._estimator.result_ = Result(Outcome.STOPPED, sentence, row["gap"])
             self._estimator.save(self.path)
             self._last = time.monotonic()
         return False

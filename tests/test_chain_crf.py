@@ -190,6 +190,7 @@ def test_saved_models_are_the_same(tmp_path):
     assert loaded.transition_features_ == model.transition_features_
     assert loaded.predict(X_TEST) == model.predict(X_TEST)
     assert loaded.notes_ == {"made by": "a test"}
+    assert loaded.result_ == model.result_
     assert loaded.get_params() == model.get_params()
     stream = ChainCRF().partial_fit(X[:30], Y[:30])
     stream.save(tmp_path / "stream.npz")
@@ -302,8 +303,10 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was():
 
 def test_a_stream_forgets_what_a_fit_said():
     model = ChainCRF().fit(X, Y).partial_fit(X, Y)
-    assert not hasattr(model, "result_")
+    assert "nothing certifies a stream" in str(model.result_)
     assert not hasattr(model, "trace_")
+    assert model.predict_single(X[0]) == model.predict(X[:1])[0]
+    assert model.predict_marginals_single(X[0]) == model.predict_marginals(X[:1])[0]
 
 
 def test_one_label_and_no_steps():

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +224,39 @@ def test_info(folder):
     assert facts["target"] == "kind"
     assert facts["trained_on"] == "t.csv"
     assert list(facts["coefficients"][0]["weights"])[:2] == ["length", "colour=blue, dark"]
+
+
+def test_info_of_a_model_saved_from_python(folder):
+    rng = np.random.default_rng(0)
+    majorant.LogisticRegression().fit(rng.normal(size=(30, 2)), np.arange(30) % 2).save("bare.npz")
+    facts = json.loads(call("info", "bare.npz", "--json"))
+    assert list(facts["coefficients"][0]["weights"]) == ["x0", "x1"]
+    assert "certified" in facts["result"]
+
+
+def test_what_is_read_is_not_overwritten(folder):
+    data = write(folder / "t.csv", flowers())
+    before = Path(data).read_bytes()
+    assert "it is the file to be read" in call("fit", data, "--target", "kind", "--drop", "id", "-m", data, code=1)
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert "it is the file to be read" in call("predict", "m.npz", data, "-o", data, code=1)
+    assert Path(data).read_bytes() == before
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(folder):
+    data = write(folder / "t.csv", flowers())
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    Path("real.csv").write_text("old")
+    Path("link.csv").symlink_to("real.csv")
+    call("predict", "m.npz", data, "-o", "link.csv")
+    assert Path("link.csv").is_symlink()
+    assert len(read("real.csv")) == 120
+    os.mkfifo("pipe.csv")
+    reader = os.open("pipe.csv", os.O_RDONLY | os.O_NONBLOCK)
+    call("predict", "m.npz", data, "-o", "pipe.csv")
+    assert os.read(reader, 10) == b"prediction"
+    os.close(reader)
+    assert Path("pipe.csv").is_fifo()
 
 
 # --- streams ----------------------------------------------------------------------------------------------

@@ -209,13 +209,19 @@ def test_the_table_is_that_of_the_paper():
     assert {name for names in FIGURES.values() for name in names} == set(EXPERIMENTS)
 
 
-def test_the_command_speaks_json_and_names_what_is_missing(tmp_path):
-    done = reproduce("text", "--out", tmp_path, "--json")
+def test_the_command_speaks_json(tmp_path):
+    done = reproduce("bound", "--out", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert "ssl_benchmark/text.npz is missing" in answer["missing"]["text"]
     assert answer["claims"] == []
     assert str(tmp_path / "report.md") in answer["files"]
+
+
+def test_nothing_to_run_is_a_failure_that_names_what_is_missing(tmp_path):
+    done = reproduce("text", "--out", tmp_path)
+    assert done.returncode == 1
+    assert "nothing could be run" in done.stderr
+    assert "ssl_benchmark/text.npz is missing" in done.stderr
 
 
 def test_the_command_refuses_what_it_does_not_know(tmp_path):

@@ -174,7 +174,7 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
     if entry.runs:
         facts |= {name: float(np.mean(entry.last(name))) for name in COLUMNS}
-        facts["above_optimum"] = facts["objective"] / least - 1
+        facts["above_optimum"] = max(facts["objective"] / least - 1, 0.0)
         facts["passes_to_1_percent"] = entry.passes_to((1 + NEAR) * least)
     facts["tuning"] = None if entry.tuning is None else vars(entry.tuning)
     return facts

@@ -45,7 +45,7 @@ TestFile: TypeAlias = Annotated[
 Penalty: TypeAlias = Annotated[
     float, typer.Option("--c2", help="Penalty: c2 times the sum of squared weights.", rich_help_panel=MODEL)
 ]
-SolverName: TypeAlias = Annotated[str, typer.Option(help="auto, or another solver of ChainCRF.", rich_help_panel=MODEL)]
+SolverName: TypeAlias = Annotated[str, typer.Option(help="auto, proximal, sbm, bbm or lbfgs.", rich_help_panel=MODEL)]
 Tolerance: TypeAlias = Annotated[
     float, typer.Option(help="Relative suboptimality at which to stop.", rich_help_panel=MODEL)
 ]
@@ -144,7 +144,7 @@ def train(
     from majorant.cli.chains import Layout, Reading
 
     path = model or f"{'stdin' if files[0] == '-' else Path(files[0]).name.split('.')[0]}.crf.npz"
-    check_writable(path)
+    check_writable(path, *files, *([test] if test else []))
     if classes is not None and not stream:
         raise typer.BadParameter("--classes goes with --stream; without it, the labels of the files are the classes")
     layout = Layout(template, label_column)
@@ -181,7 +181,7 @@ def tag(
     """
     from majorant.cli.chains import Tagger
 
-    check_writable(out)
+    check_writable(out, file, model)
     tagger = Tagger.load(model)
     source = tagger.reading.changed(separator, _prefixes(skip)).file(file)
     sentences, tokens = tagger.write(source, out, marginals)

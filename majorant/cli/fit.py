@@ -122,7 +122,7 @@ def fit(
     from majorant.files import Source, Wanted
 
     path = model or _default_model(data)
-    check_writable(path)
+    check_writable(path, data)
     _check_stream(stream, classes, test_size)
     source = Source(data, format, delimiter, header)
     wanted = Wanted(target, weight, listed(features), listed(drop), missing or "error", standardize)

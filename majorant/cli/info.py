@@ -41,6 +41,7 @@ def _chain(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "classes": estimator.classes_.tolist(),
         "attributes": len({attribute for attribute, _ in states}),
         "weights": len(states) + len(steps),
+        "result": str(estimator.result_),
         "gap": estimator.gap_,
         "steps": estimator.n_iter_,
         "settings": _settings(estimator),
@@ -54,37 +55,43 @@ def _chain(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _table(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    from majorant import LogisticRegression
     from majorant.cli.trained import Trained
 
+    estimator = LogisticRegression.load(path)
+    if not estimator.notes_ or "schema" not in estimator.notes_:  # saved from Python
+        names = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
+        return _facts(estimator), _coefficients(estimator, list(names))
     trained = Trained.load(path)
-    return _facts(trained), _coefficients(trained)
+    notes, schema = trained.notes, trained.schema
+    more = {
+        "trained_on": notes.get("trained_on"),
+        "trained_by": f"majorant {notes.get('version')}",
+        "rows": notes.get("rows"),
+        "target": schema.target,
+        "missing_values": schema.missing,
+    }
+    return _facts(estimator) | more, _coefficients(estimator, schema.encoding.names)
 
 
 def _settings(estimator: Any) -> dict[str, Any]:
     return {k: v for k, v in estimator.get_params().items() if v is not None and k not in ("callbacks", "verbose")}
 
 
-def _facts(trained: Any) -> dict[str, Any]:
-    estimator, schema = trained.estimator, trained.schema
+def _facts(estimator: Any) -> dict[str, Any]:
     return {
         "kind": type(estimator).__name__,
-        "trained_on": trained.notes.get("trained_on"),
-        "trained_by": f"majorant {trained.notes.get('version')}",
-        "rows": trained.notes.get("rows"),
-        "target": schema.target,
         "classes": estimator.classes_.tolist(),
         "features": estimator.n_features_in_,
-        "missing_values": schema.missing,
-        "result": trained.notes.get("result"),
+        "result": str(estimator.result_),
         "gap": estimator.gap_,
         "steps": estimator.n_iter_,
         "settings": _settings(estimator),
     }
 
 
-def _coefficients(trained: Any) -> list[dict[str, Any]]:
+def _coefficients(estimator: Any, names: list[str]) -> list[dict[str, Any]]:
     """Return the weights by class; two classes share one row, which speaks for the second."""
-    estimator, names = trained.estimator, trained.schema.encoding.names
     classes = estimator.classes_ if len(estimator.coef_) > 1 else estimator.classes_[1:]
     return [
         {"class": c, "intercept": b, "weights": dict(zip(names, w.tolist(), strict=True))}

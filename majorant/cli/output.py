@@ -77,10 +77,13 @@ def progress(description: str, total: float | None) -> Iterator[Callable[[float]
         yield lambda amount: bar.advance(task, amount)
 
 
-def check_writable(path: str | None) -> None:
-    """Refuse a file that cannot be written before work is done for it."""
+def check_writable(path: str | None, *inputs: str) -> None:
+    """Refuse a file that cannot be written, or is one of those to be read, before work is done for it."""
     if path is None or path == "-":
         return
+    for each in inputs:
+        if Path(each).is_file() and Path(path).exists() and Path(path).samefile(each):
+            raise ValueError(f"cannot write {path}: it is the file to be read")
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {folder}")

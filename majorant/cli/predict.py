@@ -46,7 +46,7 @@ def predict(
     from majorant.cli.trained import Trained
     from majorant.files import Source
 
-    check_writable(out)
+    check_writable(out, data, model)
     trained = Trained.load(model, missing=missing)
     parts = _predictions(trained, Source(data, format, delimiter, header), proba, listed(keep))
     rows = _write(parts, out)

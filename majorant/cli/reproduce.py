@@ -23,7 +23,7 @@ def reproduce(
     ] = "ecoli",
     runs: Annotated[int, typer.Option(min=1, metavar="N", help="Random starts of each solver.")] = 10,
     passes: Annotated[
-        float | None, typer.Option(min=0.1, metavar="N", help="Passes of a run, instead of as many as suit the figure.")
+        float | None, typer.Option(min=1, metavar="N", help="Passes of a run, instead of as many as suit the figure.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results, figures and report go.")] = Path(
         "reproduction"
@@ -50,6 +50,7 @@ def reproduce(
     figures = list(FIGURES) if what == "all" else [what]
     names = [name for figure in figures for name in FIGURES[figure]]
     _run(figures, names, out, Options(runs=runs, passes=passes, cv=cv, tune=tune))
+    _check_any(names, out)
     _tell(names, out, _written(out, "bound" in figures, names), time.perf_counter() - began, as_json)
 
 
@@ -99,6 +100,15 @@ def _tell(names: list[str], out: Path, paths: list[Path], seconds: float, as_jso
     show(f"\nDone in {seconds:.0f} s. Written:")
     for path in paths:
         show(f"  {path}")
+
+
+def _check_any(names: list[str], out: Path) -> None:
+    """Fail if data are missing for everything that was asked for."""
+    from majorant.experiments.study import read_studies
+
+    every = read_studies(out)
+    if names and all(every[name].missing for name in names):
+        raise ValueError(f"nothing could be run: {every[names[0]].missing}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
 from majorant._minimize import minimize
-from majorant._solution import Outcome, Result, Solution
+from majorant._solution import Outcome, Result, Solution, stream_result
 from majorant.callbacks import ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
@@ -48,8 +48,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         Accepted for sklearn-crfsuite's sake; only 0 is done here.
     solver : {"auto", "proximal", "sbm", "bbm", "lbfgs"}
         "auto": an online pass, then quasi-Newton steps in its metric. "proximal": that one pass only. "sbm": one pass
-        with the curvature of the bound over a chain, for short sequences and few labels. "bbm": batch majorization with
-        that bound, monotone by construction. "lbfgs": for comparison. None has a step size.
+        with the curvature of the bound over a chain. "bbm": batch majorization with that bound, monotone by
+        construction. Both work on n² numbers a token and are for short sequences and few labels. "lbfgs": for
+        comparison. None has a step size.
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol. The certificate is loose: at 1e-3 the
         objective is typically within 1e-4 of its minimum. Where nothing can be certified, the share of its norm at zero
@@ -169,8 +170,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         self._theta, self._metric = theta, metric
         self.classes_, self._vocabulary, self._universe_ = classes, vocabulary, universe
         self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
-        for of_a_fit in ("result_", "trace_"):
-            self.__dict__.pop(of_a_fit, None)
+        self.result_ = stream_result(self.n_iter_)
+        self.__dict__.pop("trace_", None)
         return self
 
     def _minimize(self, data: Sequences) -> Solution:
@@ -220,6 +221,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         each = [dict(zip(names, row, strict=True)) for row in Chain().marginals(scores, data).tolist()]
         return [each[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
 
+    def predict_single(self, tokens: Any) -> list[Any]:
+        """Return the likeliest labels of one sequence."""
+        return self.predict([tokens])[0]
+
+    def predict_marginals_single(self, tokens: Any) -> list[dict[Any, float]]:
+        """Return for each token of one sequence the probability of each label."""
+        return self.predict_marginals([tokens])[0]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
         """Return the share of tokens labelled right. A label that was not trained on is never right."""
         X = list(X) if lengths is None else list(split_rows(X, lengths))
@@ -267,7 +276,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "_metric"):
             arrays["metric"] = self._metric
         settings = {name: storage.storable(value) for name, value in self.get_params().items()}
-        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
+        extra = {"settings": settings, "notes": notes, **storage.ending(self.n_iter_, self.result_)}
         storage.write(path, type(self).__name__, extra, arrays)
 
     @classmethod
@@ -285,13 +294,15 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         model._theta = arrays["theta"]
         if "metric" in arrays:
             model._metric = arrays["metric"]
-        model.n_iter_, model.gap_, model.notes_ = extra["n_iter"], extra["gap"], extra.get("notes")
+        model.n_iter_, model.result_, model.notes_ = extra["n_iter"], storage.result_of(extra), extra.get("notes")
+        model.gap_ = model.result_.gap
         return model
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
     classes_: Array
     n_iter_: int
+    result_: Result
     notes_: dict[str, Any] | None  # of a loaded model
     _vocabulary: Vocabulary
     _universe_: Universe

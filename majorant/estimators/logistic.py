@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from majorant._checks import Array, one_of, whole
 from majorant._minimize import minimize
 from majorant._profile import profile_intercept
-from majorant._solution import Outcome, Result, Solution
+from majorant._solution import Outcome, Result, Solution, stream_result
 from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
@@ -200,6 +200,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             theta = metric.step(self._model(), theta, batch)
         self._stream = (theta, metric, rows)
         self.n_iter_, self.gap_ = self.n_iter_ + 1, float("nan")
+        self.result_ = stream_result(self.n_iter_)
+        self.__dict__.pop("trace_", None)
         self._set_params_of_fit(theta)
         return self
 
@@ -265,7 +267,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names"] = _plain(self.feature_names_in_)
-        extra = {"settings": settings, "n_iter": self.n_iter_, "gap": float(self.gap_), "notes": notes}
+        extra = {"settings": settings, "notes": notes, **storage.ending(self.n_iter_, self.result_)}
         storage.write(path, type(self).__name__, extra, arrays)
 
     @classmethod
@@ -278,7 +280,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         model = cls(**settings)
         model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
         model.n_features_in_ = model.coef_.shape[1]
-        model.n_iter_, model.gap_, model.notes_ = extra["n_iter"], extra["gap"], extra.get("notes")
+        model.n_iter_, model.result_, model.notes_ = extra["n_iter"], storage.result_of(extra), extra.get("notes")
+        model.gap_ = model.result_.gap
         if "feature_names" in arrays:
             model.feature_names_in_ = arrays["feature_names"].astype(object)
         return model
@@ -286,6 +289,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     # --- what the methods above are made of ---------------------------------------------------------------
 
     n_iter_: int
+    result_: Result
     notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
 
@@ -310,7 +314,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got only one class: {classes[0]!r}")
+            raise ValueError(f"y must hold at least two classes, got only one class: {classes.tolist()[0]!r}")
         self.classes_ = classes
 
     def _weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:

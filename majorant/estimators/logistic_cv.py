@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from majorant._checks import Array
+from majorant._solution import Outcome, Result
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 
@@ -167,7 +168,7 @@ class LogisticRegressionCV(LinearClassifier):
         check_classification_targets(y)
         self.Cs_, self.classes_ = read_grid(self.Cs), np.unique(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, got only one class: {self.classes_[0]!r}")
+            raise ValueError(f"y must hold at least two classes, got only one class: {self.classes_.tolist()[0]!r}")
         settings = {name: getattr(self, name) for name in SHARED}
         rows = {"sample_weight": sample_weight}
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
@@ -192,6 +193,7 @@ class LogisticRegressionCV(LinearClassifier):
         self.coef_ = np.mean([model.coef_ for model in models], axis=0)
         self.intercept_ = np.mean([model.intercept_ for model in models], axis=0)
         self.n_iter_, self.gap_ = max(model.n_iter_ for model in models), float("nan")
+        self.result_ = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))
 
 
 def _take(rows: dict[str, Any], some: Array) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant._solution import Outcome, Result
 from majorant.files.atomic import replacing
 
 FORMAT = "majorant model"
@@ -59,3 +60,13 @@ def storable(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return np.asarray(value).tolist() if isinstance(value, np.ndarray | list | tuple) else value
+
+
+def ending(n_iter: int, result: Result) -> dict[str, Any]:
+    """Return how a fit ended, as JSON can hold it."""
+    return {"n_iter": n_iter, "gap": float(result.gap), "outcome": result.outcome.value, "message": result.message}
+
+
+def result_of(extra: dict[str, Any]) -> Result:
+    """Return how a fit ended."""
+    return Result(Outcome(extra["outcome"]), extra["message"], extra["gap"])

@@ -76,5 +76,5 @@ def thin(trace: Mapping[str, Any], columns: tuple[str, ...], dense_until: float)
     entries = len(trace["passes"])
     beyond = int(np.searchsorted(trace["passes"], dense_until + 1e-6))
     sparse = np.geomspace(max(beyond, 1), max(entries - 1, 1), LATER).round().astype(int)
-    kept = np.unique([*range(beyond), *sparse[sparse < entries]])
+    kept = np.unique([*range(beyond), *sparse[sparse < entries], entries - 1]).astype(int)
     return {name: [float(f"{v:.{DIGITS}g}") for v in trace[name][kept]] for name in columns if name in trace}

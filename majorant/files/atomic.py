@@ -12,6 +12,8 @@ from pathlib import Path
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it takes its place once the block has ended well, and goes otherwise.
 
+    What is no regular file (a pipe, a device) is yielded itself.
+
     Examples
     --------
     >>> import tempfile
@@ -21,7 +23,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     >>> target.read_text()
     '42'
     """
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays one
+    if target.exists() and not target.is_file():  # a pipe or a device is written to, never replaced
+        yield target
+        return
     temporary = target.with_name(f"{target.stem}.part{target.suffix}")  # some writers look at the ending
     try:
         yield temporary
