@@ -441,7 +441,7 @@ def test_a_callback_sees_each_step_and_can_stop(solver):
     solution = minimize(problems.make(problems.ecoli), solver, callback=stop_at_three)
     assert seen == [(k, (64,)) for k in range(4)]
     assert solution.result.outcome is Outcome.STOPPED
-    assert "certified to be within" in solution.result.message
+    assert "certifi" in solution.result.message  # how far, or that nothing can be said yet
 
 
 @pytest.mark.parametrize("solver", [BatchMajorization(), BatchMajorization(memory=0), Newton()], ids=str)
