@@ -44,10 +44,10 @@ class LowRank(Curvature):
 
     def absorb(self, rows: Array) -> LowRank:
         """Return a curvature that dominates this one plus Σ q qᵀ over ``rows`` (m×d)."""
-        from majorant.kernels import compiled
+        from majorant.kernels import low_rank
 
         V, S, D = self.V.copy(), self.S.copy(), self.D.copy()
-        compiled.absorb_rows(V, S, D, np.ascontiguousarray(rows, dtype=np.float64))
+        low_rank.absorb_rows(V, S, D, np.ascontiguousarray(rows, dtype=np.float64))
         return LowRank(V, S, D, self.majorizes)
 
     @property

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 
 from majorant._checks import Array
+from majorant.kernels.compiled import curvature_weight
 
 _compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
@@ -191,13 +192,6 @@ def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
 
 
 @_compile
-def curvature_weight(u: float) -> float:
-    """Return β(u) = tanh(u/2)/(2u)."""
-    a = abs(u)
-    return 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
-
-
-@_compile
 def bound_rows(U: Array, A: Array) -> Array:
     """Return Q with log Z ≤ … + ½ δᵀQᵀQδ for every change δ of the scores of one sequence: T n states, n² transitions.
 
@@ -225,7 +219,7 @@ def bound_rows(U: Array, A: Array) -> Array:
                     continue
                 difference = g[i] - new_g[j]
                 difference[T * n + i * n + j] += 1.0
-                Q[k] = np.sqrt(curvature_weight(u)) * difference
+                Q[k] = np.sqrt(curvature_weight(abs(u))) * difference
                 k += 1
                 new_g[j] += difference / (1 + np.exp(-u))
                 total = max(total, log_z[i] + A[i, j]) + np.log1p(np.exp(-abs(u)))
@@ -236,7 +230,7 @@ def bound_rows(U: Array, A: Array) -> Array:
     mean, total = g[order[0]].copy(), log_z[order[0]]
     for i in order[1:]:
         u = log_z[i] - total
-        Q[k] = np.sqrt(curvature_weight(u)) * (g[i] - mean)
+        Q[k] = np.sqrt(curvature_weight(abs(u))) * (g[i] - mean)
         k += 1
         mean += (g[i] - mean) / (1 + np.exp(-u))
         total = max(total, log_z[i]) + np.log1p(np.exp(-abs(u)))

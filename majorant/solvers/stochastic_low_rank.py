@@ -102,7 +102,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         return replace(state, theta=θ - η * curvature.solve(μ), curvature=curvature, mu=μ)
 
     def _visit_rows(self, objective: Objective, state: LowRankState, rows: Labelled) -> LowRankState:
-        from majorant.kernels import compiled
+        from majorant.kernels import low_rank
 
         t, Σ = len(objective.data), state.curvature
         X = sp.csr_array(rows.X if sp.issparse(rows.X) else design.dense(rows.X))
@@ -112,7 +112,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         η = 1 / t if self.step_size is None else self.step_size
         batch = (X.data, X.indices, X.indptr, rows.y, weight, offset, objective.row_model.order == "descending")
         if self.rank == 0:
-            compiled.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
+            low_rank.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
         else:
-            compiled.low_rank_rows(*batch, θ, μ, V, S, D, η, objective.ridge / t)
+            low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, objective.ridge / t)
         return replace(state, theta=θ, mu=μ, curvature=LowRank(V, S, D, majorizes=True))
