@@ -17,7 +17,7 @@ class Ridge:
             raise ValueError(f"ridge must be non-negative, got {float(np.min(values)):g}")
         if values.ndim == 1 and len(values) != size:
             raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
-        same = values.ndim == 0 or values.min() == values.max()
+        same = values.ndim == 0 or bool(np.all(values == values.flat[0]))
         self.values = np.broadcast_to(values.flat[0] if same else values, (size,))
         self.everywhere = bool((values > 0).all())
         self.same = same

@@ -214,9 +214,9 @@ def _without_divergence(curves: Mapping[str, Curve], name: str) -> tuple[float, 
     means = np.concatenate([curve.mean for curve in curves.values()])
     sign = -1.0 if name in FALLING else 1.0
     start = max(sign * curve.start for curve in curves.values())
-    best, worst = float((sign * means).max()), float((sign * means).min())
+    best, worst = float(np.max(sign * means)), float(np.min(sign * means))
     floor = start - 2 * (best - start)
-    everyone = all(float((sign * curve.mean).min()) < floor for curve in curves.values())
+    everyone = all(float(np.min(sign * curve.mean)) < floor for curve in curves.values())
     if name.endswith("error") or worst >= floor or best <= start or everyone:
         return None
     limits = floor, best + 0.05 * (best - floor)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from majorant._bound import log_partition_bound
 from majorant.data import Choices
@@ -30,7 +31,7 @@ def curves() -> dict[str, Any]:
         taylor = bound.value + bound.gradient[0] * step + 0.5 * H * step**2
         touching = {"anchor": anchor, "value": bound.value}
         anchored.append({**touching, "bound": [bound([x]) for x in theta], "taylor": taylor.tolist()})
-    log_z = np.logaddexp.reduce(FEATURES * theta, axis=0)
+    log_z = logsumexp(FEATURES * theta, axis=0)
     return {"theta": theta.tolist(), "log_z": log_z.tolist(), "anchors": anchored}
 
 

@@ -66,7 +66,7 @@ def move_states(
         begin, end = indptr[t], indptr[t + 1]
         total = float(end - begin)
         if values is not None:
-            total = np.abs(values[begin:end]).sum()
+            total = float(np.sum(np.abs(values[begin:end])))
         for e in range(begin, end):
             v = 1.0 if values is None else values[e]
             for f in range(first[attributes[e]], first[attributes[e] + 1]):

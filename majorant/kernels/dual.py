@@ -135,7 +135,7 @@ def softmax_epoch(
             for i in range(n):
                 s[i] += data[e] * W[indices[e], i]
         if weight[j] * q[j] > 0:
-            log_z = s.max()
+            log_z = np.max(s)
             log_z += np.log(np.exp(s - log_z).sum())
             for i in range(n):
                 c[i] = s[i] + q[j] * r[j, i]

@@ -97,7 +97,7 @@ def _gram_inverse(objective: Objective, point: Point, columns: Array, share: flo
     λ = objective.ridge.reshape(cast(ClassModel, objective.model).coefficient_rows, -1).mean(axis=0)[columns]
     single = not sp.issparse(objective.data.X) and bool(λ.any())
     G = _gram(objective, point, columns, share, np.float32 if single else np.float64)
-    if single and not λ[λ > 0].min() > ROUNDING * G.diagonal().max():
+    if single and not np.min(λ[λ > 0]) > ROUNDING * np.max(G.diagonal()):
         G = _gram(objective, point, columns, share, np.float64)
     G[np.diag_indices_from(G)] += λ
     return Dense(G, majorizes=False).inverse()

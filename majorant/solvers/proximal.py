@@ -149,7 +149,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
     def prior(self, objective: Objective, rows: int) -> Metric:
         """Return the metric before any row is seen, suited to mini-batches of that many rows."""
         ridge, kind = objective.ridge, self._kind(objective)
-        weakest = ridge[ridge > 0].min(initial=np.inf)
+        weakest = np.min(ridge[ridge > 0], initial=np.inf)
         prior = np.where(ridge > 0, ridge, min(weakest, WEAK_PRIOR))
         if kind == "diagonal":
             return DiagonalMetric(prior.copy())

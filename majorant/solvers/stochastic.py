@@ -167,6 +167,6 @@ def refuse_zero_ridge(objective: Objective) -> None:
     """Raise where the inverse of the penalty does not exist."""
     if not (objective.ridge > 0).all():
         raise ValueError(
-            f"stochastic majorization starts from M = I/λ and needs ridge > 0, got {objective.ridge.min():g}; "
+            f"stochastic majorization starts from M = I/λ and needs ridge > 0, got {np.min(objective.ridge):g}; "
             "use BatchMajorization without a penalty"
         )
