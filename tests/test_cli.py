@@ -234,6 +234,12 @@ def test_info_of_a_model_saved_from_python(folder):
     assert "certified" in facts["result"]
 
 
+def test_a_weight_for_no_class_is_named(folder):
+    data = write(folder / "t.csv", flowers())
+    said = call("fit", data, "--target", "kind", "--drop", "id", "--class-weight", "rose=2,tulip=1", code=1)
+    assert "tulip" in said
+
+
 def test_what_is_read_is_not_overwritten(folder):
     data = write(folder / "t.csv", flowers())
     before = Path(data).read_bytes()

@@ -67,6 +67,7 @@ def fit_whole(source: Source, wanted: Wanted, estimator: LogisticRegression, sha
     """Train on all rows, or on all but a share that the model is then tested on."""
     data = read_split(source, wanted, share, seed)
     schema, classes = data.schema, data.classes
+    _check_class_weight(estimator, classes)
     X, y = schema.features(data.train), schema.labels(data.train, classes)
     started = time.perf_counter()
     estimator.fit(X, y, sample_weight=schema.weights(data.train))
@@ -84,6 +85,7 @@ def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, na
     """
     started = time.perf_counter()
     schema, classes = _learn_ahead(source, wanted, named, rows)
+    _check_class_weight(estimator, classes)
     seen = chunks = 0
     with progress("streaming", None) as advance:
         for part in _complete_chunks(source, wanted, rows):
@@ -93,6 +95,13 @@ def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, na
             advance(len(part))
     sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
     return Fit(estimator, schema, seen, time.perf_counter() - started, sentence)
+
+
+def _check_class_weight(estimator: LogisticRegression, classes: Array) -> None:
+    given = estimator.class_weight
+    unknown = set(given) - set(classes.tolist()) if isinstance(given, dict) else set()
+    if unknown:
+        raise ValueError(f"--class-weight names no class of the data: {sorted(unknown)}; there are {classes.tolist()}")
 
 
 def _learn_ahead(source: Source, wanted: Wanted, named: list[str], rows: int) -> tuple[Schema, Array]:
