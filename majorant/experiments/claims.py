@@ -201,12 +201,16 @@ def better(study: Study, column: str) -> Finding:
     return Finding(claim, study.title, measured, verdict, why)
 
 
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def _not_better(beats: Mapping[str, bool], ends: Mapping[str, Array], sign: int) -> str:
     sbm = ends["SBM"]
     losing = [k for k, end in ends.items() if sign * (end.mean() - sbm.mean()) > _noise(sbm, end)]
     alike = [k for k in AS_GIVEN if k in ends and not beats[k] and k not in losing]
-    parts = [f"{' and '.join(losing)} end better"] if losing else []
-    parts += [f"{' and '.join(alike)} differ by no more than the spread over runs"] if alike else []
+    parts = [f"{_listed(losing)} end{'s' * (len(losing) == 1)} better"] if losing else []
+    parts += [f"{_listed(alike)} differ{'s' * (len(alike) == 1)} by no more than the spread over runs"] if alike else []
     return "; ".join(parts)
 
 
