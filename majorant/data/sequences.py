@@ -89,9 +89,7 @@ class Sequences:
 
     def inner_tokens(self) -> Array:
         """Return the tokens that follow another one."""
-        follows = np.ones(self.n_tokens, dtype=bool)
-        follows[self.starts[:-1][self.starts[:-1] < self.n_tokens]] = False
-        return np.flatnonzero(follows)
+        return inner_tokens(self.starts)
 
     def unweighted(self) -> Sequences:
         """Return the sequences, each token with a weight of one."""
@@ -139,3 +137,10 @@ class Sequences:
             where=self.where[k:m],
             count=self.count[k:m],
         )
+
+
+def inner_tokens(starts: Array) -> Array:
+    """Return the tokens that follow another one of their sequence."""
+    follows = np.ones(starts[-1], dtype=bool)
+    follows[starts[:-1][starts[:-1] < starts[-1]]] = False
+    return np.flatnonzero(follows)

@@ -152,17 +152,16 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         first = not hasattr(self, "_metric")
         if first:
             known = None if classes is None else np.unique(np.asarray(list(classes)))
-            vocabulary, theta, metric = Vocabulary(), np.empty(0), np.empty(0)
+            vocabulary = Vocabulary()
         else:
             known, vocabulary = self.classes_, Vocabulary(self._vocabulary.names())
-            theta, metric = self._theta, self._metric
         tokens, labels, classes = read(X, y, lengths, vocabulary, known)
         universe = self._observed(tokens, labels, len(classes), len(vocabulary))
         if first:
             theta, metric = np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
         else:
             old, universe = self._universe_, self._universe_.joined(universe)
-            theta, metric = old.carry(theta, universe, 0.0), old.carry(metric, universe, 2 * self.c2)
+            theta, metric = old.carry(self._theta, universe, 0.0), old.carry(self._metric, universe, 2 * self.c2)
         data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
         theta, metric = learn(data, theta, metric, np.arange(len(data)))
         if not np.isfinite(theta).all():

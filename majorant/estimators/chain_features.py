@@ -10,6 +10,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.data import Sequences
+from majorant.data.sequences import inner_tokens
 from majorant.data.tokens import Encoder, Tokens, Vocabulary, split_rows
 from majorant.data.universe import Universe
 
@@ -85,9 +86,7 @@ def _pairs(tokens: Tokens, y: Array, n: int) -> Iterator[Array]:
 
 def _steps(tokens: Tokens, y: Array, n: int) -> Array:
     """Return the pair from·n + to of every token that follows another."""
-    follows = np.ones(len(y), dtype=bool)
-    follows[tokens.starts[:-1][tokens.starts[:-1] < len(y)]] = False
-    after = np.flatnonzero(follows)
+    after = inner_tokens(tokens.starts)
     return y[after - 1].astype(np.int64) * n + y[after]
 
 
