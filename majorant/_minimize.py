@@ -14,7 +14,7 @@ from majorant._checks import Array, whole
 from majorant._monitor import Callback, Limits, Metric, Monitor
 from majorant._solution import Solution
 from majorant.models import Model
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.solvers import BatchMajorization, Solver, State
 
 
@@ -120,7 +120,10 @@ def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Soluti
     """Return the state to go on from, if ``start`` is a run of this solver on this objective."""
     if not isinstance(start, Solution) or start.solver != solver or start.state.stalled:
         return None
-    return start.state if _is_at(objective, start.state) else None
+    if start.state.theta.shape != (objective.size,):
+        return None
+    point = objective.point(start.state.theta)
+    return start.state.resumed_at(point) if _is_same(point, start.state) else None
 
 
 def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Array:
@@ -129,13 +132,10 @@ def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Arr
     return np.array(start.params if isinstance(start, Solution) else start, dtype=np.float64)
 
 
-def _is_at(objective: Objective, state: State) -> bool:
-    """Return whether a state is one of this objective: F and ∇F are what it says they are."""
-    if state.theta.shape != (objective.size,):
-        return False
-    value, gradient = objective.value_and_gradient(state.theta)
-    close = np.allclose(gradient, state.gradient, rtol=1e-6, atol=1e-9 * max(abs(value), 1.0))
-    return close and bool(np.isclose(value, state.value, rtol=1e-9))
+def _is_same(point: Point, state: State) -> bool:
+    """Return whether F and ∇F are what a state says they are: rows may have changed places, but nothing else."""
+    close = np.allclose(point.gradient, state.gradient, rtol=1e-6, atol=1e-9 * max(abs(point.value), 1.0))
+    return close and bool(np.isclose(point.value, state.value, rtol=1e-9))
 
 
 def _blas_threads(threads: int | None) -> AbstractContextManager[Any]:

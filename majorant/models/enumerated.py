@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, one_of
+from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.kernels import design, partition, softmax
-from majorant.models.base import RowModel, require_data, weighted_sum
+from majorant.models.base import RowModel, magnitudes, require_data, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ class Enumerated(RowModel[Choices]):
     def precision(self, data: Choices) -> Any:
         """Return the dtype of the features."""
         return data.features.dtype
+
+    def magnitudes(self, data: Choices) -> Magnitudes:
+        """Return how large the numbers are that a gradient is summed from."""
+        log_h = np.zeros(0) if data.log_measure is None else data.log_measure
+        weight = None if data.weight is None else self.score_weights(data)
+        return magnitudes(data.features, weight, float(np.linalg.norm(log_h[np.isfinite(log_h)])))
 
     def potentials(self, theta: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y), flat."""

@@ -121,6 +121,12 @@ class Multinomial(ClassModel):
         P = softmax.log_partition_and_probabilities(scores)[1]
         return weigh(P * (1 - P), batch.weight)
 
+    def class_hessian(self, scores: Array, batch: Labelled) -> Array:
+        """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ."""
+        P = softmax.log_partition_and_probabilities(scores)[1]
+        weighted = weigh(P, batch.weight)
+        return np.diag(weighted.sum(axis=1)) - weighted @ P.T
+
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B."""
         return weigh(partition.bound_matrices(scores, self.order), batch.weight)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,14 @@ class State:
     def evaluated(self) -> bool:
         """Whether the solver knows F and ∇F here."""
         return self.gradient is not UNKNOWN
+
+    def forgetting(self, **changes: Any) -> Self:
+        """Return the state with changes, one of them θ: F and ∇F are no longer known."""
+        return replace(self, value=float("nan"), gradient=UNKNOWN, **changes)
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with everything that depends on the data found again."""
+        return replace(self, theta=point.theta, value=point.value, gradient=point.gradient)
 
 
 S = TypeVar("S", bound=State)

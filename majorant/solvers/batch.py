@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, positive, whole
@@ -35,6 +36,11 @@ class BatchState(State):
     point: Point | None = None
     pairs: Pairs = ()
     steps: int = 0
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with the scores of the data as they now stand."""
+        same = self.point is not None and self.point.has_scores_of(point)
+        return self if same else replace(super().resumed_at(point), point=point)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 
@@ -142,7 +141,7 @@ class DiagonalMetric(Metric):
 
     def step(self, model: ClassModel, theta: Array, batch: Any) -> Array:
         """Step in score space, on the columns that occur."""
-        X, columns = occurring(batch.X)
+        X, columns = design.occurring(batch.X)
         n = model.coefficient_rows
         A = self.A.reshape(n, -1)[:, columns]
         V = X / A[:, None]
@@ -226,13 +225,3 @@ def block_diagonal(G: Array) -> Array:
     whole = np.zeros((n, m, n, m))
     whole[np.arange(n), :, np.arange(n), :] = G
     return whole.reshape(n * m, n * m)
-
-
-def occurring(X: Any) -> tuple[Array, Array]:
-    """Return the columns of X that are not empty, as a dense array, and which they are."""
-    if not sp.issparse(X):
-        return design.dense(X), np.arange(X.shape[1])
-    columns, position = np.unique(X.indices, return_inverse=True)
-    dense = np.zeros((X.shape[0], len(columns)))
-    dense[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), position] = X.data
-    return dense, columns

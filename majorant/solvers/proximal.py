@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,6 +45,12 @@ class ProximalState(StochasticState):
     metric: Metric
     point: Point | None = None
     pairs: Pairs = ()
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with the scores of the data as they now stand."""
+        if self.point is None or self.point.has_scores_of(point):
+            return self
+        return replace(super().resumed_at(point), point=point)
 
 
 @dataclass(frozen=True, kw_only=True)
