@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -76,7 +76,7 @@ def minimize(
     solver = BatchMajorization() if solver is None else solver
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
     limits = Limits(tol, gradient_tol, max_steps, max_passes)
-    with _blas_threads(threads), np.errstate(over="ignore", invalid="ignore"):
+    with numerics(threads):
         resumed = _resume(objective, solver, start)
         monitor = Monitor(objective, limits, metrics or {}, callback)
         state = solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
@@ -138,10 +138,12 @@ def _is_same(point: Point, state: State) -> bool:
     return close and bool(np.isclose(point.value, state.value, rtol=1e-9))
 
 
-def _blas_threads(threads: int | None) -> AbstractContextManager[Any]:
-    if threads is None:
-        return nullcontext()
-    return _blas_libraries().limit(limits=threads, user_api="blas")
+@contextmanager
+def numerics(threads: int | None) -> Iterator[None]:
+    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters."""
+    blas = nullcontext() if threads is None else _blas_libraries().limit(limits=threads, user_api="blas")
+    with blas, np.errstate(over="ignore", invalid="ignore"):
+        yield
 
 
 @cache

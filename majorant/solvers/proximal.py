@@ -121,7 +121,8 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def visit(self, objective: Objective, state: ProximalState, rows: Any) -> ProximalState:
         """Return the state after the mini-batches of ``rows``."""
-        theta, metric = state.theta.copy(), state.metric.copy()
+        theta, metric = state.theta, state.metric.copy()
+        rows = rows.widened() if objective.narrow else rows  # curvatures add up, and so would their rounding errors
         for batch in rows.blocks(self.rows_per_batch(objective)):
             theta = metric.step(objective.model, theta, batch)
         return ProximalState(theta=theta, metric=metric, visited=state.visited)
@@ -163,8 +164,9 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
             p = objective.data.n_features
             return BlockMetric(np.stack([np.diag(block) for block in prior.reshape(-1, p)]))
         scores = rows * objective.row_model.scores_per_row(objective.data)
-        make: Callable[[Array], Metric] = WholeMetric if scores >= objective.size else InverseMetric
-        return make(np.diag(prior))
+        classes = objective.model.coefficient_rows if isinstance(objective.model, ClassModel) else 1
+        make: Callable[[Array, int], Metric] = WholeMetric if scores >= objective.size else InverseMetric
+        return make(np.diag(prior), classes)
 
     def _kind(self, objective: Objective) -> str:
         if not isinstance(objective.model, ClassModel):
