@@ -439,7 +439,7 @@ def test_scikit_learns_own_callbacks(three):
             steps.append("teardown")
 
     model = LogisticRegression().set_callbacks(Count()).fit(*three)
-    assert steps == ["step"] * (model.n_iter_ + 1) + ["fit", "teardown"]
+    assert steps == ["iteration"] * (model.n_iter_[0] + 1) + ["fit", "teardown"]
 
 
 # --- files, and life among other estimators ---------------------------------------------------------------
@@ -506,13 +506,17 @@ def test_warm_starts_start_where_they_left_off(three, solver, rows):
 
 def test_the_path_is_that_of_separate_fits(three):
     X, y = three
-    Cs, coefs, intercepts, n_iter = logistic_regression_path(X, y, Cs=[10.0, 0.1, 1.0], tol=1e-13)
-    assert Cs.tolist() == [0.1, 1.0, 10.0]
-    for C, coef, intercept in zip(Cs, coefs, intercepts, strict=True):
+    path = logistic_regression_path(X, y, Cs=[10.0, 0.1, 1.0], tol=1e-13)
+    assert path.Cs.tolist() == [10.0, 0.1, 1.0]
+    for C, coef, intercept in zip(path.Cs, path.coefs, path.intercepts, strict=True):
         alone = LogisticRegression(C=C, tol=1e-13).fit(X, y)
         np.testing.assert_allclose(coef, alone.coef_, atol=1e-5)
         np.testing.assert_allclose(intercept, alone.intercept_, atol=1e-5)
-    assert len(n_iter) == 3
+    assert path.n_iter.shape == (3,)
+    assert (path.gaps <= 1e-13).all()
+    assert path.classes.tolist() == ["ash", "beech", "cedar"]
+    with pytest.raises(ValueError, match="C is what a path sets itself"):
+        logistic_regression_path(X, y, C=2.0)
 
 
 def test_cross_validation_chooses_like_a_grid_search(three):
@@ -520,7 +524,7 @@ def test_cross_validation_chooses_like_a_grid_search(three):
     ours = LogisticRegressionCV(Cs=[1e-4, 1e-2, 1.0], cv=4, scoring="neg_log_loss").fit(X, y)
     theirs = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1e-2, 1.0]}, cv=4, scoring="neg_log_loss").fit(X, y)
     assert theirs.best_params_["C"] == ours.C_
-    np.testing.assert_allclose(ours.scores_.mean(axis=0), theirs.cv_results_["mean_test_score"], atol=1e-4)
+    np.testing.assert_allclose(ours.scores_[:, 0].mean(axis=0), theirs.cv_results_["mean_test_score"], atol=1e-4)
     np.testing.assert_allclose(ours.coef_, theirs.best_estimator_.coef_, atol=1e-4)
     averaged = LogisticRegressionCV(Cs=[1.0], cv=4, refit=False).fit(X, y)
     assert averaged.coef_.shape == (3, 4)
@@ -532,7 +536,7 @@ def test_cross_validation_chooses_like_a_grid_search(three):
         (dict(C=0), "C must be positive"),
         (dict(C=-1), "C must be positive"),
         (dict(l1_ratio=0.5), "only the ℓ2 penalty is done here"),
-        (dict(solver="saga"), "solver must be one of 'auto', 'bbm'.*got 'saga'"),
+        (dict(solver="sagas"), "solver must be one of 'auto', 'bbm'.*got 'sagas'"),
         (dict(C=np.inf, solver="proximal"), "needs a penalty"),
         (dict(solver="sbm"), "set penalize_intercept=True"),
         (dict(max_iter=-1), "max_iter must be a whole number of at least 0, got -1"),

@@ -164,7 +164,7 @@ def _report(done: Fit, path: str, as_json: bool) -> None:
         "classes": estimator.classes_.tolist(),
         "result": done.result,
         "gap": estimator.gap_,
-        "steps": estimator.n_iter_,
+        "steps": int(estimator.n_iter_[0]),
         "seconds": done.seconds,
         "test": done.test,
     }

@@ -85,7 +85,7 @@ def _facts(estimator: Any) -> dict[str, Any]:
         "features": estimator.n_features_in_,
         "result": str(estimator.result_),
         "gap": estimator.gap_,
-        "steps": estimator.n_iter_,
+        "steps": int(estimator.n_iter_[0]),
         "settings": _settings(estimator),
     }
 

@@ -2,6 +2,7 @@
 
 from majorant.estimators.chain_crf import ChainCRF
 from majorant.estimators.logistic import LogisticRegression
-from majorant.estimators.logistic_cv import LogisticRegressionCV, logistic_regression_path
+from majorant.estimators.logistic_cv import LogisticRegressionCV
+from majorant.estimators.logistic_path import logistic_regression_path
 
 __all__ = ["ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import block_diag
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
@@ -35,7 +37,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        scores = np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True)) + self.intercept_
         scores = scores[:, 0] if len(self.classes_) == 2 else scores
         if offset is None:
             return scores
@@ -71,6 +73,19 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
         return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+    def sparsify(self) -> Self:
+        """Keep ``coef_`` as a sparse CSR matrix; predictions stay as they are. Few coefficients are zero under ℓ2."""
+        check_is_fitted(self, "coef_")
+        self.coef_ = sparse.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Keep ``coef_`` as an array again, as fits leave it."""
+        check_is_fitted(self, "coef_")
+        if sparse.issparse(self.coef_):
+            self.coef_ = self.coef_.toarray()
+        return self
 
     def posterior_covariance(self) -> Array:
         """Return the covariance of (coef_, intercept_), class by class, under the Laplace approximation at the fit.

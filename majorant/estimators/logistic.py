@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from majorant._checks import Array, one_of, whole
+from majorant._checks import Array
 from majorant._minimize import minimize
 from majorant._profile import profile_intercept
 from majorant._solution import Outcome, Result, Solution, stream_result
@@ -21,8 +21,20 @@ from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
 from majorant.estimators.linear import LinearClassifier
-from majorant.estimators.named import SOLVERS, named_solver
+from majorant.estimators.named import named_solver
+from majorant.estimators.settings import (
+    check_class_count,
+    check_class_weight,
+    check_distributions,
+    check_labels,
+    check_penalty,
+    check_settings,
+    check_weights,
+    read_feature_penalty,
+    read_offset,
+)
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
+from majorant.estimators.step_count import StepCount
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
 from majorant.solvers import ProximalMajorization, Solver
@@ -41,6 +53,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     Parameters
     ----------
+    penalty : "l2" or None
+        None for no penalty, whatever C is. Better left out, as scikit-learn has it: ``C=np.inf`` says the same.
     C : float
         Inverse of the penalty; ``np.inf`` for none (then nothing can be certified).
     l1_ratio : float
@@ -51,7 +65,10 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         As in scikit-learn.
     solver : str
         "auto" (quasi-Newton in a metric chosen by size), "bbm", "newton", "lbfgs", "proximal" (one streaming pass, then
-        finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd".
+        finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's names are accepted:
+        "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum
+        of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
+        ``intercept_scaling``), and it takes two classes only.
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
     max_iter : int
@@ -68,6 +85,12 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         1 shows a line of progress on standard error.
     feature_penalty : array of shape (n_features,), optional
         Factors φ ≥ 0 on the penalty of each feature.
+    dual : bool
+        Accepted for scikit-learn's sake, with "liblinear" only: the optimum is the same.
+    intercept_scaling : float
+        With "liblinear" the intercept b adds ½ (b / intercept_scaling)² to the penalty; without effect otherwise.
+    multi_class : str
+        Accepted for older code: "auto" and "multinomial" for more than two classes, "auto" and "ovr" for two.
     callbacks : list, optional
         E.g. :class:`~majorant.callbacks.EarlyStopping`, :class:`~majorant.callbacks.Checkpoint`; any function of a
         row of the trace and θ that returns True to stop.
@@ -76,7 +99,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     ----------
     classes_, coef_, intercept_, n_features_in_
         As in scikit-learn.
-    n_iter_ : int
+    n_iter_ : array of shape (1,)
         Steps taken.
     gap_ : float
         Certified bound on (F − F*)/F; NaN where there is none.
@@ -97,6 +120,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     def __init__(
         self,
+        penalty: str | None = "deprecated",
         *,
         C: float = 1.0,
         l1_ratio: float = 0.0,
@@ -112,8 +136,12 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         n_jobs: int | None = None,
         verbose: int = 0,
         feature_penalty: Any = None,
+        dual: bool = False,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "deprecated",
         callbacks: Any = None,
     ) -> None:
+        self.penalty = penalty
         self.C = C
         self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
@@ -128,6 +156,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.feature_penalty = feature_penalty
+        self.dual = dual
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
         self.callbacks = callbacks
 
     # --- fitting ------------------------------------------------------------------------------------------
@@ -166,10 +197,11 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         if len(names) != P.shape[1]:
             raise ValueError(f"classes must name the {P.shape[1]} columns of P, each differently, got {classes!r}")
         self._set_classes(names)
+        check_distributions(P)
         P = P[:, order]
         if self.class_weight is not None:
             raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = _sample_weights(sample_weight, X)
         return self._fit(X, P, weight, offset)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -181,7 +213,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         """
         self._check_settings()
         first = not hasattr(self, "_stream")
-        if np.isinf(self.C):
+        if np.isinf(self._strength):
             raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit")
@@ -200,12 +232,13 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             theta = metric.step(self._model(), theta, batch)
         self._stream = (theta, metric, rows)
         self.n_iter_, self.gap_ = self.n_iter_ + 1, float("nan")
-        self.result_ = stream_result(self.n_iter_)
+        self.result_ = stream_result(int(self.n_iter_[0]))
         self.__dict__.pop("trace_", None)
         self._set_params_of_fit(theta)
         return self
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept)
         objective = Objective(self._model(), data, ridge=self._ridge())
         self._objective = objective
@@ -245,7 +278,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     def _say_which(self, params: Array, step: float) -> None:
         """Replace the certificate of the last step by that of the step that was kept."""
         self.gap_ = self._objective.gap(*self._objective.value_and_gradient(params))
-        sentence = f"stopped after {self.n_iter_} steps; kept those of step {step:.0f}, best on the validation data"
+        sentence = f"stopped after {self.n_iter_[0]} steps; kept those of step {step:.0f}, best on the validation data"
         self.result_ = Result(self.result_.outcome, sentence, self.gap_)
 
     # --- files --------------------------------------------------------------------------------------------
@@ -259,68 +292,55 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         a loaded model it starts afresh.
         """
         check_is_fitted(self, "coef_")
-        if self.classes_.dtype == object and not all(isinstance(c, str) for c in self.classes_):
-            raise ValueError(f"only classes that are numbers or strings can be saved, got {self.classes_!r}")
-        settings = {name: storage.storable(value) for name, value in self.get_params().items() if name != "callbacks"}
-        if not isinstance(settings["random_state"], int | None):
-            settings["random_state"] = None
-        arrays = {"coef": self.coef_, "intercept": self.intercept_, "classes": _plain(self.classes_)}
-        if hasattr(self, "feature_names_in_"):
-            arrays["feature_names"] = _plain(self.feature_names_in_)
-        extra = {"settings": settings, "notes": notes, **storage.ending(self.n_iter_, self.result_)}
-        storage.write(path, type(self).__name__, extra, arrays)
+        storage.write(path, type(self).__name__, storage.facts_of(self, notes), storage.arrays_of(self))
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Return the model that :meth:`save` wrote."""
         extra, arrays = storage.read(path, cls.__name__)
-        settings = extra["settings"]
-        if isinstance(settings.get("class_weight"), list):
-            settings["class_weight"] = dict(settings["class_weight"])
-        model = cls(**settings)
-        model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
-        model.n_features_in_ = model.coef_.shape[1]
-        model.n_iter_, model.result_, model.notes_ = extra["n_iter"], storage.result_of(extra), extra.get("notes")
-        model.gap_ = model.result_.gap
-        if "feature_names" in arrays:
-            model.feature_names_in_ = arrays["feature_names"].astype(object)
+        model = cls(**storage.settings_from(extra))
+        storage.restore(model, extra, arrays)
         return model
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
-    n_iter_: int
+    n_iter_ = StepCount()
     result_: Result
     notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
 
     def _check_settings(self) -> None:
-        if not self.C > 0:
-            raise ValueError(f"C must be positive (np.inf for no penalty), got {self.C!r}")
-        if self.l1_ratio not in (0, None):
-            raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={self.l1_ratio!r}")
-        one_of("solver", self.solver, SOLVERS)
-        whole("max_iter", self.max_iter, least=0)
+        check_penalty(self.penalty, self.l1_ratio, self.C)
+        check_settings(self)
         if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
             raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
-        if np.isinf(self.C) and self.solver in ("sbm", "sbm-lowrank", "proximal"):
+        if np.isinf(self._strength) and self.solver in ("sbm", "sbm-lowrank", "proximal"):
             raise ValueError(f"solver={self.solver!r} needs a penalty to start from; C=np.inf works with 'auto'")
+
+    @property
+    def _strength(self) -> float:
+        """C, or infinity where there is no penalty."""
+        return float("inf") if self.penalty is None else self.C
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
         if y.dtype.kind == "f":  # numbers that may be measurements; anything else names classes
             check_classification_targets(y)
+        check_labels(y)
         self._dtype = X.dtype if reset else getattr(self, "_dtype", X.dtype)
         return X, y
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got only one class: {classes.tolist()[0]!r}")
+        check_class_count(len(classes), self.solver, self.multi_class)
         self.classes_ = classes
 
     def _weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = _sample_weights(sample_weight, X)
         if self.class_weight is None:
             return weight
+        check_class_weight(self.class_weight, self.classes_, y, weight)
         # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
         counted = {"sample_weight": weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
         each = compute_class_weight(self.class_weight, classes=self.classes_, y=y, **counted)
@@ -331,16 +351,15 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         return Binary() if len(self.classes_) == 2 else Multinomial(len(self.classes_))
 
     def _ridge(self) -> Array:
-        factors = np.ones(self.n_features_in_)
-        if self.feature_penalty is not None:
-            factors = np.asarray(self.feature_penalty, dtype=np.float64)
-            if factors.shape != (self.n_features_in_,) or not (factors >= 0).all():
-                raise ValueError(
-                    f"feature_penalty must be {self.n_features_in_} non-negative numbers, got {factors!r:.80}"
-                )
+        factors = read_feature_penalty(self.feature_penalty, self.n_features_in_)
         if self.fit_intercept:
-            factors = np.append(factors, 1.0 if self.penalize_intercept else 0.0)
-        return np.tile(factors / self.C, self._model().coefficient_rows)
+            factors = np.append(factors, self._intercept_factor())
+        return np.tile(factors / self._strength, self._model().coefficient_rows)
+
+    def _intercept_factor(self) -> float:
+        if self.solver == "liblinear":
+            return float(self.intercept_scaling) ** -2
+        return 1.0 if self.penalize_intercept else 0.0
 
     def _make_solver(self, objective: Objective) -> Solver[Any]:
         seed = int(check_random_state(self.random_state).randint(2**31)) if self.random_state is not None else 0
@@ -411,6 +430,5 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         self._stream = (np.zeros(objective.size), solver.prior(objective, rows), rows)
 
 
-def _plain(values: Array) -> Array:
-    """Return strings as an array that needs no pickle."""
-    return values.astype(str) if values.dtype == object else values
+def _sample_weights(sample_weight: Any, X: Any) -> Array | None:
+    return None if sample_weight is None else check_weights(_check_sample_weight(sample_weight, X, dtype=np.float64))

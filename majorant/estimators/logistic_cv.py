@@ -1,119 +1,79 @@
-"""Choosing C: a warm-started path over a grid, scored by cross-validation."""
+"""Choosing C by cross-validation."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+import warnings
+from collections.abc import Mapping
+from typing import Any, NoReturn, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_method_params, check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant._solution import Outcome, Result
+from majorant.estimators import storage
+from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.cv_attributes import Folds
+from majorant.estimators.fold import Rows, fit_rows, knowing, score_rows
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.logistic_path import read_grid, walk
+from majorant.estimators.settings import check_labels, check_settings, read_offset
+from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_over
 
-# Settings handed on to the fits, and what the last of them found.
-SHARED = (
-    "l1_ratio",
-    "fit_intercept",
-    "penalize_intercept",
-    "class_weight",
-    "solver",
-    "tol",
-    "max_iter",
-    "shuffle",
-    "random_state",
-    "n_jobs",
-    "verbose",
-    "feature_penalty",
-)
-FITTED = ("coef_", "intercept_", "n_iter_", "gap_", "trace_", "result_", "_objective", "_solution")
+# Settings of its own; all others are those of the fits.
+OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
+# What is learnt here, and not taken over from the fit of all rows.
+LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
 
 
-def read_grid(Cs: Any) -> Array:
-    """Return the grid, ascending: a number of points between 10⁻⁴ and 10⁴, or the points themselves."""
-    grid = np.logspace(-4, 4, Cs) if isinstance(Cs, int | np.integer) else np.sort(np.asarray(Cs, dtype=float))
-    if grid.ndim != 1 or len(grid) == 0 or not (grid > 0).all():
-        raise ValueError(f"Cs must be a number of points or a list of positive numbers, got {Cs!r}")
-    return grid
-
-
-def logistic_regression_path(
-    X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any = None, offset: Any = None, **settings: Any
-) -> tuple[Array, Array, Array, list[int]]:
-    """Fit for every C of a grid, each from the solution before.
-
-    Parameters
-    ----------
-    X, y, sample_weight, offset
-        As in :meth:`LogisticRegression.fit`.
-    Cs : int or list
-        The grid, or how many points of it between 10⁻⁴ and 10⁴.
-    **settings
-        Those of :class:`LogisticRegression`.
-
-    Returns
-    -------
-    Cs : array of shape (k,)
-        Ascending.
-    coefs : array of shape (k, rows, n_features)
-    intercepts : array of shape (k, rows)
-    n_iter : list of int
-
-    Examples
-    --------
-    >>> import majorant
-    >>> X, y = majorant.datasets.load("ecoli")
-    >>> Cs, coefs, intercepts, n_iter = majorant.logistic_regression_path(X[:, :-1], y, Cs=[0.1, 1.0, 10.0])
-    >>> coefs.shape, intercepts.shape
-    ((3, 8, 7), (3, 8))
-    """
-    models = fit_path(read_grid(Cs), settings, X, y, sample_weight=sample_weight, offset=offset)
-    return (
-        read_grid(Cs),
-        np.stack([model.coef_ for model in models]),
-        np.stack([model.intercept_ for model in models]),
-        [model.n_iter_ for model in models],
-    )
-
-
-def fit_path(grid: Array, settings: dict[str, Any], X: Any, y: Any, **rows: Any) -> list[LogisticRegression]:
-    """Return a fitted model for each C, each started from the one before."""
-    models: list[LogisticRegression] = []
-    for C in grid:
-        model = LogisticRegression(**{**settings, "C": float(C), "warm_start": True})
-        if models:
-            model.coef_, model.intercept_ = models[-1].coef_, models[-1].intercept_
-        models.append(model.fit(X, y, **rows))
-    return models
-
-
-class LogisticRegressionCV(LinearClassifier):
+class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
     """:class:`LogisticRegression` with C chosen by cross-validation.
 
+    Classes are those of all rows: a fold whose rows lack one gives it (next to) no chance, as in scikit-learn, and
+    ``class_weight="balanced"`` balances all rows.
+
     Parameters
     ----------
     Cs : int or list
         The grid, or how many points of it between 10⁻⁴ and 10⁴.
+    l1_ratios : list of zeros, optional
+        Accepted for scikit-learn's sake; only the ℓ2 penalty is done here.
     cv : int or splitter, optional
         Stratified folds, five by default.
     scoring : str or callable, optional
-        Accuracy by default.
+        Accuracy by default. Weights of rows are weights of scores.
     refit : bool
-        Whether to fit all rows with the best C; otherwise the coefficients of the folds are averaged.
+        Whether to fit all rows with the best C; otherwise the coefficients of the best C of each fold are averaged.
+    use_legacy_attributes : bool
+        Whether ``C_``, ``l1_ratio_``, ``coefs_paths_``, ``scores_`` and ``n_iter_`` are by class, as scikit-learn has
+        them by default before 1.10.
+    callbacks : list, optional
+        Those of :class:`LogisticRegression`, for the fit of all rows; the fits of the folds go without.
 
     All other parameters are those of :class:`LogisticRegression`.
 
     Attributes
     ----------
     C_ : float
-        The best C: the smallest of those with the best mean score.
-    Cs_ : array
-        The grid.
-    scores_ : array of shape (folds, len(Cs_))
+        The best C: the first of those with the best mean score; without ``refit`` the mean of the best of each fold.
+    Cs_ : array of shape (n_cs,)
+        The grid, as given.
+    l1_ratio_, l1_ratios_
+        Nothing but zeros (``[None]`` for ``l1_ratios=None``).
+    scores_ : array of shape (n_folds, 1, n_cs)
+    coefs_paths_ : array of shape (n_folds, 1, n_cs, rows of coef_, n_features + 1)
+        Coefficients, with the intercept at the end if there is one.
+    n_iter_ : array of shape (n_folds, 1, n_cs)
+        Steps of the fits of the folds.
+    gap_, trace_, result_
+        Of the fit of all rows.
 
     Examples
     --------
@@ -122,17 +82,21 @@ class LogisticRegressionCV(LinearClassifier):
     >>> common = y != 3  # a class with two rows cannot be in every fold
     >>> model = majorant.LogisticRegressionCV(Cs=[0.1, 1.0, 10.0], cv=2).fit(X[common], y[common])
     >>> model.scores_.shape, model.C_ in (0.1, 1.0, 10.0)
-    ((2, 3), True)
+    ((2, 1, 3), True)
     """
+
+    # The weights of rows that ``score`` is given are the scorer's to ask for.
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
         *,
         Cs: Any = 10,
+        l1_ratios: Any = None,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
-        l1_ratio: float = 0.0,
+        penalty: str = "deprecated",
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: Any = None,
@@ -144,12 +108,18 @@ class LogisticRegressionCV(LinearClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
         feature_penalty: Any = None,
+        dual: bool = False,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "deprecated",
+        use_legacy_attributes: bool = False,
+        callbacks: Any = None,
     ) -> None:
         self.Cs = Cs
+        self.l1_ratios = l1_ratios
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
-        self.l1_ratio = l1_ratio
+        self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
@@ -161,40 +131,176 @@ class LogisticRegressionCV(LinearClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.feature_penalty = feature_penalty
+        self.dual = dual
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.use_legacy_attributes = use_legacy_attributes
+        self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose C by cross-validation, then fit all rows."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        check_classification_targets(y)
-        self.Cs_, self.classes_ = read_grid(self.Cs), np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, got only one class: {self.classes_.tolist()[0]!r}")
-        settings = {name: getattr(self, name) for name in SHARED}
-        rows = {"sample_weight": sample_weight}
-        folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
-        paths = [fit_path(self.Cs_, settings, X[train], y[train], **_take(rows, train)) for train, _ in folds]
-        scorer = check_scoring(paths[0][0], scoring=self.scoring)
-        self.scores_ = np.array(
-            [[scorer(m, X[test], y[test]) for m in path] for path, (_, test) in zip(paths, folds, strict=True)]
-        )
-        best = int(np.argmax(self.scores_.mean(axis=0)))
-        self.C_ = float(self.Cs_[best])
-        if self.refit:
-            self._adopt(LogisticRegression(**settings, C=self.C_).fit(X, y, **rows))
-        else:
-            self._average([path[best] for path in paths])
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, **params: Any) -> Self:
+        """Choose C by cross-validation, then fit all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As in :meth:`LogisticRegression.fit`; weights are handed to the scorer as well, offsets are part of what is
+            scored.
+        **params
+            What the splitter (``groups``) and the scorer ask for, with scikit-learn's metadata routing enabled.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight, offset, params)
         return self
 
-    def _adopt(self, model: LogisticRegression) -> None:
-        for name in FITTED:
-            setattr(self, name, getattr(model, name))
+    @property
+    def fit_soft(self) -> NoReturn:
+        """Not here: scores compare labels."""
+        raise AttributeError(
+            "LogisticRegressionCV has no fit_soft: scores compare labels, and soft labels have none; use "
+            "LogisticRegression.fit_soft for each C"
+        )
 
-    def _average(self, models: list[LogisticRegression]) -> None:
-        self.coef_ = np.mean([model.coef_ for model in models], axis=0)
-        self.intercept_ = np.mean([model.intercept_ for model in models], axis=0)
-        self.n_iter_, self.gap_ = max(model.n_iter_ for model in models), float("nan")
-        self.result_ = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))
+    def _fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, params: dict[str, Any]) -> None:
+        routed = self._route("fit", params, sample_weight)
+        grid, scorer = self._read_settings(), self._get_scorer()
+        rows = self._read_rows(X, y, sample_weight, offset)
+        folds = list(check_cv(self.cv, rows.y, classifier=True).split(rows.X, rows.y, **routed.splitter.split))
+        told = knowing(scorer, rows.classes)
+        paths, scores, steps = (
+            np.stack(each)
+            for each in zip(*(self._fold(rows, grid, fold, told, routed.scorer.score) for fold in folds), strict=True)
+        )
+        found = Folds(paths, scores, steps, self.l1_ratios)
+        self.Cs_ = grid
+        if self.refit:
+            self._choose(found, grid[found.best], X, y, sample_weight, offset)
+        else:
+            self._average(found, grid)
 
+    def _fold(
+        self, rows: Rows, grid: Array, fold: tuple[Array, Array], scorer: Any, params: Mapping[str, Any]
+    ) -> tuple[Array, Array, Array]:
+        """Return coefficients, scores and steps along the grid, of one fold."""
+        train, test = rows.take(fold[0]), rows.take(fold[1])
+        params = _check_method_params(rows.X, params, indices=fold[1])
+        settings = {**self._settings(), "class_weight": None}  # the weights of the rows have it in them
+        paths, scores, steps = {}, np.empty(len(grid)), np.empty(len(grid), dtype=np.int32)
+        for k, model in walk(grid, settings, lambda model: fit_rows(model, train)):
+            W = [model.coef_, model.intercept_[:, None]] if self.fit_intercept else [model.coef_]
+            paths[k], steps[k] = np.hstack(W), model.n_iter_[0]
+            scores[k] = score_rows(scorer, model, test, params)
+        return np.stack([paths[k] for k in range(len(grid))]), scores, steps
 
-def _take(rows: dict[str, Any], some: Array) -> dict[str, Any]:
-    return {name: None if value is None else np.asarray(value)[some] for name, value in rows.items()}
+    def _choose(self, found: Folds, C: float, X: Any, y: Any, sample_weight: Any, offset: Any) -> None:
+        model = LogisticRegression(**self._settings(), C=float(C), callbacks=self.callbacks)
+        hand_over(self, model)
+        model.fit(X, y, sample_weight, offset)
+        self._adopt(vars(model))
+        self._show(found, float(C))
+
+    def _average(self, found: Folds, grid: Array) -> None:
+        if self.callbacks or getattr(self, "_skl_callbacks", None):
+            warnings.warn("refit=False leaves no fit of all rows for the callbacks to follow", stacklevel=4)
+        W = found.mean_of_best
+        coef, intercept = (W[:, :-1], W[:, -1]) if self.fit_intercept else (W, np.zeros(len(W)))
+        result = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))
+        self._adopt({"coef_": coef, "intercept_": intercept, "gap_": result.gap, "result_": result})
+        self._show(found, float(np.mean(grid[found.best_of_each])))
+
+    def _adopt(self, learnt: dict[str, Any]) -> None:
+        """Take over what a fit has learnt, in the place of what one before had."""
+        for name in self.__dict__.pop("_adopted", ()):
+            self.__dict__.pop(name, None)
+        settings = LogisticRegression().get_params()
+        theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
+        vars(self).update(theirs, _adopted=list(theirs))
+
+    def _show(self, found: Folds, C: float) -> None:
+        vars(self).update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
+
+    # --- scores -------------------------------------------------------------------------------------------
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **score_params: Any) -> float:
+        """Return the score by ``scoring`` (accuracy by default)."""
+        routed = self._route("score", score_params, sample_weight)
+        return float(self._get_scorer()(self, X, y, **routed.scorer.score))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return who asks for what: this estimator, the splitter and the scorer."""
+        to_scorer = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            .add(scorer=self._get_scorer(), method_mapping=to_scorer)
+        )
+
+    def _route(self, method: str, params: dict[str, Any], sample_weight: Any) -> Bunch:
+        """Return the arguments of the splitter and the scorer."""
+        if get_config()["enable_metadata_routing"]:
+            weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return process_routing(self, method, **weight, **params)
+        if params:
+            raise ValueError(
+                f"{method} got {', '.join(params)}, which is only supported if enable_metadata_routing=True; see "
+                "sklearn.set_config"
+            )
+        weight = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
+        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=weight))
+
+    def _get_scorer(self) -> Any:
+        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            raise ValueError(f"scoring must be one scorer, by name or as a callable, got {self.scoring!r}")
+        return check_scoring(self, scoring="accuracy" if self.scoring is None else self.scoring)
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
+        """Write the fitted model to a file that holds data only.
+
+        As :meth:`LogisticRegression.save`; a splitter or a scorer that is an object is left out as well.
+        """
+        check_is_fitted(self, "coef_")
+        found = Folds.of(self)
+        arrays = {**storage.arrays_of(self), "Cs": self.Cs_, "C": np.atleast_1d(self.C_)[:1], **found.arrays()}
+        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote."""
+        facts, arrays = storage.read(path, cls.__name__)
+        model = cls(**storage.settings_from(facts))
+        storage.restore(model, facts, arrays)
+        model.Cs_ = arrays["Cs"]
+        model._show(Folds.from_arrays(arrays, model.l1_ratios), float(arrays["C"][0]))
+        return model
+
+    # --- what the methods above are made of ---------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of the fits."""
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
+
+    def _read_settings(self) -> Array:
+        """Return the grid, if all settings are in order."""
+        check_settings(self)
+        if self.penalty is None:
+            raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
+        if self.l1_ratios is not None and (np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)):
+            raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
+        grid = read_grid(self.Cs)
+        for C in grid:
+            LogisticRegression(**self._settings(), C=float(C))._check_settings()
+        return grid
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Rows:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        check_classification_targets(y)
+        check_labels(y)
+        reader = LogisticRegression(**self._settings())
+        reader._set_classes(np.unique(y))
+        self.classes_ = reader.classes_
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        return Rows(X, y, reader._weights(sample_weight, X, y), offset, self.classes_)

@@ -31,11 +31,15 @@ MAKERS: dict[str, Callable[[int, bool], Solver[Any]]] = {
     "newton": lambda seed, shuffle: Newton(),
 }
 SOLVERS = (*MAKERS, *TUNED)
+# Names of scikit-learn's solvers, which differ in how they get to an optimum that is the same: only the one that asks
+# for the Hessian gets it, since the others are chosen where that would not fit.
+ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto", "sag": "auto", "saga": "auto"}
+ACCEPTED = (*SOLVERS, *ALIASES)
 
 
 def named_solver(name: str, objective: Objective, *, seed: int = 0, shuffle: bool = True) -> Solver[Any]:
     """Return a solver by name; those of ``TUNED`` with the best setting of their grid on this objective."""
-    one_of("solver", name, SOLVERS)
+    name = ALIASES.get(one_of("solver", name, ACCEPTED), name)
     return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed, shuffle)
 
 

@@ -20,29 +20,46 @@ except ImportError:  # before scikit-learn 1.9
 
 
 class StepTasks:
-    """Reports the steps of a fit to the callbacks that ``set_callbacks`` registered, if there are any."""
+    """Reports the steps of a fit to the callbacks that ``set_callbacks`` registered, if there are any.
+
+    As in scikit-learn, the task of a step begins with the parameters before it and ends with those after it; whether a
+    step is the last is known only when it is, so one task is begun too many, and ends empty.
+    """
 
     def __init__(self, estimator: Any, data: tuple[Any, Any], attributes: Callable[[Array], dict[str, Array]]) -> None:
         self._estimator, self._data, self._attributes = estimator, data, attributes
         self._fit: Any = None
+        self._step: Any = None
         if getattr(estimator, "_skl_callbacks", None):
             self._fit = estimator._init_callback_context(max_subtasks=None)
             self._fit.call_on_fit_task_begin(estimator=estimator, X=data[0], y=data[1])
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Report one step."""
-        if self._fit is not None:
-            X, y = self._data
-            step = self._fit.subcontext(task_name="step")
-            step.call_on_fit_task_begin(estimator=self._estimator, X=X, y=y)
-            attributes = self._attributes(theta)
-            step.call_on_fit_task_end(estimator=self._estimator, X=X, y=y, reconstruction_attributes=attributes)
-        return False
+        """Report the end of one step and the beginning of the next; return whether a callback asks to stop."""
+        if self._fit is None:
+            return False
+        X, y = self._data
+        known = dict(estimator=self._estimator, X=X, y=y, reconstruction_attributes=self._attributes(theta))
+        stop = self._step is not None and bool(self._step.call_on_fit_task_end(**known))
+        self._step = self._fit.subcontext(task_name="iteration")
+        self._step.call_on_fit_task_begin(**known)
+        return stop
 
     def finish(self) -> None:
         """Report the end of the fit."""
-        if self._fit is not None:
-            self._fit.call_on_fit_task_end(estimator=self._estimator, X=self._data[0], y=self._data[1])
+        if self._fit is None:
+            return
+        if self._step is not None:
+            self._step.call_on_fit_task_end(estimator=self._estimator)
+        self._fit.call_on_fit_task_end(estimator=self._estimator, X=self._data[0], y=self._data[1])
 
 
-__all__ = ["CallbackSupportMixin", "StepTasks", "with_callbacks"]
+def hand_over(owner: Any, model: Any) -> None:
+    """Let the callbacks that were set on one estimator follow the fit of another, which stands for it."""
+    if getattr(owner, "_skl_callbacks", None):
+        model.set_callbacks(*owner._skl_callbacks)
+        if hasattr(owner, "_parent_callback_ctx"):
+            model._parent_callback_ctx = owner._parent_callback_ctx
+
+
+__all__ = ["CallbackSupportMixin", "StepTasks", "hand_over", "with_callbacks"]

@@ -1,0 +1,93 @@
+"""One fold of a cross-validation: its rows may lack classes, and its scores know of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.estimators.linear import LinearClassifier
+from majorant.estimators.logistic import LogisticRegression
+
+# A class whose rows are all in other folds is given at least this little a chance: its intercept has no optimum.
+LEAST_CHANCE = 1e-15
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with their labels, weights and offsets, and all classes that there are."""
+
+    X: Any
+    y: Array
+    weight: Array | None
+    offset: Array | None
+    classes: Array
+
+    def take(self, some: Array) -> Rows:
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[some]
+        offset = None if self.offset is None else self.offset[some]
+        return Rows(self.X[some], self.y[some], weight, offset, self.classes)
+
+    @property
+    def present(self) -> Array:
+        """Which of the classes have rows that count."""
+        return np.isin(self.classes, self.y if self.weight is None else self.y[self.weight > 0])
+
+
+def fit_rows(model: LogisticRegression, rows: Rows) -> None:
+    """Fit a model of all classes, whichever of them have rows here."""
+    if rows.present.all():
+        model.fit(rows.X, rows.y, rows.weight, rows.offset)
+    elif rows.present.sum() == 1 and model.fit_intercept and not model._intercept_factor():
+        _be_certain(model, rows)
+    else:
+        one_hot = (rows.y[:, None] == rows.classes).astype(np.float64)
+        model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
+
+
+def _be_certain(model: LogisticRegression, rows: Rows) -> None:
+    """Do as the intercept would on its way to infinity, where every row has the same label."""
+    scale = -np.log(max(model.tol, LEAST_CHANCE))
+    score = scale * (rows.present - rows.present.mean())
+    model.classes_, model.n_features_in_ = rows.classes, rows.X.shape[1]
+    model.intercept_ = (score[1:] - score[:1] if len(score) == 2 else score).astype(rows.X.dtype)
+    model.coef_ = np.zeros((len(model.intercept_), rows.X.shape[1]), rows.X.dtype)
+    model.n_iter_ = 0
+
+
+class Shifted(LinearClassifier):
+    """A fitted classifier whose scores have an offset added that whoever asks for predictions does not know of."""
+
+    def __init__(self, model: LinearClassifier, offset: Array) -> None:
+        self.model, self.offset = model, offset
+        self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
+        self.n_features_in_ = model.coef_.shape[1]
+
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
+        """Return the scores of the rows that the offset is of."""
+        return super().decision_function(X, self.offset)
+
+
+def score_rows(scorer: Any, model: LinearClassifier, rows: Rows, params: Mapping[str, Any]) -> float:
+    """Return the score of a model on rows that it has not seen."""
+    scored = model if rows.offset is None else Shifted(model, rows.offset)
+    return float(scorer(scored, rows.X, rows.y, **params))
+
+
+def knowing(scorer: Any, classes: Array) -> Any:
+    """Return a scorer that is told all classes, if it can be: the labels of a fold may lack some."""
+    accepted = signature(scorer._score_func).parameters if hasattr(scorer, "_score_func") else {}
+    if "labels" not in accepted:
+        return scorer
+    told = {"labels": classes}
+    if len(classes) == 2 and "pos_label" in accepted:
+        told["pos_label"] = classes[-1]
+    informed = copy(scorer)
+    informed._kwargs = told | getattr(scorer, "_kwargs", {})
+    return informed

@@ -1,0 +1,90 @@
+"""A warm-started path of logistic regressions over a grid of C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.estimators.logistic import LogisticRegression
+
+
+class RegularizationPath(NamedTuple):
+    """What :func:`logistic_regression_path` found, one entry per C, in the order in which they were given.
+
+    ``classes`` are those of the rows of each of ``coefs``: two classes share one row, which speaks for the second.
+    """
+
+    Cs: Array
+    coefs: Array
+    intercepts: Array
+    n_iter: Array
+    gaps: Array
+    classes: Array
+
+
+def read_grid(Cs: Any) -> Array:
+    """Return the grid: so many points between 10⁻⁴ and 10⁴, or the points themselves, as they are given."""
+    if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and Cs > 0:
+        return np.logspace(-4, 4, int(Cs))
+    try:
+        grid = np.asarray(Cs, dtype=np.float64)
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if grid.ndim != 1 or len(grid) == 0 or not (grid > 0).all():
+        raise ValueError(f"Cs must be a whole number of points or a list of positive numbers, got {Cs!r}")
+    return grid
+
+
+def logistic_regression_path(
+    X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any = None, offset: Any = None, **settings: Any
+) -> RegularizationPath:
+    """Fit for every C of a grid, from the smallest on, each from the solution before.
+
+    Parameters
+    ----------
+    X, y, sample_weight, offset
+        As in :meth:`LogisticRegression.fit`.
+    Cs : int or list
+        The grid, or how many points of it between 10⁻⁴ and 10⁴.
+    **settings
+        Those of :class:`LogisticRegression`, other than C and ``warm_start``.
+
+    Returns
+    -------
+    RegularizationPath
+        A tuple of ``Cs`` (k,), as given; ``coefs`` (k, rows, n_features); ``intercepts`` (k, rows); ``n_iter`` (k,);
+        ``gaps`` (k,), the certified ``gap_`` of each fit; and ``classes``.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> path = majorant.logistic_regression_path(X[:, :-1], y, Cs=[0.1, 1.0, 10.0])
+    >>> path.coefs.shape, path.intercepts.shape, bool((path.gaps <= 1e-8).all())
+    ((3, 8, 7), (3, 8), True)
+    """
+    for name in {"C", "warm_start"} & set(settings):
+        raise ValueError(f"{name} is what a path sets itself, got {name}={settings[name]!r}; pass Cs")
+    grid = read_grid(Cs)
+    found: dict[int, tuple[Any, ...]] = {}
+    for k, model in walk(grid, settings, lambda model: model.fit(X, y, sample_weight, offset)):
+        found[k] = (model.coef_, model.intercept_, model.n_iter_[0], model.gap_)
+    columns = zip(*(found[k] for k in range(len(grid))), strict=True)
+    return RegularizationPath(grid, *(np.stack(column) for column in columns), classes=model.classes_)
+
+
+def walk(
+    grid: Array, settings: dict[str, Any], fit: Callable[[LogisticRegression], Any]
+) -> Iterator[tuple[int, LogisticRegression]]:
+    """Yield where each C is in the grid and a model fitted for it: ascending, each started from the one before."""
+    before: LogisticRegression | None = None
+    for k in np.argsort(grid, kind="stable"):
+        model = LogisticRegression(**{**settings, "C": float(grid[k]), "warm_start": True})
+        if before is not None:
+            model.coef_, model.intercept_ = before.coef_, before.intercept_
+        fit(model)
+        yield int(k), model
+        before = model

@@ -1,0 +1,174 @@
+"""Settings and data of the linear classifiers: every refusal names the argument, what it got and what would do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array, one_of, whole
+from majorant.estimators.named import ACCEPTED
+
+SWITCHES = ("fit_intercept", "penalize_intercept", "warm_start", "shuffle", "dual", "refit", "use_legacy_attributes")
+MULTI_CLASS = ("deprecated", "auto", "ovr", "multinomial")
+
+
+def check_settings(estimator: Any) -> None:
+    """Refuse settings that mean nothing, or that this package does not do."""
+    settings = estimator.get_params(deep=False)
+    for name in SWITCHES:
+        _check_switch(name, settings.get(name, False))
+    one_of("solver", settings["solver"], ACCEPTED)
+    one_of("multi_class", settings["multi_class"], MULTI_CLASS)
+    _check_number("tol", settings["tol"], least=0.0)
+    whole("max_iter", settings["max_iter"], least=0)
+    if not isinstance(settings["verbose"], bool | np.bool_):
+        whole("verbose", settings["verbose"], least=0)
+    _check_jobs(settings["n_jobs"])
+    _check_callbacks(settings["callbacks"])
+    _check_dual(settings["dual"], settings["solver"])
+    if not _check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
+        raise ValueError("intercept_scaling must be positive, got 0")
+
+
+def check_penalty(penalty: Any, l1_ratio: Any, C: Any) -> None:
+    """Refuse penalties other than ℓ2 and none, as ``penalty`` and ``l1_ratio`` together ask for them."""
+    _check_strength(C)
+    if penalty in ("l2", None):
+        _say_what_is_ignored(penalty, l1_ratio, C)
+    elif penalty not in ("deprecated", "elasticnet"):
+        raise ValueError(f"penalty must be 'l2' or None: only the ℓ2 penalty is done here, got {penalty!r}")
+    elif l1_ratio != 0 and (l1_ratio is not None or penalty == "elasticnet"):
+        raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={l1_ratio!r}")
+
+
+def read_feature_penalty(value: Any, features: int) -> Array:
+    """Return one finite factor ≥ 0 per feature; ones if there are none."""
+    if value is None:
+        return np.ones(features)
+    factors = np.asarray(value, dtype=np.float64)
+    if factors.shape != (features,) or not (factors >= 0).all() or not np.isfinite(factors).all():
+        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {factors!r:.80}")
+    return factors
+
+
+def check_class_count(count: int, solver: str, multi_class: str) -> None:
+    """Refuse what scikit-learn's settings do to another number of classes."""
+    if count > 2 and solver == "liblinear":
+        raise ValueError(
+            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). Use another solver, "
+            "or wrap the estimator in a OneVsRestClassifier"
+        )
+    if count > 2 and multi_class == "ovr":
+        raise ValueError("multi_class='ovr' is not done here: wrap the estimator in a OneVsRestClassifier")
+    if count == 2 and multi_class == "multinomial":
+        raise ValueError(
+            "multi_class='multinomial' halves the penalty of two classes: leave it out, and double C if that is meant"
+        )
+
+
+def check_labels(y: Array) -> None:
+    """Refuse labels that cannot be put in order, such as numbers and strings together."""
+    if y.dtype == object:
+        try:
+            np.unique(y)
+        except TypeError:
+            kinds = sorted({type(label).__name__ for label in y})
+            raise ValueError(f"y must hold labels of one type, got {' and '.join(kinds)}") from None
+
+
+def check_weights(weight: Array) -> Array:
+    """Return the weights of the rows if none is negative."""
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ValueError(f"sample_weight must be non-negative, got {weight[row]:g} at row {row}; drop rows instead")
+    return weight
+
+
+def check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
+    """Refuse weights of classes that are no weights."""
+    if isinstance(class_weight, Mapping):
+        for label, value in class_weight.items():
+            if not (_is_number(value) and 0 <= value < np.inf):
+                raise ValueError(
+                    f"class_weight must be finite and non-negative for each class, got {value!r} for {label!r}"
+                )
+    elif class_weight == "balanced" and weight is not None:
+        for label in classes:
+            if not weight[y == label].any():
+                raise ValueError(
+                    f"class_weight='balanced' cannot balance class {label!r}, whose rows all weigh zero; drop them"
+                )
+
+
+def read_offset(offset: Any, rows: int, classes: int) -> Array | None:
+    """Return the offset if it has the shape of the scores."""
+    if offset is None:
+        return None
+    shape = (rows,) if classes == 2 else (rows, classes)
+    if np.shape(offset) != shape:
+        raise ValueError(
+            f"offset must have the shape of the scores of {rows} rows and {classes} classes, {shape}, "
+            f"got {np.shape(offset)}"
+        )
+    return np.asarray(offset)
+
+
+def check_distributions(P: Array) -> None:
+    """Refuse rows that are no distributions."""
+    sums = P.sum(axis=1)
+    bad = ~np.isclose(sums, 1.0) | ~(P >= 0).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"the rows of P must be non-negative and sum to one, got {P[row]!r:.80} at row {row}")
+
+
+def _check_strength(C: Any) -> None:
+    if not (_is_number(C) and C > 0):
+        raise ValueError(f"C must be positive (np.inf for no penalty), got {C!r}")
+    if C < 1 / np.finfo(np.float64).max:
+        raise ValueError(f"C must be large enough for 1/C to be finite, got {C!r}")
+
+
+def _say_what_is_ignored(penalty: Any, l1_ratio: Any, C: float) -> None:
+    if penalty is None and C != 1:
+        warnings.warn("Setting penalty=None will ignore the C and l1_ratio parameters", stacklevel=5)
+    if penalty == "l2" and l1_ratio not in (0, None):
+        sentence = f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}, which is ignored"
+        warnings.warn(sentence, stacklevel=5)
+
+
+def _check_dual(dual: bool, solver: str) -> None:
+    if dual and solver != "liblinear":
+        raise ValueError(f"Solver {solver} supports only dual=False, got dual=True: the optimum is the same")
+
+
+def _check_switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def _check_number(name: str, value: Any, *, least: float) -> float:
+    if not (_is_number(value) and value >= least):
+        raise ValueError(f"{name} must be a number of at least {least:g}, got {value!r}")
+    return float(value)
+
+
+def _check_jobs(n_jobs: Any) -> None:
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None, a number of threads, or -1 for all cores, got {n_jobs!r}")
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    if callbacks is not None and not isinstance(callbacks, list | tuple):
+        raise ValueError(f"callbacks must be a list, got {callbacks!r:.80}; write callbacks=[...]")
+    for callback in callbacks or ():
+        if not callable(callback) or isinstance(callback, type):
+            raise ValueError(f"callbacks must be functions or instances that can be called, got {callback!r:.80}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
