@@ -16,6 +16,10 @@ ITERATIONS = 200
 HALVINGS = 60
 # The decrease that another step would bring, relative to the loss: what is left is rounding.
 FLAT = 1e-20
+# A rise of the loss, relative to itself, that may be rounding if the slope falls.
+FLATNESS = 1e-9
+# Beyond the largest score: the logarithm of how unequal classes may be.
+MARGIN = 50.0
 # Rounding errors of a slope, relative to the total weight of the rows.
 ROUNDING = 1e-15
 
@@ -24,15 +28,15 @@ ROUNDING = 1e-15
 class Profiled:
     """How far the intercepts move to be at their best, loss and residuals there, and what may be left.
 
-    ``decrease`` bounds how much lower the loss could still be, ``distance`` how far any intercept still has to go; both
-    are infinite where no minimum was found.
+    ``decrease`` bounds how much lower the loss could still be, ``stirred`` how far residuals (as one vector) are from
+    those at the minimum; both are infinite where none was found.
     """
 
     moved: Array
     loss: float
     residuals: list[Array]
     decrease: float
-    distance: float
+    stirred: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +54,9 @@ def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], scores: lis
     Newton's method, each step halved until it descends. The data are not visited.
     """
     here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
+    farthest = MARGIN + 2 * max(float(np.abs(S[np.isfinite(S)]).max(initial=0.0)) for S in scores)
     for _ in range(ITERATIONS):
-        step = _newton_step(here)
+        step = _newton_step(here, farthest)
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
         there = _descend(model, blocks, scores, here, step)
@@ -59,7 +64,13 @@ def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], scores: lis
             break
         here = there
     observed = sum((block.class_totals(max(len(here.moved), 2)) for block in blocks), np.zeros(1))
-    return Profiled(here.moved, here.loss, here.residuals, *_what_is_left(here, observed))
+    decrease, distance = _what_is_left(here, observed)
+    # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
+    weights = [
+        np.linalg.norm(model.class_weights(S + here.moved[:, None], b)) for S, b in zip(scores, blocks, strict=True)
+    ]
+    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * float(np.linalg.norm(weights))
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred)
 
 
 def _expand(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> _Expansion:
@@ -80,17 +91,17 @@ def _descend(
     for _ in range(HALVINGS):
         there = _expand(model, blocks, scores, here.moved + step)
         flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
-        if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + 1e-14)):
+        if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
             return there
         step = 0.5 * step
     return None
 
 
-def _newton_step(here: _Expansion) -> Array:
+def _newton_step(here: _Expansion, farthest: float) -> Array:
     H = _grounded(here.hessian)
-    # Saturated rows have no curvature left; the step is then long, and halved until it descends.
-    H[np.diag_indices_from(H)] += 1e-12 * max(float(np.trace(H)) / len(H), 1e-280)
-    return -np.linalg.lstsq(H, here.slope, rcond=None)[0]
+    # Saturated rows have no curvature left, and Newton's step would lead beyond where all are saturated the other way.
+    H[np.diag_indices_from(H)] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+    return np.clip(-np.linalg.lstsq(H, here.slope, rcond=None)[0], -farthest, farthest)
 
 
 def _grounded(H: Array) -> Array:

@@ -46,21 +46,25 @@ class Magnitudes:
         """Return how far the loss may be off."""
         return self._weights * float(self.of_scores(theta, epsilon).sum())
 
-    def of_gradient(self, theta: Array, epsilon: float, moved: float = 0.0) -> Array:
-        """Return how far each coefficient of the gradient may be off, also if every score moves by so much."""
-        of_residuals = self._of_residuals(float(np.linalg.norm(self.of_scores(theta, epsilon))), epsilon, moved)
+    def of_gradient(self, theta: Array, epsilon: float, stirred: float = 0.0) -> Array:
+        """Return how far each coefficient of the gradient may be off, also if residuals (their norm) are."""
+        of_residuals = self._of_residuals(float(np.linalg.norm(self.of_scores(theta, epsilon))), epsilon, stirred)
         return np.tile(of_residuals * self.columns, len(theta) // self.shape[1])
 
-    def at_most(self, norm: float, classes: int, epsilon: float, moved: float = 0.0) -> tuple[float, float]:
+    def at_most(self, norm: float, classes: int, epsilon: float, stirred: float = 0.0) -> tuple[float, float]:
         """Return how far loss and gradient (its norm) may be off at any θ of this norm: coarser, but at no cost."""
         of_scores = epsilon * (SAFETY * np.sqrt(self.shape[1]) * norm * self.norm + np.sqrt(classes) * self.measure)
-        of_gradient = self._of_residuals(of_scores, epsilon, moved) * self.norm * np.sqrt(classes)
+        of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * np.sqrt(classes)
         return self._weights * np.sqrt(classes) * of_scores, of_gradient
 
-    def _of_residuals(self, of_scores: float, epsilon: float, moved: float) -> float:
+    def of_a_loss(self, norm: float, classes: int, epsilon: float) -> float:
+        """Return about how far the loss is off at θ of this norm: errors of rows are independent."""
+        return 2 * SAFETY * self.at_most(norm, classes, epsilon)[0] / np.sqrt(self.shape[0])
+
+    def _of_residuals(self, of_scores: float, epsilon: float, stirred: float) -> float:
         of_sums = epsilon * SAFETY * np.sqrt(2.0 * self.shape[0]) * self._weights
         heaviest = 1.0 if self.weight is None else float(self.weight.max())
-        return 0.5 * heaviest * of_scores + 0.5 * self._weights * moved + of_sums
+        return 0.5 * heaviest * of_scores + stirred + of_sums
 
     @cached_property
     def _weights(self) -> float:

@@ -20,7 +20,6 @@ from majorant.curvature import Curvature, Factors, Form, form
 from majorant.models import Model, RowModel
 from majorant.models.class_space import ClassModel
 
-
 EPSILON = float(np.finfo(np.float64).eps)
 # Data in single precision are widened so many scalars at a time.
 WIDENED = 2**22
@@ -201,25 +200,25 @@ class Objective:
             gradient += model.lift(residual, self._widened(block))
         if np.isinf(best.decrease):
             return Certificate(there, value, gradient, float("nan"))
-        gap = self._bounded_gap(there, value, gradient, EPSILON, best.decrease, best.distance)
+        gap = self._bounded_gap(there, value, gradient, EPSILON, best.decrease, best.stirred)
         if move:
             return Certificate(there, value, gradient, gap)
         here = sum(model.loss(S, block) for S, block in zip(scores, blocks, strict=True)) + penalty
         return Certificate(θ, here, gradient, _share(here - value + gap * value, here))
 
     def _bounded_gap(
-        self, θ: Array, value: float, gradient: Array, epsilon: float, decrease: float = 0.0, distance: float = 0.0
+        self, θ: Array, value: float, gradient: Array, epsilon: float, decrease: float = 0.0, stirred: float = 0.0
     ) -> float:
-        """Return the gap with what rounding may hide, and what a free intercept may still gain or move."""
+        """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
         plain, sizes = self.penalty.dual_square(gradient), self._magnitudes
         if sizes is None:
             return _share(0.5 * plain, value)
         classes = self.size // sizes.shape[1]
-        of_loss, hidden = sizes.at_most(float(np.linalg.norm(θ)), classes, epsilon, distance)
+        of_loss, hidden = sizes.at_most(float(np.linalg.norm(θ)), classes, epsilon, stirred)
         coarse = (np.sqrt(plain) + hidden / np.sqrt(self.penalty.least)) ** 2
         if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
             return _share(decrease + 0.5 * coarse, value - of_loss)
-        exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, distance) + 2 * epsilon * np.abs(self.ridge * θ)
+        exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, stirred) + 2 * epsilon * np.abs(self.ridge * θ)
         return _share(decrease + 0.5 * self.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
 
     @cached_property
@@ -275,10 +274,13 @@ class Objective:
         """Rounding error of a product, in the precision of the data."""
         return float(np.finfo(self.model.precision(self.data)).eps)
 
-    @property
-    def rounding(self) -> float:
-        """Relative size of the rounding errors of F, in the precision of the data."""
-        return 1e-6 if self.narrow else 1e-14
+    def rounding(self, theta: Array, value: float) -> float:
+        """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
+        least = (1e-6 if self.narrow else 1e-14) * abs(value)
+        if self._magnitudes is None:
+            return least
+        classes = self.size // self._magnitudes.shape[1]
+        return max(least, self._magnitudes.of_a_loss(float(np.linalg.norm(theta)), classes, self.epsilon))
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""

@@ -19,6 +19,7 @@ from majorant.solvers.metrics import Metric
 # Rows of one label in a row: they look sorted if there are so many, and it is as unlikely as that.
 LONG_RUN = 50
 UNLIKELY = 1e-6
+NO_RUN = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +34,9 @@ class Stream:
     rows: int  # of a mini-batch
     centre: Array | None
     counts: Array  # of the labels, up to those of the run
-    run: tuple[int, int] = (-1, 0)  # the last label, and how many rows have had no other
+    run: tuple[int, int] = NO_RUN  # a label, and how many rows at the end have had no other
     chunks: int = 0
+    was_sorted: bool = False  # and has been said to be
 
     @classmethod
     def begin(cls, model: ClassModel, data: Labelled, ridge: Array, settings: dict[str, Any]) -> Stream:
@@ -53,7 +55,8 @@ class Stream:
             for batch in (data if rng is None else data.take(rng.permutation(len(data)))).blocks(self.rows):
                 theta = metric.step(self.model, theta, batch)
             theta = self._look_back(data, theta)
-        return replace(self._having_seen(data.y), theta=theta, metric=metric, chunks=self.chunks + 1)
+        known = self.was_sorted or self.looks_sorted()
+        return replace(self._having_seen(data.y), theta=theta, metric=metric, chunks=self.chunks + 1, was_sorted=known)
 
     def looks_sorted(self) -> bool:
         """Return whether so many rows in a row have had one label that it can hardly be chance."""
@@ -74,27 +77,11 @@ class Stream:
         return ray.at(min(best_step(ray), 1.0))
 
     def _having_seen(self, labels: Array) -> Stream:
-        last, length = int(labels[-1]), int(np.argmax(np.append(labels[::-1] != labels[-1], True)))
-        goes_on = length == len(labels) and last == self.run[0]
-        counts = self.counts + np.bincount(labels[:-length], minlength=len(self.counts))
-        if not goes_on and self.run[1]:
-            counts[self.run[0]] += self.run[1]
-        return replace(self, counts=counts, run=(last, length + goes_on * self.run[1]))
-
-
-def uncentred(covariance: Array, classes: int, centre: Array | None) -> Array:
-    """Return the covariance of coefficients and intercepts that belong to columns measured from zero."""
-    if centre is None:
-        return covariance
-    n, p = classes, len(covariance) // classes
-    C = covariance.reshape(n, p, n, p).copy()
-    C[:, -1] -= np.einsum("i,ciek->cek", centre, C[:, :-1])
-    C[:, :, :, -1] -= np.einsum("i,cjei->cje", centre, C[:, :, :, :-1])
-    return C.reshape(covariance.shape)
-
-
-def rows_of(X: Any, y: Array, weight: Array | None, constant: bool, center: Any) -> Labelled:
-    """Return a chunk in double precision: what a stream adds up, rounding errors would be added to."""
-    data = Labelled(X, y, weight, constant=constant, center=center)
-    return data.widened() if X.dtype != np.float64 else data
-
+        run, counts = self.run, self.counts.copy()
+        label = int(labels[0])
+        if label == run[0] and (labels == label).all():
+            return replace(self, run=(label, run[1] + len(labels)))
+        counts[run[0]] += run[1]
+        if (labels == label).all():
+            return replace(self, counts=counts, run=(label, len(labels)))
+        return replace(self, counts=counts + np.bincount(labels, minlength=len(counts)), run=NO_RUN)

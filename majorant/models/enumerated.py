@@ -75,19 +75,18 @@ class Enumerated(RowModel[Choices]):
 
     def loss(self, scores: Array, batch: Choices) -> float:
         """Return Σ_j w_j [log Z_j − Σ_y target_j(y) s_j(y)]."""
-        log_z = np.empty(len(batch))
+        losses, observed = np.empty(len(batch)), self._observed(scores, batch)
         for sets, at in batch.by_size:
-            log_z[sets] = softmax.log_partition(scores[at])
-        return weighted_sum(log_z - self._observed(scores, batch), batch.weight)
+            losses[sets] = softmax.log_partition(scores[at], observed[sets])
+        return weighted_sum(losses, batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Choices) -> tuple[float, Array]:
         """Return the loss and w_j (p_j(y) − target_j(y))."""
-        log_z, R = np.empty(len(batch)), -batch.target
+        losses, R, observed = np.empty(len(batch)), -batch.target, self._observed(scores, batch)
         for sets, at in batch.by_size:
-            log_z[sets], P = softmax.log_partition_and_probabilities(scores[at])
+            losses[sets], P = softmax.log_partition_and_probabilities(scores[at], observed[sets])
             R[at] += P
-        loss = weighted_sum(log_z - self._observed(scores, batch), batch.weight)
-        return loss, R * self.score_weights(batch)
+        return weighted_sum(losses, batch.weight), R * self.score_weights(batch)
 
     def lift(self, residual: Array, batch: Choices) -> Array:
         """Return Σ residual_j(y) f_j(y)."""

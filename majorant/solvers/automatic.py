@@ -112,7 +112,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             state = replace(state, solve=self._renewed(objective, state.point), pairs=())
         for attempt in self._attempts(objective, state):
             new = self._move(objective, attempt)
-            if improves(new, state, objective.rounding):
+            if improves(objective, new, state):
                 return new
         return replace(state, stalled=True)
 

@@ -70,12 +70,12 @@ class SteppingSolver(Solver[S]):
             state = self.step(objective, state)
 
 
-def improves(new: State, old: State | Point, rounding: float) -> bool:
-    """Return whether one state is better than another, to rounding errors of F of that relative size.
+def improves(objective: Objective, new: State, old: State | Point) -> bool:
+    """Return whether one state is better than another, to rounding errors of F.
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.
     """
     if new.value < old.value:
         return True
-    flat = new.value <= old.value + rounding * abs(old.value)
+    flat = new.value <= old.value + objective.rounding(old.theta, old.value)
     return flat and bool(np.linalg.norm(new.gradient) < np.linalg.norm(old.gradient))

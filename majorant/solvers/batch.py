@@ -91,10 +91,10 @@ class BatchMajorization(SteppingSolver[BatchState]):
         if self.memory:
             state = self._renew(objective, state)
             new = self._corrected_step(objective, state)
-            if improves(new, state, objective.rounding):
+            if improves(objective, new, state):
                 return new
         new = self._bound_step(objective, state)
-        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+        return new if improves(objective, new, state) else replace(state, stalled=True)
 
     def _renew(self, objective: Objective, state: BatchState) -> BatchState:
         if not _is_power_of_three(state.steps):

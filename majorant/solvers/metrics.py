@@ -175,7 +175,7 @@ class DiagonalMetric(Metric):
 class Inverse:
     """A growing matrix A and products with its inverse M.
 
-    M is kept by Woodbury's identity and found afresh now and then. A few rows are left pending on both, A = A₀ + QᵀQ and
+    M is kept by Woodbury's identity and found afresh now and then. A few rows are left pending, A = A₀ + QᵀQ and
     M = M₀ − WᵀW, so that a single row costs one product with M₀ and no d×d array is written for it. Where A is
     ill-conditioned an explicit inverse has no digits left for the directions that have been seen most, and a Cholesky
     factor of A takes its place: slower for small batches, but G is then positive semi-definite by construction. Arrays

@@ -144,9 +144,9 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         here = state.point or objective.point(state.theta)
         new = self._quasi_newton(objective, state, here, state.pairs)
-        if not improves(new, here, objective.rounding) and state.pairs:
+        if not improves(objective, new, here) and state.pairs:
             new = self._quasi_newton(objective, state, here, ())
-        return new if improves(new, here, objective.rounding) else replace(state, stalled=True)
+        return new if improves(objective, new, here) else replace(state, stalled=True)
 
     def _quasi_newton(self, objective: Objective, state: ProximalState, here: Point, pairs: Pairs) -> ProximalState:
         new = quasi_newton_move(objective, here, pairs, state.metric.solve)
