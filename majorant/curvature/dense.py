@@ -60,11 +60,11 @@ class Dense(Curvature):
         try:
             factor, lower = cho_factor(A, lower=True, check_finite=False)
         except LinAlgError:
-            return lambda b: solve_singular(A, b)
+            return singular_inverse(A)
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
         kept = np.diag(factor) ** 2 / np.diag(A)
         if kept.min() < 1e-13 * len(A):
-            return lambda b: solve_singular(A, b)
+            return singular_inverse(A)
         return lambda b: cho_solve((factor, lower), b, check_finite=False)
 
     def as_matrix(self) -> Array:
@@ -91,11 +91,11 @@ def add_as_matrices(left: Curvature, right: Curvature) -> Curvature:
     return Dense(left.as_matrix(), left.majorizes) + right
 
 
-def solve_singular(A: Array, b: Array) -> Array:
-    """Return a solution of Ax = b for singular A ⪰ 0 and b in its range."""
+def singular_inverse(A: Array) -> Callable[[Array], Array]:
+    """Return a function that solves Ax = b for singular A ⪰ 0 and b in its range."""
     # Scaling by the diagonal first makes the cut-off independent of the units of the features.
     scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
     values, vectors = eigh(A / np.outer(scale, scale), check_finite=False)
     keep = values > 1e-13 * len(A) * max(values[-1], 1e-300)
     inverse_root = vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None]
-    return inverse_root @ (inverse_root.T @ b)
+    return lambda b: inverse_root @ (inverse_root.T @ b)

@@ -238,8 +238,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         if self._stream.looks_sorted() and not self._stream.was_sorted:
             label, rows = self._stream.run
             warnings.warn(
-                f"the last {rows} rows all have the label {self.classes_.tolist()[label]!r}: a stream forgets most of what it "
-                "learns from rows sorted by label; shuffle them, or pass chunks that hold all classes",
+                f"the last {rows} rows all have the label {self.classes_.tolist()[label]!r}: a stream forgets most of "
+                "what it learns from rows sorted by label; shuffle them, or pass chunks that hold all classes",
                 stacklevel=3,
             )
 

@@ -18,7 +18,7 @@ MULTI_CLASS = ("deprecated", "auto", "ovr", "multinomial")
 
 def check_settings(estimator: Any) -> None:
     """Refuse settings that mean nothing, or that this package does not do."""
-    settings = estimator.get_params(deep=False)
+    settings = vars(estimator)
     for name in SWITCHES:
         _check_switch(name, settings.get(name, False))
     one_of("solver", settings["solver"], ACCEPTED)

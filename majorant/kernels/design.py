@@ -168,6 +168,12 @@ def is_sparse(X: Any) -> bool:
     return sp.issparse(X.X if isinstance(X, WithConstant) else X)
 
 
+def density(X: Any) -> float:
+    """Return the share of X that is stored."""
+    stored = X.X if isinstance(X, WithConstant) else X
+    return stored.nnz / (stored.shape[0] * stored.shape[1]) if sp.issparse(stored) else 1.0
+
+
 def widened(X: Any) -> Any:
     """Return X in double precision."""
     return X.widened() if isinstance(X, WithConstant) else X.astype(np.float64)
@@ -234,8 +240,7 @@ def _written_out(X: Any) -> Array:
 def _worth_sparse(X: Any) -> bool:
     if not is_sparse(X):
         return False
-    stored = X.X if isinstance(X, WithConstant) else X
-    return bool(stored.nnz < DENSE_ENOUGH * stored.shape[0] * stored.shape[1])
+    return density(X) < DENSE_ENOUGH
 
 
 def _dense_grams(X: Any, B: Array, dtype: Any) -> Array:

@@ -128,6 +128,10 @@ class RowModel(Model[Batch]):
         """Return how many scores a row has: classes, 1 for one-row binary, the outcomes of the largest set."""
 
     @abstractmethod
+    def design(self, data: Batch) -> Any:
+        """Return the matrix that parameters are multiplied by."""
+
+    @abstractmethod
     def hessian_factors(self, scores: Array, batch: Batch) -> Factors:
         """Return the curvature factors of the loss itself."""
 

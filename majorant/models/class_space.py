@@ -50,6 +50,10 @@ class ClassModel(RowModel[Labelled]):
         """Return the rows of the coefficient matrix."""
         return self.coefficient_rows
 
+    def design(self, data: Labelled) -> Any:
+        """Return X."""
+        return data.X
+
     def precision(self, data: Labelled) -> Any:
         """Return the dtype of X."""
         return data.X.dtype

@@ -55,6 +55,10 @@ class Enumerated(RowModel[Choices]):
         """Return the size of the largest set."""
         return int(np.diff(data.indptr).max())
 
+    def design(self, data: Choices) -> Any:
+        """Return the features."""
+        return data.features
+
     def precision(self, data: Choices) -> Any:
         """Return the dtype of the features."""
         return data.features.dtype

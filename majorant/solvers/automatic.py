@@ -9,8 +9,10 @@ metric                    how it is found
                           columns with the largest entries there
 ========================  ==========================================================================================
 
-The last two depend on θ and are renewed at steps 4 and 12, when θ has come close. None is a bound: every step is
-checked by a line search on the convex function along it, so F never rises. Wide data start by dual coordinate descent
+The last two depend on θ and are renewed at steps 4 and 12, when θ has come close, and later where they have stopped
+helping. Where steps go on until they have cost as much as the Hessian of all rows, that is bought, and bought again
+every few steps: never much dearer than Newton's method. None is a bound: every step is checked by a line search on the
+convex function along it, so F never rises. Wide data start by dual coordinate descent
 (``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then. Chains start by an online
 pass and go on in the root of its metric.
 """
@@ -29,13 +31,27 @@ from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
 from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
+from majorant.solvers.descent import expand_with_inverse
 from majorant.solvers.dual import Dual
 from majorant.solvers.online import OnlineMajorization
-from majorant.solvers.preconditioners import diagonal_inverse, kronecker_inverse, newton_on_a_sample, sample_size
+from majorant.solvers.preconditioners import (
+    diagonal_inverse,
+    hessian_price,
+    kronecker_inverse,
+    newton_on_a_sample,
+    sample_size,
+)
 from majorant.solvers.quasi_newton import MANY_PARAMETERS, Pairs, add_pair, quasi_newton_move, scaled
 
 METRICS = ("auto", "sample", "kronecker", "diagonal")
 RENEWED_AT = (0, 4, 12)
+# Later, every so many times as many steps, if the gradient (squared) has not shrunk to this share meanwhile.
+RENEWED_AGAIN = 3
+SLOW = 0.01
+# A whole Hessian is bought once as many steps have been made as it costs, but not too soon; then again after a few.
+LARGEST_BOUGHT = 2_000
+PATIENCE = 16
+BOUGHT_AGAIN = 4
 # A Hessian of that many parameters pays; a Gram matrix of so many columns does.
 LARGEST_HESSIAN = 1_200
 LARGEST_GRAM = 4_000
@@ -53,6 +69,9 @@ class QuasiNewtonState(State):
     steps: int = 0
     dual: Dual | None = None  # until it is left for quasi-Newton steps
     scaled: bool = False  # whether the metric is right but for a factor, which the last pair tells
+    made_at: int = 0  # the step at which the metric was made
+    height: float = np.inf  # ‖∇F‖² there
+    bought: bool = False  # whether it is the Hessian
 
     def resumed_at(self, point: Point) -> Self:
         """Return the state with the scores of the data as they now stand."""
@@ -108,8 +127,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return the state after one quasi-Newton step."""
         if state.dual is not None:
             return self._swept(objective, state.dual, state)
-        if state.steps in RENEWED_AT and self.kind(objective) != "sample" and not state.scaled:
-            state = replace(state, solve=self._renewed(objective, state.point), pairs=())
+        state = self._with_metric(objective, state)
         for attempt in self._attempts(objective, state):
             new = self._move(objective, attempt)
             if improves(objective, new, state):
@@ -117,12 +135,32 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return replace(state, stalled=True)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState) -> Iterator[QuasiNewtonState]:
-        """Yield the state, then without its pairs, which may be worn out, then with a metric made here."""
+        """Yield the state, then without its pairs, which may be worn out, then with metrics made here."""
         yield state
         if state.pairs:
             yield replace(state, pairs=())
         if self.kind(objective) != "sample" or isinstance(objective.model, ClassModel):
-            yield replace(state, solve=self._renewed(objective, state.point), pairs=(), scaled=False)
+            yield self._renewed(objective, state)
+        if self._affords_hessian(objective):
+            yield self._bought(objective, state)
+
+    def _with_metric(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
+        """Return the state with a metric made anew where that is due, or with the Hessian where it has been earned."""
+        if self._affords_hessian(objective) and self._is_worth_a_hessian(objective, state):
+            return self._bought(objective, state)
+        if self.kind(objective) == "sample" or state.scaled or state.bought:
+            return state
+        again = state.steps == RENEWED_AGAIN * state.made_at and _height(state) > SLOW * state.height
+        return self._renewed(objective, state) if state.steps in RENEWED_AT or again else state
+
+    def _affords_hessian(self, objective: Objective) -> bool:
+        return isinstance(objective.model, RowModel) and objective.size <= LARGEST_BOUGHT
+
+    def _is_worth_a_hessian(self, objective: Objective, state: QuasiNewtonState) -> bool:
+        """Return whether steps since the last one, or since the first metric, have cost as much as a Hessian would."""
+        if state.bought:
+            return state.steps - state.made_at >= BOUGHT_AGAIN
+        return state.steps >= max(hessian_price(objective), PATIENCE)
 
     def kind(self, objective: Objective) -> str:
         """Return the metric that suits the objective."""
@@ -164,17 +202,31 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         solve = scaled(state.solve, state.pairs) if state.scaled else state.solve
         new = quasi_newton_move(objective, here, state.pairs, solve)
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self._pairs_kept(objective))
-        return _state_at(new, solve=state.solve, pairs=pairs, steps=state.steps + 1, scaled=state.scaled)
+        known = {"theta": new.theta, "value": new.value, "gradient": new.gradient, "point": new}
+        return replace(state, **known, pairs=pairs, steps=state.steps + 1)
 
     def _pairs_kept(self, objective: Objective) -> int:
         if self.memory is not None:
             return self.memory
         return PAIRS if objective.size <= MANY_PARAMETERS else PAIRS_OF_MANY
 
-    def _renewed(self, objective: Objective, point: Point) -> Callable[[Array], Array]:
+    def _renewed(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         objective.work.curvatures += 1
         make = diagonal_inverse if self.kind(objective) == "diagonal" else kronecker_inverse
-        return make(objective, point)
+        return _in_metric(state, make(objective, state.point))
+
+    def _bought(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
+        return _in_metric(state, expand_with_inverse(objective, state.theta)[2], bought=True)
+
+
+def _in_metric(state: QuasiNewtonState, solve: Callable[[Array], Array], *, bought: bool = False) -> QuasiNewtonState:
+    """Return the state with another metric; secant pairs belong to the one before."""
+    made = {"made_at": state.steps, "height": _height(state), "bought": bought}
+    return replace(state, solve=solve, pairs=(), scaled=False, **made)
+
+
+def _height(state: State) -> float:
+    return float(state.gradient @ state.gradient)
 
 
 def _state_at(point: Point, **rest: Any) -> QuasiNewtonState:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 
 from majorant._checks import Array
 
@@ -20,7 +21,7 @@ def factorised(A: Array, classes: int = 1) -> tuple[Array, bool]:
     Only the lower triangle of A is read. Of several ``classes`` the direction in which all move together is grounded:
     nothing but the prior resists there, which is lost to rounding beside large columns; but no step goes there either.
     """
-    A = _grounded(A, classes) if classes > 1 else A
+    A = grounded(A, classes) if classes > 1 else A
     share = 0.0
     while share < 1:
         try:
@@ -30,17 +31,28 @@ def factorised(A: Array, classes: int = 1) -> tuple[Array, bool]:
     return np.diag(np.sqrt(np.abs(np.diagonal(A)))), True
 
 
+def inverse(factor: tuple[Array, bool]) -> Array:
+    """Return A⁻¹, both triangles."""
+    lower = np.tril(dpotri(factor[0], lower=1)[0])
+    return lower + np.tril(lower, -1).T
+
+
 def solve(factor: tuple[Array, bool], b: Array) -> Any:
     """Return A⁻¹b."""
     return cho_solve(factor, b, check_finite=False)
 
 
-def _grounded(A: Array, classes: int) -> Array:
+def grounded(A: Array, classes: int, columns: Array | None = None) -> Array:
+    """Return A with curvature along the direction in which the coefficients of a column move together in all classes.
+
+    Softmax scores do not change along it, so a model has none there. All columns are grounded, or those given.
+    """
     n, p = classes, len(A) // classes
-    grounded = A.copy().reshape(n, p, n, p)
-    each = np.arange(p)
-    grounded[:, each, :, each] += (np.diagonal(A).reshape(n, p).mean(axis=0) / n)[:, None, None]
-    return grounded.reshape(A.shape)
+    each = np.arange(p) if columns is None else columns
+    strength = np.diagonal(A).reshape(n, p).mean(axis=0)[each] / n
+    result = A.copy().reshape(n, p, n, p)
+    result[:, each, :, each] += strength[:, None, None]
+    return result.reshape(A.shape)
 
 
 def _with_jitter(A: Array, share: float) -> Array:

@@ -186,11 +186,16 @@ class Inverse:
     ILL_CONDITIONED = 1e9
     PENDING = 64
 
+    M: Array | None
+
     def __init__(self, A: Array, classes: int = 1) -> None:
         self._A, self._classes = np.ascontiguousarray(A), classes
         self._smallest = float(np.diagonal(A).min())
         self._Q = self._W = np.empty((0, len(A)))
-        self._renew()
+        if np.count_nonzero(A) > len(A):
+            self._renew()
+        else:  # a prior
+            self._absorbed, self.M = 0, np.diag(1 / np.diagonal(A))
 
     def through(self, Φ: Array, apply: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Return V = ΦM and G = ΦMΦᵀ; ``apply`` multiplies Φ by a d×d matrix, as fast as it can."""
@@ -244,8 +249,7 @@ class Inverse:
         self._Q = self._W = self._Q[:0]
         self._factor = cholesky.factorised(self._A, self._classes)
         trusted = np.diagonal(self._A).max() <= self.ILL_CONDITIONED * self._smallest
-        # The transpose of this symmetric matrix is in the order of the updates that will be subtracted from it.
-        self.M = cholesky.solve(self._factor, np.eye(len(self._A))).T if trusted else None
+        self.M = cholesky.inverse(self._factor) if trusted else None
 
 
 def block_diagonal(G: Array) -> Array:

@@ -12,7 +12,7 @@ from majorant.curvature import Dense
 from majorant.kernels import design
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective, Point
-from majorant.solvers.descent import Newton
+from majorant.solvers.descent import Newton, expand_with_inverse
 
 # Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
 ROWS_PER_COLUMN = 20
@@ -26,6 +26,9 @@ HEAVY_COLUMNS = 2_000
 ROWS_PER_HEAVY_COLUMN = 4
 # Of a Gram matrix in single precision, relative to its largest entry.
 ROUNDING = 1e-5
+# A product of matrices does so many more operations in a second than a pass; an exponential costs so many.
+MATRIX_SPEED = 2.0
+EXPONENTIAL = 40.0
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 SAMPLE_TOLERANCE = 1e-4
@@ -51,11 +54,19 @@ def newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[A
         state = newton.step(sample, state)
         if state.stalled:
             break
-    _, _, H = sample.hessian(state.theta)
+    _, _, inverse = expand_with_inverse(sample, state.theta)
     objective.work.passes += r / t * sample.work.passes
     objective.work.curvatures += sample.work.curvatures
-    inverse = H.inverse(sample.ridge)
     return state.theta, lambda b: inverse(b) * (r / t)
+
+
+def hessian_price(objective: Objective) -> float:
+    """Return about how many passes over the data a Hessian and its factor cost."""
+    d, outcomes = objective.size, len(objective.data) * objective.row_model.scores_per_row(objective.data)
+    classes = objective.model.coefficient_rows if isinstance(objective.model, ClassModel) else 1
+    columns = d / classes * design.density(objective.row_model.design(objective.data))
+    gram, factor, one_pass = outcomes * (classes + 1) * columns**2, d**3 / 3, outcomes * (4 * columns + EXPONENTIAL)
+    return (gram + factor) / (MATRIX_SPEED * one_pass)
 
 
 def kronecker_inverse(objective: Objective, point: Point) -> Callable[[Array], Array]:
@@ -107,8 +118,14 @@ def _gram(objective: Objective, point: Point, columns: Array, share: float, dtyp
     n = model.coefficient_rows
     G = np.zeros((len(columns), len(columns)))
     for block, S in zip(objective.blocks, point.scores, strict=True):
-        rows = slice(None) if share == 1.0 else np.arange(0, len(block), 1 / share).astype(int)
-        some = block.take(rows) if share < 1.0 else block
-        each = model.class_weights(S[:, rows], some).sum(axis=0) / max(n - 1, 1)
-        G += design.weighted_gram(design.columns(some.X, columns), each[None, None], dtype) / share
+        rows = _spread(len(block), share)
+        some, scores = (block, S) if len(rows) == len(block) else (block.take(rows), S[:, rows])
+        each = model.class_weights(scores, some).sum(axis=0) * (len(block) / len(rows) / max(n - 1, 1))
+        G += design.weighted_gram(design.columns(some.X, columns), each[None, None], dtype)
     return G
+
+
+def _spread(rows: int, share: float) -> Array:
+    """Return a share of the rows, evenly spread, at least one."""
+    some = min(int(np.ceil(rows * share)), rows)
+    return np.arange(some) * rows // some
