@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
 from majorant.estimators.linear import LinearClassifier
@@ -48,7 +50,10 @@ def fit_rows(model: LogisticRegression, rows: Rows) -> None:
         _be_certain(model, rows)
     else:
         one_hot = (rows.y[:, None] == rows.classes).astype(np.float64)
-        model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
+        with warnings.catch_warnings():
+            # The intercept of a class without rows has no optimum to get to.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
 
 
 def _be_certain(model: LogisticRegression, rows: Rows) -> None:

@@ -391,6 +391,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     def _attributes(self, theta: Array) -> dict[str, Array]:
         W = theta.reshape(self._model().coefficient_rows, -1)
+        # Where all scores move together is up to the solver, unless a penalty says so: scikit-learn's sum to zero.
+        W = W - W.mean(axis=0) if len(W) > 1 else W
         coef = W[:, :-1] if self.fit_intercept else W
         intercept = W[:, -1] if self.fit_intercept else np.zeros(len(W))
         return {"coef_": coef.astype(self._dtype), "intercept_": intercept.astype(self._dtype)}

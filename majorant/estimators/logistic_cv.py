@@ -197,7 +197,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         model = LogisticRegression(**self._settings(), C=float(C), callbacks=self.callbacks)
         hand_over(self, model)
         model.fit(X, y, sample_weight, offset)
-        self._adopt(vars(model))
+        self._adopt(model.__dict__)
         self._show(found, float(C))
 
     def _average(self, found: Folds, grid: Array) -> None:
@@ -215,10 +215,10 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
             self.__dict__.pop(name, None)
         settings = LogisticRegression().get_params()
         theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
-        vars(self).update(theirs, _adopted=list(theirs))
+        self.__dict__.update(theirs, _adopted=list(theirs))
 
     def _show(self, found: Folds, C: float) -> None:
-        vars(self).update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
+        self.__dict__.update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
 
     # --- scores -------------------------------------------------------------------------------------------
 
@@ -290,6 +290,8 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
             raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
         if self.l1_ratios is not None and (np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)):
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
+        if self.penalty == "elasticnet" and self.l1_ratios is None:
+            raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")
         grid = read_grid(self.Cs)
         for C in grid:
             LogisticRegression(**self._settings(), C=float(C))._check_settings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from numbers import Real
@@ -129,7 +130,7 @@ def check_distributions(P: Array) -> None:
 def _check_strength(C: Any) -> None:
     if not (_is_number(C) and C > 0):
         raise ValueError(f"C must be positive (np.inf for no penalty), got {C!r}")
-    if C < 1 / np.finfo(np.float64).max:
+    if float(C) * sys.float_info.max < 1:
         raise ValueError(f"C must be large enough for 1/C to be finite, got {C!r}")
 
 
