@@ -82,7 +82,9 @@ def check_labels(y: Array) -> None:
 
 
 def check_weights(weight: Array) -> Array:
-    """Return the weights of the rows if none is negative."""
+    """Return the weights of the rows if none is negative, and not all are zero."""
+    if not weight.any():
+        raise ValueError("sample_weight must hold a non-zero number: there is nothing to fit")
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise ValueError(f"sample_weight must be non-negative, got {weight[row]:g} at row {row}; drop rows instead")
@@ -136,10 +138,10 @@ def _check_strength(C: Any) -> None:
 
 def _say_what_is_ignored(penalty: Any, l1_ratio: Any, C: float) -> None:
     if penalty is None and C != 1:
-        warnings.warn("Setting penalty=None will ignore the C and l1_ratio parameters", stacklevel=5)
+        warnings.warn("Setting penalty=None will ignore the C and l1_ratio parameters", stacklevel=6)
     if penalty == "l2" and l1_ratio not in (0, None):
         sentence = f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}, which is ignored"
-        warnings.warn(sentence, stacklevel=5)
+        warnings.warn(sentence, stacklevel=6)
 
 
 def _check_dual(dual: bool, solver: str) -> None:
