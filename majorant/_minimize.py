@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from majorant._checks import Array, whole
 from majorant._monitor import Callback, Limits, Metric, Monitor
 from majorant._solution import Solution
 from majorant.models import Model
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.solvers import BatchMajorization, Solver, State
 
 
@@ -76,7 +76,7 @@ def minimize(
     solver = BatchMajorization() if solver is None else solver
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
     limits = Limits(tol, gradient_tol, max_steps, max_passes)
-    with _blas_threads(threads), np.errstate(over="ignore", invalid="ignore"):
+    with numerics(threads):
         resumed = _resume(objective, solver, start)
         monitor = Monitor(objective, limits, metrics or {}, callback)
         state = solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
@@ -120,7 +120,10 @@ def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Soluti
     """Return the state to go on from, if ``start`` is a run of this solver on this objective."""
     if not isinstance(start, Solution) or start.solver != solver or start.state.stalled:
         return None
-    return start.state if _is_at(objective, start.state) else None
+    if start.state.theta.shape != (objective.size,):
+        return None
+    point = objective.point(start.state.theta)
+    return start.state.resumed_at(point) if _is_same(point, start.state) else None
 
 
 def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Array:
@@ -129,19 +132,18 @@ def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Arr
     return np.array(start.params if isinstance(start, Solution) else start, dtype=np.float64)
 
 
-def _is_at(objective: Objective, state: State) -> bool:
-    """Return whether a state is one of this objective: F and ∇F are what it says they are."""
-    if state.theta.shape != (objective.size,):
-        return False
-    value, gradient = objective.value_and_gradient(state.theta)
-    close = np.allclose(gradient, state.gradient, rtol=1e-6, atol=1e-9 * max(abs(value), 1.0))
-    return close and bool(np.isclose(value, state.value, rtol=1e-9))
+def _is_same(point: Point, state: State) -> bool:
+    """Return whether F and ∇F are what a state says they are: rows may have changed places, but nothing else."""
+    close = np.allclose(point.gradient, state.gradient, rtol=1e-6, atol=1e-9 * max(abs(point.value), 1.0))
+    return close and bool(np.isclose(point.value, state.value, rtol=1e-9))
 
 
-def _blas_threads(threads: int | None) -> AbstractContextManager[Any]:
-    if threads is None:
-        return nullcontext()
-    return _blas_libraries().limit(limits=threads, user_api="blas")
+@contextmanager
+def numerics(threads: int | None) -> Iterator[None]:
+    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters."""
+    blas = nullcontext() if threads is None else _blas_libraries().limit(limits=threads, user_api="blas")
+    with blas, np.errstate(over="ignore", invalid="ignore"):
+        yield
 
 
 @cache

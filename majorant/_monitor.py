@@ -19,8 +19,12 @@ Callback: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 
 UNBOUNDED = (
     "the data are completely separated and the parameters that separate them are not penalised, so the likelihood "
-    "grows for ever as they do; set ridge > 0"
+    "grows for ever as they do; penalise them"
 )
+
+
+# A certificate is looked for again when the estimate has fallen to this share.
+AGAIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ class Monitor:
         self.params = self.state.theta  # of the state, or a better point near it that was certified instead
         self._steps = 0
         self._certifiable = objective.certifiable
-        self._may_run_away = not (objective.ridge > 0).all()
+        self._certified: tuple[State, Certificate] | None = None
+        self._last_estimate = np.inf  # when a certificate was last looked for
+        self._may_run_away = _may_run_away(objective)
         self._gradient_scale = float("nan") if self._certifiable else self._gradient_at_zero()
         self._before = replace(objective.work)
         self._clock = _clocks()
@@ -87,7 +93,7 @@ class Monitor:
             "cpu_seconds": float(elapsed[1]),
             "objective": state.value,
             "gradient_norm": float(np.linalg.norm(state.gradient)),
-            "gap": self.objective.gap(state.value, state.gradient),
+            "gap": self.objective.gap(state.theta, state.value, state.gradient),
         }
         for name, metric in self.metrics.items():
             if name in row:
@@ -108,25 +114,32 @@ class Monitor:
         )
 
     def _judge(self, state: State) -> Result | None:
-        limits, converged = self.limits, self._has_converged(state)
+        limits, last = self.limits, state.stalled or self._steps >= self.limits.max_steps
+        converged = self._has_converged(state, last)
         if self._runs_away(state, converged):
             return self._say(Outcome.UNBOUNDED, UNBOUNDED)
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
         if state.stalled:
-            return self._say(Outcome.STALLED, "no further decrease is possible in this precision")
+            return self._say(Outcome.STALLED, "no further decrease was found in this precision")
         if self._steps >= limits.max_steps:
             return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_steps} steps")
         if self._passes() >= limits.max_passes - 1e-9:  # a pass may be a sum of many shares
             return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_passes:g} passes")
         return None
 
-    def _has_converged(self, state: State) -> bool:
+    def _has_converged(self, state: State, last: bool) -> bool:
         if self._certifiable:
-            # The estimate is a certificate unless an intercept is free; then finding one costs a pass.
-            promising = self.objective.estimated_gap(state.value, state.gradient) <= self.limits.tol
-            return promising and self._certify().gap <= self.limits.tol
+            return (last or self._is_promising(state)) and self._certify().gap <= self.limits.tol
         return bool(np.linalg.norm(state.gradient) <= self.limits.gradient_tol * self._gradient_scale)
+
+    def _is_promising(self, state: State) -> bool:
+        """Return whether a certificate, which may cost a pass, is worth looking for: again only if much has changed."""
+        estimate = self.objective.estimated_gap(state.value, state.gradient)
+        if not estimate <= min(self.limits.tol, AGAIN * self._last_estimate):
+            return False
+        self._last_estimate = estimate
+        return True
 
     def _runs_away(self, state: State, converged: bool) -> bool:
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
@@ -135,12 +148,17 @@ class Monitor:
 
     def _certify(self) -> Certificate:
         """Return the certificate of the latest state, or of a better point if its intercept was not at its best."""
-        if not self.objective.free_intercept:
-            gap = self.objective.gap(self.state.value, self.state.gradient)
-            return Certificate(self.state.theta, self.state.value, self.state.gradient, gap)
-        found = self.objective.certify(self.state.theta)
+        if self._certified is None or self._certified[0] is not self.state:
+            self._certified = (self.state, self._find_certificate())
+        found = self._certified[1]
         self.params = found.theta
         return found
+
+    def _find_certificate(self) -> Certificate:
+        F, state = self.objective, self.state
+        if self._certifiable and (F.free_intercept or F.narrow):
+            return F.certify(state.theta)
+        return Certificate(state.theta, state.value, state.gradient, F.gap(state.theta, state.value, state.gradient))
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
         if outcome is Outcome.UNBOUNDED:
@@ -163,6 +181,13 @@ class Monitor:
 
     def _gradient_at_zero(self) -> float:
         return float(np.linalg.norm(self.objective.value_and_gradient(np.zeros(self.objective.size))[1]))
+
+
+def _may_run_away(objective: Objective) -> bool:
+    """Return whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
+    if objective.free_intercept:
+        return int((objective.data.class_totals(2) > 0).sum()) < 2
+    return not objective.penalty.everywhere
 
 
 def _clocks() -> Array:

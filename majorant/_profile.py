@@ -3,71 +3,134 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from majorant._checks import Array
 from majorant.data import Labelled
 from majorant.models.class_space import ClassModel
 
 ITERATIONS = 200
-# The decrease that another step would bring, relative to the loss: nothing that a certificate could notice.
-FLAT = 1e-13
-# And the slope that may be left, relative to the total weight.
-LEVEL = 1e-7
+HALVINGS = 60
+# The decrease that another step would bring, relative to the loss: what is left is rounding.
+FLAT = 1e-20
+# A rise of the loss, relative to itself, that may be rounding if the slope falls.
+FLATNESS = 1e-9
+# Beyond the largest score: the logarithm of how unequal classes may be.
+MARGIN = 50.0
+# Rounding errors of a slope, relative to the total weight of the rows.
+ROUNDING = 1e-15
 
 
-def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], theta: Array) -> tuple[Array, bool]:
-    """Return θ with the last coefficient of each class moved to where the loss is least, and whether it was found.
+@dataclass(frozen=True, eq=False)
+class Profiled:
+    """How far the intercepts move to be at their best, loss and residuals there, and what may be left.
 
-    Newton's method on the intercepts, and a step of the bound where that does not descend; the data are visited once,
-    for the scores.
+    ``decrease`` bounds how much lower the loss could still be, ``stirred`` how far residuals (as one vector) are from
+    those at the minimum; both are infinite where none was found.
     """
-    scores = [model.scores(theta, block) for block in blocks]
-    moved = np.zeros(model.coefficient_rows)
-    here = _expand(model, blocks, scores, moved)
-    rows, found = sum(model.score_weights(block).sum() for block in blocks), False
-    for _ in range(ITERATIONS):
-        step = _solve(here.hessian, here.slope)
-        decrement = -float(here.slope @ step)
-        # Where every row is saturated H vanishes too, and a slope that does not says that this is no minimum.
-        found = decrement <= FLAT * here.loss and bool(np.abs(here.slope).max() <= LEVEL * rows)
-        if found:
-            break
-        there = _expand(model, blocks, scores, moved + step)
-        if not there.loss < here.loss:
-            step = _solve(_bound(model, blocks, scores, moved), here.slope)
-            there = _expand(model, blocks, scores, moved + step)
-        moved, here = moved + step, there
-    W = theta.reshape(model.coefficient_rows, -1).copy()
-    W[:, -1] += moved
-    return W.ravel(), found
 
-
-class _Expansion(NamedTuple):
+    moved: Array
     loss: float
+    residuals: list[Array]
+    decrease: float
+    stirred: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Expansion:
+    moved: Array
+    loss: float
+    residuals: list[Array]
     slope: Array
     hessian: Array
 
 
-def _solve(H: Array, slope: Array) -> Array:
-    return -np.linalg.lstsq(H, slope, rcond=1e-14)[0]
+def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array]) -> Profiled:
+    """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
+
+    Newton's method, each step halved until it descends. The data are not visited.
+    """
+    here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
+    farthest = MARGIN + 2 * max(float(np.abs(S[np.isfinite(S)]).max(initial=0.0)) for S in scores)
+    for _ in range(ITERATIONS):
+        step = _newton_step(here, farthest)
+        if -float(here.slope @ step) <= FLAT * here.loss:
+            break
+        there = _descend(model, blocks, scores, here, step)
+        if there is None:
+            break
+        here = there
+    observed = sum((block.class_totals(max(len(here.moved), 2)) for block in blocks), np.zeros(1))
+    decrease, distance = _what_is_left(here, observed)
+    # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
+    weights = [
+        np.linalg.norm(model.class_weights(S + here.moved[:, None], b)) for S, b in zip(scores, blocks, strict=True)
+    ]
+    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * float(np.linalg.norm(weights))
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred)
 
 
 def _expand(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> _Expansion:
-    n = len(moved)
-    loss, slope, H = 0.0, np.zeros(n), np.zeros((n, n))
+    loss, residuals, H = 0.0, [], np.zeros((len(moved), len(moved)))
     for block, S in zip(blocks, scores, strict=True):
         at = S + moved[:, None]
         part, residual = model.loss_and_residual(at, block)
-        constant = np.repeat(np.eye(n), len(block), axis=0)  # Φ restricted to the intercepts
-        root = model.hessian_root_times(at.ravel(), block, constant)
-        loss, slope, H = loss + part, slope + residual.sum(axis=1), H + root.T @ root
-    return _Expansion(loss, slope, H)
+        loss, H = loss + part, H + model.class_hessian(at, block)
+        residuals.append(residual)
+    slope = sum((residual.sum(axis=1) for residual in residuals), np.zeros(len(moved)))
+    return _Expansion(moved, loss, residuals, slope, H)
 
 
-def _bound(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> Array:
-    """Return the curvature of the bound of Algorithm 1 along the intercepts: its step cannot rise."""
-    matrices = (model.class_bounds(S + moved[:, None], block) for block, S in zip(blocks, scores, strict=True))
-    return sum((B.sum(axis=2) for B in matrices), np.zeros((len(moved), len(moved))))
+def _descend(
+    model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], here: _Expansion, step: Array
+) -> _Expansion | None:
+    """Return where the longest of the halved steps leads that descends, or nothing if none does."""
+    for _ in range(HALVINGS):
+        there = _expand(model, blocks, scores, here.moved + step)
+        flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
+        if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
+            return there
+        step = 0.5 * step
+    return None
+
+
+def _newton_step(here: _Expansion, farthest: float) -> Array:
+    H = _grounded(here.hessian)
+    # Saturated rows have no curvature left, and Newton's step would lead beyond where all are saturated the other way.
+    H[np.diag_indices_from(H)] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+    return np.clip(-np.linalg.lstsq(H, here.slope, rcond=None)[0], -farthest, farthest)
+
+
+def _grounded(H: Array) -> Array:
+    """Return the Hessian with curvature along the direction in which all classes move together: nothing goes there."""
+    n = len(H)
+    return H + np.trace(H) / n**2 if n > 1 else H.copy()
+
+
+def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float]:
+    """Return how much the loss may still decrease, and how far intercepts may still move.
+
+    Self-concordance: with slope s, D = √(sᵀH⁻¹s) and a spread S of at most 2√max(H⁻¹), SD ≤ ½ proves a minimum within
+    2D√max(H⁻¹), at most D² lower. A class that was never observed has none: its intercept falls for ever, and gains
+    what its slope says. (Bach, *Self-concordant analysis for logistic regression*, 2010.)
+    """
+    seen = observed > 0
+    if seen.sum() < 2:
+        return np.inf, np.inf
+    slope, H, unseen = here.slope, here.hessian, 0.0
+    if len(slope) > 1:
+        unseen = float(np.abs(slope[~seen]).sum())
+        slope, H = slope[seen], H[np.ix_(seen, seen)]
+    slope = np.abs(slope) + ROUNDING * float(observed.sum())
+    try:
+        inverse = cho_solve(cho_factor(_grounded(H), lower=True), np.eye(len(H)))
+    except (LinAlgError, ValueError):
+        return np.inf, np.inf
+    largest = float(np.diagonal(inverse).max())
+    decrement = float(slope @ np.abs(inverse) @ slope)
+    if not 4 * largest * decrement <= 0.25:
+        return np.inf, np.inf
+    return decrement + 2 * unseen, 2 * np.sqrt(largest * decrement) + unseen

@@ -21,6 +21,7 @@ class Ridge:
         self.values = np.broadcast_to(values.flat[0] if same else values, (size,))
         self.everywhere = bool((values > 0).all())
         self.same = same
+        self.least = float(np.min(values[values > 0], initial=np.inf))  # of those that penalise
 
     def inner(self, a: Array, b: Array) -> float:
         """Return Σ_i λ_i a_i b_i."""

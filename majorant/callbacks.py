@@ -62,7 +62,7 @@ class EarlyStopping:
 
 @dataclass
 class Checkpoint:
-    """Save the model every so many seconds, so that a killed fit has lost little.
+    """Save the model every so many seconds, so that a killed fit has lost little, and at the end.
 
     Parameters
     ----------
@@ -89,6 +89,10 @@ class Checkpoint:
             self._estimator.save(self.path)
             self._last = time.monotonic()
         return False
+
+    def finish(self, sentence: str) -> None:
+        """Save the model as it ended."""
+        self._estimator.save(self.path)
 
 
 @dataclass

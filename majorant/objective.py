@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,9 +15,16 @@ from majorant._bound import QuadraticBound
 from majorant._checks import Array
 from majorant._profile import profile_intercept
 from majorant._ridge import Ridge
+from majorant._rounding import Magnitudes
 from majorant.curvature import Curvature, Factors, Form, form
 from majorant.models import Model, RowModel
 from majorant.models.class_space import ClassModel
+
+EPSILON = float(np.finfo(np.float64).eps)
+# Data in single precision are widened so many scalars at a time.
+WIDENED = 2**22
+# A coarse bound on rounding errors is good enough if it makes a gap so much larger.
+NEGLIGIBLE = 1.01
 
 
 @dataclass
@@ -143,32 +150,96 @@ class Objective:
             return DirectRay(self, self._read(theta), self._read(direction))
         return Ray(self, self._read(theta), self._read(direction), scores)
 
-    def gap(self, value: float, gradient: Array) -> float:
-        """Return a bound on (F(θ) − F*) / F(θ); NaN where a parameter is unpenalised.
+    def gap(self, theta: ArrayLike, value: float, gradient: Array) -> float:
+        """Return a bound on (F(θ) − F*) / F(θ), rounding errors included; NaN where a parameter is unpenalised.
 
         F is strongly convex in the norm of the ridge, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
         non-negative, so F* ≥ 0 and the gap never exceeds one.
         """
-        return self.estimated_gap(value, gradient) if self.penalty.everywhere and self.convex else float("nan")
+        if not (self.penalty.everywhere and self.convex):
+            return float("nan")
+        return self._bounded_gap(self._read(theta), value, gradient, self.epsilon)
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
-        """Return what :meth:`gap` would be if F were at its least along every unpenalised parameter."""
-        if value <= 0:  # losses are not negative, but for rounding
-            return 0.0
-        return min(0.5 * self.penalty.dual_square(gradient) / value, 1.0)
+        """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
+        return _share(0.5 * self.penalty.dual_square(gradient), value)
 
-    def certify(self, theta: ArrayLike) -> Certificate:
+    def certify(self, theta: ArrayLike, *, move: bool = True) -> Certificate:
         """Return a point at least as good as θ, and a bound on how far from the optimum it is.
 
         With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
-        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound.
+        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound. Data in
+        single precision are multiplied in double precision here, and θ is rounded to what they are fitted in.
+
+        Parameters
+        ----------
+        theta : array of shape (d,)
+        move : bool
+            False keeps θ as it is, and counts what its intercept loses.
         """
-        θ, found = self._read(theta), True
-        if self.free_intercept:
-            θ, found = profile_intercept(cast(ClassModel, self.model), self.blocks, θ)
-        value, gradient = self.value_and_gradient(θ)
-        known = self.certifiable and found
-        return Certificate(θ, value, gradient, self.estimated_gap(value, gradient) if known else float("nan"))
+        θ = self._read(theta)
+        if not self.certifiable:
+            value, gradient = self.value_and_gradient(θ)
+            return Certificate(θ, value, gradient, float("nan"))
+        θ = θ.astype(self.model.precision(self.data)).astype(np.float64)
+        if not self.free_intercept:
+            value, gradient = self._precisely(θ)
+            return Certificate(θ, value, gradient, self._bounded_gap(θ, value, gradient, EPSILON))
+        return self._certify_profiled(θ, move)
+
+    def _certify_profiled(self, θ: Array, move: bool) -> Certificate:
+        self.work.passes += 1
+        model, blocks = cast(ClassModel, self.model), self._precise_blocks()
+        scores = [model.scores(θ, self._widened(block)) for block in blocks]
+        best = profile_intercept(model, blocks, scores)
+        moved = θ.reshape(len(best.moved), -1).copy()
+        moved[:, -1] += best.moved
+        there, penalty = moved.ravel(), 0.5 * self.penalty.inner(θ, θ)
+        value, gradient = best.loss + penalty, self.ridge * there
+        for residual, block in zip(best.residuals, blocks, strict=True):
+            gradient += model.lift(residual, self._widened(block))
+        if np.isinf(best.decrease):
+            return Certificate(there, value, gradient, float("nan"))
+        gap = self._bounded_gap(there, value, gradient, EPSILON, best.decrease, best.stirred)
+        if move:
+            return Certificate(there, value, gradient, gap)
+        here = sum(model.loss(S, block) for S, block in zip(scores, blocks, strict=True)) + penalty
+        return Certificate(θ, here, gradient, _share(here - value + gap * value, here))
+
+    def _bounded_gap(
+        self, θ: Array, value: float, gradient: Array, epsilon: float, decrease: float = 0.0, stirred: float = 0.0
+    ) -> float:
+        """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
+        plain, sizes = self.penalty.dual_square(gradient), self._magnitudes
+        if sizes is None:
+            return _share(0.5 * plain, value)
+        classes = self.size // sizes.shape[1]
+        of_loss, hidden = sizes.at_most(float(np.linalg.norm(θ)), classes, epsilon, stirred)
+        coarse = (np.sqrt(plain) + hidden / np.sqrt(self.penalty.least)) ** 2
+        if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
+            return _share(decrease + 0.5 * coarse, value - of_loss)
+        exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, stirred) + 2 * epsilon * np.abs(self.ridge * θ)
+        return _share(decrease + 0.5 * self.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
+
+    @cached_property
+    def _magnitudes(self) -> Magnitudes | None:
+        return self.model.magnitudes(self.data)
+
+    def _precisely(self, θ: Array) -> tuple[float, Array]:
+        """Return F and ∇F, found in double precision whatever that of the data."""
+        self.work.passes += 1
+        value, gradient = 0.5 * self.penalty.inner(θ, θ), self.ridge * θ
+        for block in self._precise_blocks():
+            loss, part = self.model.loss_and_gradient(θ, self._widened(block))
+            value, gradient = value + loss, gradient + part
+        return value, gradient
+
+    def _precise_blocks(self) -> list[Any]:
+        """Return blocks that can be widened one at a time."""
+        return list(self.data.blocks(max(WIDENED // self.data.n_features, 1))) if self.narrow else self.blocks
+
+    def _widened(self, block: Any) -> Any:
+        return block.widened() if self.narrow else block
 
     @property
     def row_model(self) -> RowModel[Any]:
@@ -194,9 +265,22 @@ class Objective:
         return self.convex and (self.penalty.everywhere or self.free_intercept)
 
     @property
-    def rounding(self) -> float:
-        """Relative size of the rounding errors of F, in the precision of the data."""
-        return 1e-14 if self.model.precision(self.data) == np.float64 else 1e-6
+    def narrow(self) -> bool:
+        """Whether the data are multiplied in single precision."""
+        return bool(self.model.precision(self.data) != np.float64)
+
+    @property
+    def epsilon(self) -> float:
+        """Rounding error of a product, in the precision of the data."""
+        return float(np.finfo(self.model.precision(self.data)).eps)
+
+    def rounding(self, theta: Array, value: float) -> float:
+        """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
+        least = (1e-6 if self.narrow else 1e-14) * abs(value)
+        if self._magnitudes is None:
+            return least
+        classes = self.size // self._magnitudes.shape[1]
+        return max(least, self._magnitudes.of_a_loss(float(np.linalg.norm(theta)), classes, self.epsilon))
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
@@ -237,6 +321,13 @@ class Objective:
         return θ
 
 
+def _share(excess: float, value: float) -> float:
+    """Return excess/value, at most one; losses are not negative, but for rounding."""
+    if excess <= 0:
+        return 0.0
+    return min(excess / value, 1.0) if value > 0 else 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Point:
     """θ with F and ∇F there, and the scores of every block of rows, from which a ray can leave at half the price."""
@@ -245,6 +336,13 @@ class Point:
     value: float
     gradient: Array
     scores: list[Array]
+
+    def has_scores_of(self, other: Point) -> bool:
+        """Return whether the scores are those of another point, row by row."""
+        pairs = zip(self.scores, other.scores, strict=False)
+        return len(self.scores) == len(other.scores) and all(
+            a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-9) for a, b in pairs
+        )
 
 
 class Ray:

@@ -211,6 +211,23 @@ def test_scikit_learns_callbacks_follow_it_too(three):
         model.set_params(refit=False).fit(X, y)
 
 
+def test_scikit_learns_callbacks_are_torn_down_after_a_failure(three):
+    pytest.importorskip("sklearn.callback")
+    from sklearn.callback.tests._utils import RecordingCallback
+
+    X, y, _ = three
+
+    def fail(row, theta):
+        raise RuntimeError("late")
+
+    model, recorder = LogisticRegression(callbacks=[fail]), RecordingCallback()
+    before = dict(vars(model.set_callbacks(recorder)))
+    with pytest.raises(RuntimeError, match="late"):
+        model.fit(X, y)
+    assert recorder.count_hooks("setup") == recorder.count_hooks("teardown") == 1
+    assert vars(model) == before
+
+
 def test_a_callback_of_scikit_learns_can_stop_a_fit(three):
     callback = pytest.importorskip("sklearn.callback")
 
@@ -274,11 +291,17 @@ def interrupt(model):
 def test_a_fit_without_refit_forgets_the_fit_of_all_rows(three):
     X, y, _ = three
     model = LogisticRegressionCV(Cs=GRID, cv=3).fit(X, y)
-    assert model.posterior_covariance().shape == (15, 15)
+    final = LogisticRegression(C=model.C_).fit(X, y)
+    np.testing.assert_allclose(model.posterior_covariance(X), final.posterior_covariance(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba(X, posterior=True), final.predict_proba(X, posterior=True), rtol=1e-6
+    )
     model.set_params(refit=False).fit(X, y)
     assert not hasattr(model, "trace_")
-    with pytest.raises(ValueError, match="averages of folds"):
+    with pytest.raises(ValueError, match="pass X first"):
         model.posterior_covariance()
+    with pytest.raises(ValueError, match="averages of folds have no posterior"):
+        model.posterior_covariance(X)
 
 
 @pytest.mark.parametrize(

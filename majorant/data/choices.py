@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
 from majorant.data.design import read_design, take_rows
+from majorant.kernels.design import widened
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -104,6 +105,10 @@ class Choices:
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         outcomes = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], sizes)
         return self._part(self.features[outcomes], indptr, outcomes, rows)
+
+    def widened(self) -> Choices:
+        """Return the sets with their features in double precision."""
+        return self._part(widened(self.features), self.indptr, slice(None), slice(None))
 
     def _part(self, features: Any, indptr: Array, outcomes: Any, sets: Any) -> Choices:
         part = object.__new__(Choices)

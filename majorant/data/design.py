@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from majorant._checks import finite_array, refuse_non_finite
-from majorant.kernels.design import WithConstant
+from majorant._checks import Array, finite_array, refuse_non_finite
+from majorant.kernels.design import WithConstant, moments
+
+# A column is centred if its mean is so many standard deviations from zero.
+FAR = 1.0
+# Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
+IMPLICIT = {np.float64: 1e-11, np.float32: 1e-6}
 
 
 def read_design(name: str, X: Any) -> Any:
@@ -27,15 +33,35 @@ def read_design(name: str, X: Any) -> Any:
     return csr
 
 
-def with_constant(X: Any) -> Any:
-    """Return X with a last column of ones, which is stored only if X is sparse."""
-    if not sp.issparse(X):
+def with_constant(X: Any, weight: Array | None = None, center: bool | ArrayLike = False) -> WithConstant:
+    """Return X with a last column of ones, which is not stored, and with its columns measured from a centre.
+
+    That is their mean, found here, or what is given. Columns as near to zero as to their mean stay as they are, so
+    that non-zeros are all there is to most sparse data.
+    """
+    if center is False:
         return WithConstant(X)
-    return sp.hstack([X, np.ones((X.shape[0], 1), dtype=X.dtype)], format="csr")
+    given = not isinstance(center, bool)
+    centre, ratio = (np.asarray(center), 0.0) if given else _means(X, weight)
+    if not centre.any():
+        return WithConstant(X)
+    if sp.issparse(X) or ratio * np.finfo(X.dtype).eps <= IMPLICIT[X.dtype.type]:
+        return WithConstant(X, centre)
+    return WithConstant((X - centre).astype(X.dtype), centre, source=X)
+
+
+def _means(X: Any, weight: Array | None) -> tuple[Array, float]:
+    """Return the mean of every column that is far from zero, and how many standard deviations the farthest is away."""
+    mean, variance = moments(X, np.ones(X.shape[0]) if weight is None else weight)
+    deviation = np.sqrt(variance)
+    ratio = np.divide(np.abs(mean), deviation, out=np.zeros_like(mean), where=deviation > 0)
+    return np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0))
 
 
 def take_rows(X: Any, start: int, stop: int) -> Any:
     """Return rows ``start`` to ``stop`` of X as a view."""
+    if isinstance(X, WithConstant) and sp.issparse(X.X):
+        return X.like(take_rows(X.X, start, stop))
     if not sp.issparse(X):
         return X[start:stop]
     first, last = X.indptr[start], X.indptr[stop]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
 from majorant.data.design import read_design, take_rows, with_constant
+from majorant.kernels.design import widened
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -28,7 +29,11 @@ class Labelled:
     offset : array of shape (t, n) or (t,), optional
         log h_j(y), added to the scores: (t, n) for ``Multinomial``, (t,) for ``Binary``. −∞ forbids a class.
     constant : bool
-        Whether to add a last column of ones, for an intercept. A dense X is not copied for it.
+        Whether to add a last column of ones, for an intercept; X is not copied for it.
+    center : bool or array of shape (p,)
+        With a constant column: measure columns that are far from zero from their means, or all from what is given. The
+        intercept is then that of the centred columns (``centre`` says where they are measured from). If it is not
+        penalised this is the same problem, with far smaller rounding errors.
 
     Examples
     --------
@@ -50,13 +55,17 @@ class Labelled:
         weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
         constant: bool = False,
+        center: bool | ArrayLike = False,
     ) -> None:
-        design = with_constant(read_design("X", X)) if constant else read_design("X", X)
+        design = read_design("X", X)
         rows = design.shape[0]
         if rows == 0:
             raise ValueError("X must have at least one row")
-        labels, log_h = _read_labels(y, rows), _read_offset(offset, rows)
-        self._store(design, labels, row_weights("weight", weight, rows), log_h, constant)
+        if center is not False and not constant:
+            raise ValueError("center needs a constant column to take up what is subtracted: set constant=True")
+        labels, log_h, weights = _read_labels(y, rows), _read_offset(offset, rows), row_weights("weight", weight, rows)
+        design = with_constant(design, weights, center) if constant else design
+        self._store(design, labels, weights, log_h, constant)
 
     def _store(self, X: Any, y: Array, weight: Array | None, offset: Array | None, constant: bool) -> None:
         named = {"X": X, "y": y, "weight": weight, "offset": offset, "constant": constant}
@@ -76,6 +85,17 @@ class Labelled:
         """Number of columns p."""
         return int(self.X.shape[1])
 
+    @property
+    def centre(self) -> Array | None:
+        """Where columns are measured from, if not from zero."""
+        return self.X.centre if self.constant else None
+
+    def class_totals(self, n: int) -> Array:
+        """Return the weight of all rows of each of n classes."""
+        if self.soft:
+            return self.y.sum(axis=1) if self.weight is None else self.y @ self.weight
+        return np.bincount(self.y, weights=self.weight, minlength=n).astype(np.float64)
+
     def blocks(self, rows: int) -> Iterator[Labelled]:
         """Yield the data as views of at most ``rows`` rows each."""
         for start in range(0, len(self), rows):
@@ -85,6 +105,10 @@ class Labelled:
     def take(self, rows: Array) -> Labelled:
         """Return a copy of the given rows, in that order, repeats included."""
         return self._part(self.X[rows], rows)
+
+    def widened(self) -> Labelled:
+        """Return the rows in double precision."""
+        return self._part(widened(self.X), slice(None))
 
     def _part(self, X: Any, rows: Any) -> Labelled:
         part = object.__new__(Labelled)

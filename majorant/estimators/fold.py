@@ -60,7 +60,7 @@ def _be_certain(model: LogisticRegression, rows: Rows) -> None:
     scale = -np.log(max(model.tol, LEAST_CHANCE))
     score = scale * (rows.present - rows.present.mean())
     model.classes_, model.n_features_in_ = rows.classes, rows.X.shape[1]
-    model.intercept_ = (score[1:] - score[:1] if len(score) == 2 else score).astype(rows.X.dtype)
+    model.intercept_ = score[1:] - score[:1] if len(score) == 2 else score
     model.coef_ = np.zeros((len(model.intercept_), rows.X.shape[1]), rows.X.dtype)
     model.n_iter_ = 0
 

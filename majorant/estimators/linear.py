@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant.data import Labelled
+from majorant.estimators.stream import Stream
 from majorant.kernels import design
 from majorant.objective import Objective
-from majorant.solvers.metrics import Metric
 
 # posterior_covariance inverts a d×d Hessian.
 LARGEST_POSTERIOR = 5_000
@@ -29,9 +29,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: Array
     coef_: Array
     intercept_: Array
-    _objective: Objective  # of the last fit, and its solution
-    _solution: Array
-    _stream: tuple[Array, Metric, int]  # of partial_fit: parameters, metric, rows of a batch
+    penalize_intercept: bool
+    class_weight: Any
+    _centre: Array | None = None  # where the columns of the fit were measured from
+    _stream: Stream  # of partial_fit
+    _covariance: Array  # once it has been asked for
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
@@ -87,12 +89,21 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.coef_ = sparse.csr_matrix(self.coef_).toarray()
         return self
 
-    def posterior_covariance(self) -> Array:
+    def posterior_covariance(
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Array:
         """Return the covariance of (coef_, intercept_), class by class, under the Laplace approximation at the fit.
 
-        That is the inverse Hessian of the penalised loss, taken at the solution of the last ``fit`` or, after
-        ``partial_fit``, as the stream has gathered it. Not the sampling covariance of the estimates. Refused above
-        5,000 parameters. The estimator keeps a reference to the data of its fit for this; pickles and files do not.
+        That is the inverse Hessian of the penalised loss, taken at the solution on the rows given, which should be
+        those of the fit; after ``partial_fit`` it is as the stream has gathered it, and takes no rows. Not the sampling
+        covariance of the estimates. Refused above 5,000 parameters. It is remembered until the next fit.
+
+        Parameters
+        ----------
+        X, sample_weight, offset
+            The rows of the fit, which models do not keep; needed at the first call.
+        y : array of labels, optional
+            Needed where there are class weights.
         """
         check_is_fitted(self, "coef_")
         size = self.coef_.size + self.fit_intercept * len(self.coef_)
@@ -100,17 +111,48 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"a posterior covariance of {size} parameters is too large; the limit is {LARGEST_POSTERIOR}"
             )
-        return np.linalg.pinv(self._precision(), hermitian=True)
-
-    def _precision(self) -> Array:
         if hasattr(self, "_stream"):
-            return _as_matrix(self._stream[1].precision())
-        if not hasattr(self, "_objective"):
-            raise ValueError(
-                "the posterior needs the data of a fit, which files, pickles and averages of folds lack; fit again"
+            return self._uncentred(np.linalg.pinv(_as_matrix(self._stream.metric.precision()), hermitian=True))
+        if X is not None:
+            self._covariance = self._uncentred(
+                np.linalg.pinv(self._precision(X, y, sample_weight, offset), hermitian=True)
             )
-        H = self._objective.hessian(self._solution)[2]
-        return H.as_matrix() + np.diag(self._objective.ridge)
+        if not hasattr(self, "_covariance"):
+            raise ValueError("the posterior needs the rows of the fit, which models do not keep: pass X first")
+        return self._covariance
+
+    def _precision(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Array:
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
+        if self.class_weight is not None and y is None:
+            raise ValueError("class_weight counts in the posterior: pass y as well")
+        weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
+        data = self._like_the_fit(X, np.zeros(X.shape[0], dtype=int), weight, offset)
+        objective = Objective(self._model(), data, ridge=self._ridge())
+        H = objective.hessian(self._params_of_fit().ravel())[2]
+        return H.as_matrix() + np.diag(objective.ridge)
+
+    def _like_the_fit(self, X: Any, labels: Array, weight: Any = None, offset: Any = None) -> Labelled:
+        """Return rows whose columns are measured from where those of the fit were."""
+        center = False if self._centre is None else self._centre
+        return Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=center)
+
+    def _params_of_fit(self) -> Array:
+        """Return coefficients and intercepts as the solver has them: of centred columns, class by class."""
+        W = sparse.csr_array(self.coef_).toarray() if sparse.issparse(self.coef_) else self.coef_
+        W = W.astype(np.float64)
+        if not self.fit_intercept:
+            return W
+        return np.column_stack([W, self.intercept_ + (0.0 if self._centre is None else W @ self._centre)])
+
+    def _uncentred(self, covariance: Array) -> Array:
+        """Return the covariance that belongs to columns measured from zero."""
+        if self._centre is None:
+            return covariance
+        n = len(self.coef_)
+        C = covariance.reshape(n, -1, n, len(self._centre) + 1).copy()
+        C[:, -1] -= np.einsum("i,ciek->cek", self._centre, C[:, :-1])
+        C[:, :, :, -1] -= np.einsum("i,cjei->cje", self._centre, C[:, :, :, :-1])
+        return C.reshape(covariance.shape)
 
     def _score_variance(self, X: Any, shape: tuple[int, ...]) -> Array:
         covariance = self.posterior_covariance()
@@ -124,11 +166,6 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         blocks = [by_class[c, :, c] for c in range(n)]
         dense = design.dense(rows)
         return np.stack([np.einsum("jp,jp->j", dense @ block, dense) for block in blocks], axis=-1).reshape(shape)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_objective", None)
-        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -120,13 +120,19 @@ def read_offset(offset: Any, rows: int, classes: int) -> Array | None:
     return np.asarray(offset)
 
 
-def check_distributions(P: Array) -> None:
-    """Refuse rows that are no distributions."""
-    sums = P.sum(axis=1)
-    bad = ~np.isclose(sums, 1.0) | ~(P >= 0).all(axis=1)
+def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
+    """Return the names of the classes in order, and the distribution of each row over them."""
+    P = np.asarray(P, dtype=np.float64)
+    if P.ndim != 2 or P.shape[1] < 2:
+        raise ValueError(f"P must have one column per class, at least two, got shape {P.shape}")
+    names, order = np.unique(np.arange(P.shape[1]) if classes is None else np.asarray(classes), return_index=True)
+    if len(names) != P.shape[1]:
+        raise ValueError(f"classes must name the {P.shape[1]} columns of P, each differently, got {classes!r}")
+    bad = ~np.isclose(P.sum(axis=1), 1.0) | ~(P >= 0).all(axis=1)
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"the rows of P must be non-negative and sum to one, got {P[row]!r:.80} at row {row}")
+    return names, P[:, order]
 
 
 def _check_strength(C: Any) -> None:

@@ -45,7 +45,7 @@ class StepTasks:
         self._step.call_on_fit_task_begin(**known)
         return stop
 
-    def finish(self) -> None:
+    def finish(self, sentence: str) -> None:
         """Report the end of the fit."""
         if self._fit is None:
             return

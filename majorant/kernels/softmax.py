@@ -7,19 +7,22 @@ import numpy as np
 from majorant._checks import Array
 
 
-def log_partition(S: Array) -> Array:
-    """Return log Σ_y exp S[y, j] for each row j; scores of −∞ are outcomes of zero measure."""
+def log_partition(S: Array, less: Array | float = 0.0) -> Array:
+    """Return log Σ_y exp S[y, j] for each row j; scores of −∞ are outcomes of zero measure.
+
+    ``less`` is subtracted where that costs no digits: of log Z and the observed score only the difference matters.
+    """
     top = S.max(axis=0)
-    return np.log(np.exp(S - top).sum(axis=0)) + top
+    return np.log(np.exp(S - top).sum(axis=0)) + (top - less)
 
 
-def log_partition_and_probabilities(S: Array) -> tuple[Array, Array]:
-    """Return log Z (t) and the probabilities (n×t) with one exponential per score."""
+def log_partition_and_probabilities(S: Array, less: Array | float = 0.0) -> tuple[Array, Array]:
+    """Return log Z (t), ``less`` subtracted, and the probabilities (n×t) with one exponential per score."""
     top = S.max(axis=0)
     P = np.exp(S - top)
     Z = P.sum(axis=0)
     P /= Z
-    return np.log(Z) + top, P
+    return np.log(Z) + (top - less), P
 
 
 def hessian_matrices(S: Array) -> Array:

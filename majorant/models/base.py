@@ -30,7 +30,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from majorant._checks import Array
+from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
+from majorant.kernels import design
 
 Batch = TypeVar("Batch", bound=Sized)
 
@@ -69,6 +71,10 @@ class Model(ABC, Generic[Batch]):
     @abstractmethod
     def precision(self, data: Batch) -> Any:
         """Return the dtype in which scores are multiplied."""
+
+    def magnitudes(self, data: Batch) -> Magnitudes | None:
+        """Return how large the numbers are that a gradient is summed from; None where they are known to be tame."""
+        return None
 
     @abstractmethod
     def potentials(self, theta: Array, batch: Batch) -> Array:
@@ -180,6 +186,11 @@ def require_data(model: Model[Any], data: object, kind: type) -> None:
     """Raise a sentence where a model is given data of another kind."""
     if not isinstance(data, kind):
         raise TypeError(f"{type(model).__name__} reads {kind.__name__} data, got {type(data).__name__}")
+
+
+def magnitudes(X: Any, weight: Array | None, measure: float) -> Magnitudes:
+    """Return how large the numbers are that gradients on a design matrix are summed from."""
+    return Magnitudes(X.shape, design.frobenius_norm(X), lambda: design.column_norms(X), weight, measure)
 
 
 def weighted_sum(values: Array, weight: Array | None) -> float:

@@ -89,6 +89,10 @@ class Binary(ClassModel):
         """Return w p(1 − p)."""
         return weigh(expit(scores) * expit(-scores), batch.weight)
 
+    def class_hessian(self, scores: Array, batch: Labelled) -> Array:
+        """Return Σ_j w_j p_j(1 − p_j)."""
+        return self.class_weights(scores, batch).sum(axis=1, keepdims=True)
+
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w β(u)."""
         return weigh(curvature_weight(scores)[None], batch.weight)

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.kernels import design
-from majorant.models.base import RowModel, weigh
+from majorant.models.base import RowModel, magnitudes, weigh
 
 
 class ClassModel(RowModel[Labelled]):
@@ -32,6 +33,10 @@ class ClassModel(RowModel[Labelled]):
     @abstractmethod
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
         """Return w p_c(1 − p_c) (n×t), the diagonal of the Hessian on scores."""
+
+    @abstractmethod
+    def class_hessian(self, scores: Array, batch: Labelled) -> Array:
+        """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ) (n×n), the Hessian along the intercepts."""
 
     @abstractmethod
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
@@ -49,6 +54,11 @@ class ClassModel(RowModel[Labelled]):
         """Return the dtype of X."""
         return data.X.dtype
 
+    def magnitudes(self, data: Labelled) -> Magnitudes:
+        """Return how large the numbers are that a gradient is summed from."""
+        offset = 0.0 if data.offset is None else np.linalg.norm(data.offset[np.isfinite(data.offset)])
+        return magnitudes(data.X, data.weight, float(offset))
+
     def potentials(self, theta: Array, batch: Labelled) -> Array:
         """Return W Xᵀ."""
         return design.project(batch.X, theta.reshape(self.coefficient_rows, -1))
@@ -63,7 +73,7 @@ class ClassModel(RowModel[Labelled]):
 
     def hessian_diagonal(self, scores: Array, batch: Labelled) -> Array:
         """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
-        return design.pull_back(design.squared(batch.X), self.class_weights(scores, batch)).ravel()
+        return design.pull_back_squares(batch.X, self.class_weights(scores, batch)).ravel()
 
     def score_rows(self, batch: Labelled) -> Array:
         """Return I_n ⊗ X."""

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, one_of
+from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.kernels import design, partition, softmax
-from majorant.models.base import RowModel, require_data, weighted_sum
+from majorant.models.base import RowModel, magnitudes, require_data, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,12 @@ class Enumerated(RowModel[Choices]):
         """Return the dtype of the features."""
         return data.features.dtype
 
+    def magnitudes(self, data: Choices) -> Magnitudes:
+        """Return how large the numbers are that a gradient is summed from."""
+        log_h = np.zeros(0) if data.log_measure is None else data.log_measure
+        weight = None if data.weight is None else self.score_weights(data)
+        return magnitudes(data.features, weight, float(np.linalg.norm(log_h[np.isfinite(log_h)])))
+
     def potentials(self, theta: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y), flat."""
         return design.project(batch.features, theta[None])[0]
@@ -68,19 +75,18 @@ class Enumerated(RowModel[Choices]):
 
     def loss(self, scores: Array, batch: Choices) -> float:
         """Return Σ_j w_j [log Z_j − Σ_y target_j(y) s_j(y)]."""
-        log_z = np.empty(len(batch))
+        losses, observed = np.empty(len(batch)), self._observed(scores, batch)
         for sets, at in batch.by_size:
-            log_z[sets] = softmax.log_partition(scores[at])
-        return weighted_sum(log_z - self._observed(scores, batch), batch.weight)
+            losses[sets] = softmax.log_partition(scores[at], observed[sets])
+        return weighted_sum(losses, batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Choices) -> tuple[float, Array]:
         """Return the loss and w_j (p_j(y) − target_j(y))."""
-        log_z, R = np.empty(len(batch)), -batch.target
+        losses, R, observed = np.empty(len(batch)), -batch.target, self._observed(scores, batch)
         for sets, at in batch.by_size:
-            log_z[sets], P = softmax.log_partition_and_probabilities(scores[at])
+            losses[sets], P = softmax.log_partition_and_probabilities(scores[at], observed[sets])
             R[at] += P
-        loss = weighted_sum(log_z - self._observed(scores, batch), batch.weight)
-        return loss, R * self.score_weights(batch)
+        return weighted_sum(losses, batch.weight), R * self.score_weights(batch)
 
     def lift(self, residual: Array, batch: Choices) -> Array:
         """Return Σ residual_j(y) f_j(y)."""

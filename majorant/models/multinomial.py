@@ -63,12 +63,12 @@ class Multinomial(ClassModel):
 
     def loss(self, scores: Array, batch: Labelled) -> float:
         """Return Σ_j w_j [log Z_j − s_j(y_j)]."""
-        return weighted_sum(softmax.log_partition(scores) - self._observed(scores, batch), batch.weight)
+        return weighted_sum(softmax.log_partition(scores, self._observed(scores, batch)), batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         """Return the loss and w_j (p_j − e_{y_j})."""
-        log_z, R = softmax.log_partition_and_probabilities(scores)
-        loss = weighted_sum(log_z - self._observed(scores, batch), batch.weight)
+        losses, R = softmax.log_partition_and_probabilities(scores, self._observed(scores, batch))
+        loss = weighted_sum(losses, batch.weight)
         if batch.soft:
             R -= batch.y
         else:
@@ -120,6 +120,12 @@ class Multinomial(ClassModel):
         """Return w p_c(1 − p_c)."""
         P = softmax.log_partition_and_probabilities(scores)[1]
         return weigh(P * (1 - P), batch.weight)
+
+    def class_hessian(self, scores: Array, batch: Labelled) -> Array:
+        """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ."""
+        P = softmax.log_partition_and_probabilities(scores)[1]
+        weighted = weigh(P, batch.weight)
+        return np.diag(weighted.sum(axis=1)) - weighted @ P.T
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -53,6 +53,10 @@ class QuasiNewtonState(State):
     steps: int = 0
     dual: Dual | None = None  # until it is left for quasi-Newton steps
     scaled: bool = False  # whether the metric is right but for a factor, which the last pair tells
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with the scores of the data as they now stand."""
+        return self if self.point.has_scores_of(point) else replace(super().resumed_at(point), point=point)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +112,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             state = replace(state, solve=self._renewed(objective, state.point), pairs=())
         for attempt in self._attempts(objective, state):
             new = self._move(objective, attempt)
-            if improves(new, state, objective.rounding):
+            if improves(objective, new, state):
                 return new
         return replace(state, stalled=True)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,14 @@ class State:
     def evaluated(self) -> bool:
         """Whether the solver knows F and ∇F here."""
         return self.gradient is not UNKNOWN
+
+    def forgetting(self, **changes: Any) -> Self:
+        """Return the state with changes, one of them θ: F and ∇F are no longer known."""
+        return replace(self, value=float("nan"), gradient=UNKNOWN, **changes)
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with everything that depends on the data found again."""
+        return replace(self, theta=point.theta, value=point.value, gradient=point.gradient)
 
 
 S = TypeVar("S", bound=State)
@@ -62,12 +70,12 @@ class SteppingSolver(Solver[S]):
             state = self.step(objective, state)
 
 
-def improves(new: State, old: State | Point, rounding: float) -> bool:
-    """Return whether one state is better than another, to rounding errors of F of that relative size.
+def improves(objective: Objective, new: State, old: State | Point) -> bool:
+    """Return whether one state is better than another, to rounding errors of F.
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.
     """
     if new.value < old.value:
         return True
-    flat = new.value <= old.value + rounding * abs(old.value)
+    flat = new.value <= old.value + objective.rounding(old.theta, old.value)
     return flat and bool(np.linalg.norm(new.gradient) < np.linalg.norm(old.gradient))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, positive, whole
@@ -35,6 +36,11 @@ class BatchState(State):
     point: Point | None = None
     pairs: Pairs = ()
     steps: int = 0
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with the scores of the data as they now stand."""
+        same = self.point is not None and self.point.has_scores_of(point)
+        return self if same else replace(super().resumed_at(point), point=point)
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,10 @@ class BatchMajorization(SteppingSolver[BatchState]):
         if self.memory:
             state = self._renew(objective, state)
             new = self._corrected_step(objective, state)
-            if improves(new, state, objective.rounding):
+            if improves(objective, new, state):
                 return new
         new = self._bound_step(objective, state)
-        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+        return new if improves(objective, new, state) else replace(state, stalled=True)
 
     def _renew(self, objective: Objective, state: BatchState) -> BatchState:
         if not _is_power_of_three(state.steps):

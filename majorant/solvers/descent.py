@@ -36,7 +36,7 @@ class Descent(SteppingSolver[DescentState]):
         """Return the state at the best point along the direction."""
         ray = objective.ray(state.theta, state.direction)
         new = self.start(objective, ray.at(best_step(ray)))
-        return new if improves(new, state, objective.rounding) else replace(state, stalled=True)
+        return new if improves(objective, new, state) else replace(state, stalled=True)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ def suits(objective: Objective, theta: Array) -> bool:
         and data.offset is None
         and bool(objective.ridge.any())
         and not theta.any()
-        and (sp.issparse(data.X) or data.X.shape[0] * data.X.shape[1] <= LARGEST_DENSE)
+        and data.centre is None
+        and (design.is_sparse(data.X) or data.X.shape[0] * data.X.shape[1] <= LARGEST_DENSE)
     )
 
 
@@ -74,7 +75,7 @@ def begin(objective: Objective) -> Dual:
 
     data: Labelled = objective.data
     n = objective.row_model.scores_per_row(data)
-    X = data.X if sp.issparse(data.X) else sp.csr_array(design.dense(data.X))
+    X = design.csr(data.X)
     X, ridge = X.astype(np.float64, copy=False), float(objective.ridge[0])
     scale: Array | float = 1.0
     if not objective.penalty.same:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from majorant._checks import Array
 from majorant.models import RowModel
+from majorant.solvers import cholesky
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
@@ -54,11 +54,14 @@ def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -
 def _newton_step(HG: Array, residual: Array) -> Array:
     """Return −(I + HG)⁻¹ residual; HG is overwritten."""
     HG.flat[:: len(HG) + 1] += 1.0
-    return -np.linalg.solve(HG, residual)
+    try:
+        return -np.linalg.solve(HG, residual)
+    except np.linalg.LinAlgError:  # on wild scales rounding hides the one on the diagonal
+        return -np.linalg.lstsq(HG, residual, rcond=None)[0]
 
 
-def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array) -> Array:
-    """Return argmin ½‖θ − start‖²_A + ℓ_b(θ), for a dense precision A."""
+def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array, classes: int = 1) -> Array:
+    """Return argmin ½‖θ − start‖²_A + ℓ_b(θ), for a dense precision A of so many classes."""
     δ = np.zeros_like(start)
     scores = model.scores(start, batch)
     loss, residual = model.loss_and_residual(scores, batch)
@@ -66,7 +69,7 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
         Aδ = A @ δ
         gradient = Aδ + model.lift(residual, batch)
         H = A + model.hessian_factors(scores, batch).matrix()
-        step = -cho_solve(cho_factor(H, lower=True, check_finite=False), gradient, check_finite=False)
+        step = -cholesky.solve(cholesky.factorised(H, classes), gradient)
         decrement = -float(gradient @ step)
         value, Astep, move = loss + 0.5 * δ @ Aδ, A @ step, model.potentials(step, batch)
         for length in 0.5 ** np.arange(HALVINGS):
@@ -76,7 +79,7 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
                 break
         else:
             bounded = A + model.bound_factors(scores, batch).matrix()
-            step = -cho_solve(cho_factor(bounded, lower=True), gradient)
+            step = -cholesky.solve(cholesky.factorised(bounded, classes), gradient)
             length, move = 1.0, model.potentials(step, batch)
             trial_loss, trial_residual = model.loss_and_residual(scores + move, batch)
             if not trial_loss + 0.5 * (δ + step) @ (A @ (δ + step)) < value:

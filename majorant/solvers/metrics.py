@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.linalg.blas import dsyrk
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dgemm, dsymv, dsyrk
 
 from majorant._checks import Array
 from majorant.kernels import design
 from majorant.models import RowModel
 from majorant.models.class_space import ClassModel
+from majorant.solvers import cholesky
 from majorant.solvers.inner import solve_in_parameters, solve_in_scores
 from majorant.solvers.stochastic import whiten_with
 
@@ -47,33 +47,33 @@ class Metric(ABC):
 class WholeMetric(Metric):
     """A itself, d×d. The inner problem is solved for parameters: best where a batch has at least d scores."""
 
-    def __init__(self, A: Array) -> None:
-        self.A = A
+    def __init__(self, A: Array, classes: int = 1) -> None:
+        self.A, self._classes = A, classes
 
     def step(self, model: RowModel[Any], theta: Array, batch: Any) -> Array:
         """Step in parameter space."""
-        theta = solve_in_parameters(model, batch, theta, self.A)
-        self.A += model.hessian_factors(model.scores(theta, batch), batch).matrix()
+        theta = solve_in_parameters(model, batch, theta, self.A, self._classes)
+        self.A = self.A + model.hessian_factors(model.scores(theta, batch), batch).matrix()
         return theta
 
     def solve(self, b: Array) -> Array:
         """Return A⁻¹b by Cholesky."""
-        return cho_solve(cho_factor(self.A, lower=True), b)
+        return cholesky.solve(cholesky.factorised(self.A, self._classes), b)
 
     def precision(self) -> Array:
         """Return A."""
         return self.A
 
     def copy(self) -> Metric:
-        """Return a copy."""
-        return deepcopy(self)
+        """Return a metric on the same A, which is never written to."""
+        return copy(self)
 
 
 class InverseMetric(Metric):
     """The whole A and its inverse, d×d. The inner problem is solved for scores: best for small batches."""
 
-    def __init__(self, A: Array) -> None:
-        self.inverse = Inverse(A)
+    def __init__(self, A: Array, classes: int = 1) -> None:
+        self.inverse = Inverse(A, classes)
 
     def step(self, model: RowModel[Any], theta: Array, batch: Any) -> Array:
         """Step in score space."""
@@ -95,8 +95,10 @@ class InverseMetric(Metric):
         return self.inverse.matrix()
 
     def copy(self) -> Metric:
-        """Return a copy."""
-        return deepcopy(self)
+        """Return a metric on the same arrays, which are never written to."""
+        other = copy(self)
+        other.inverse = copy(self.inverse)
+        return other
 
 
 class BlockMetric(Metric):
@@ -130,8 +132,10 @@ class BlockMetric(Metric):
         return np.stack([inverse.matrix() for inverse in self.inverses])
 
     def copy(self) -> Metric:
-        """Return a copy."""
-        return deepcopy(self)
+        """Return a metric on the same arrays, which are never written to."""
+        other = copy(self)
+        other.inverses = [copy(inverse) for inverse in self.inverses]
+        return other
 
 
 class DiagonalMetric(Metric):
@@ -142,7 +146,7 @@ class DiagonalMetric(Metric):
 
     def step(self, model: ClassModel, theta: Array, batch: Any) -> Array:
         """Step in score space, on the columns that occur."""
-        X, columns = occurring(batch.X)
+        X, columns = design.occurring(batch.X)
         n = model.coefficient_rows
         A = self.A.reshape(n, -1)[:, columns]
         V = X / A[:, None]
@@ -151,8 +155,9 @@ class DiagonalMetric(Metric):
         a = solve_in_scores(model, batch, scores, block_diagonal(G)).reshape(n, -1)
         weights = model.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch)
         self.A.reshape(n, -1)[:, columns] += weights @ X**2
-        theta.reshape(n, -1)[:, columns] += np.einsum("cj,cjp->cp", a, V)
-        return theta
+        W = theta.reshape(n, -1).copy()
+        W[:, columns] += np.einsum("cj,cjp->cp", a, V)
+        return W.ravel()
 
     def solve(self, b: Array) -> Array:
         """Return b / A."""
@@ -164,58 +169,83 @@ class DiagonalMetric(Metric):
 
     def copy(self) -> Metric:
         """Return a copy."""
-        return deepcopy(self)
+        return DiagonalMetric(self.A.copy())
 
 
 class Inverse:
     """A growing matrix A and products with its inverse M.
 
-    M is kept by Woodbury's identity and found afresh now and then. Where A is ill-conditioned an explicit inverse has
-    no digits left for the directions that have been seen most, and a Cholesky factor of A takes its place: slower for
-    small batches, but G is then positive semi-definite by construction. Only the lower triangle of A is kept.
+    M is kept by Woodbury's identity and found afresh now and then. A few rows are left pending, A = A₀ + QᵀQ and
+    M = M₀ − WᵀW, so that a single row costs one product with M₀ and no d×d array is written for it. Where A is
+    ill-conditioned an explicit inverse has no digits left for the directions that have been seen most, and a Cholesky
+    factor of A takes its place: slower for small batches, but G is then positive semi-definite by construction. Arrays
+    are replaced, never written to: a shallow copy is a copy. Only the lower triangle of A is kept.
     """
 
     # max diag(A) / min diag(A₀) beyond which an explicit inverse is not to be trusted.
     ILL_CONDITIONED = 1e9
+    PENDING = 64
 
-    def __init__(self, A: Array) -> None:
-        self._A = np.ascontiguousarray(A)
+    def __init__(self, A: Array, classes: int = 1) -> None:
+        self._A, self._classes = np.ascontiguousarray(A), classes
         self._smallest = float(np.diagonal(A).min())
+        self._Q = self._W = np.empty((0, len(A)))
         self._renew()
 
     def through(self, Φ: Array, apply: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Return V = ΦM and G = ΦMΦᵀ; ``apply`` multiplies Φ by a d×d matrix, as fast as it can."""
         if self.M is not None:
-            V = apply(self.M)
+            # A symmetric matrix is half read for one row.
+            V = dsymv(1.0, self.M.T, Φ[0])[None] if len(Φ) == 1 else apply(self.M)
+            if len(self._W):
+                V = V - (Φ @ self._W.T) @ self._W
             return V, V @ Φ.T
-        T = solve_triangular(self._factor, Φ.T, lower=True, check_finite=False)
-        return solve_triangular(self._factor, T, lower=True, trans=1, check_finite=False).T, T.T @ T
+        L = self._factor[0]
+        T = solve_triangular(L, Φ.T, lower=True, check_finite=False)
+        return solve_triangular(L, T, lower=True, trans=1, check_finite=False).T, T.T @ T
 
     def absorb(self, Q: Array, QM: Array, growth: Array) -> None:
         """Add QᵀQ to A, given QM and QMQᵀ (overwritten)."""
-        dsyrk(1.0, Q.T, 1.0, self._A.T, overwrite_c=1)  # rows are columns to BLAS, its upper triangle our lower one
+        self._Q = np.concatenate([self._Q, Q])
         self._absorbed += len(Q)
         # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
-        if self.M is None or np.diagonal(growth).max() > 1e6 or self._absorbed > 16 * len(self._A):
+        if self.M is None or not np.diagonal(growth).max() <= 1e6 or self._absorbed > 16 * len(self._A):
             self._renew()
             return
-        W = whiten_with(growth, QM)
-        self.M -= W.T @ W
+        try:
+            self._W = np.concatenate([self._W, whiten_with(growth, QM)])
+        except FloatingPointError:  # M has lost too many digits
+            self._renew()
+        if len(self._W) >= self.PENDING:
+            self._flush()
 
     def solve(self, b: Array) -> Array:
         """Return A⁻¹b."""
-        return cho_solve(cho_factor(self._A, lower=True), b)
+        return cholesky.solve(cholesky.factorised(self._lower(), self._classes), b)
 
     def matrix(self) -> Array:
         """Return A, both triangles."""
-        return np.tril(self._A) + np.tril(self._A, -1).T
+        lower = self._lower()
+        return np.tril(lower) + np.tril(lower, -1).T
+
+    def _lower(self) -> Array:
+        if not len(self._Q):
+            return self._A
+        # Rows are columns to BLAS, its upper triangle our lower one.
+        return dsyrk(1.0, self._Q.T, 1.0, self._A.T, overwrite_c=0).T
+
+    def _flush(self) -> None:
+        assert self.M is not None
+        self._A, self.M = self._lower(), dgemm(-1.0, self._W.T, self._W.T, 1.0, self.M.T, trans_b=1).T
+        self._Q = self._W = self._Q[:0]
 
     def _renew(self) -> None:
-        self._absorbed = 0
-        self._factor = cholesky(self._A, lower=True, check_finite=False)
+        self._A, self._absorbed = self._lower(), 0
+        self._Q = self._W = self._Q[:0]
+        self._factor = cholesky.factorised(self._A, self._classes)
         trusted = np.diagonal(self._A).max() <= self.ILL_CONDITIONED * self._smallest
         # The transpose of this symmetric matrix is in the order of the updates that will be subtracted from it.
-        self.M = cho_solve((self._factor, True), np.eye(len(self._A)), check_finite=False).T if trusted else None
+        self.M = cholesky.solve(self._factor, np.eye(len(self._A))).T if trusted else None
 
 
 def block_diagonal(G: Array) -> Array:
@@ -226,13 +256,3 @@ def block_diagonal(G: Array) -> Array:
     whole = np.zeros((n, m, n, m))
     whole[np.arange(n), :, np.arange(n), :] = G
     return whole.reshape(n * m, n * m)
-
-
-def occurring(X: Any) -> tuple[Array, Array]:
-    """Return the columns of X that are not empty, as a dense array, and which they are."""
-    if not sp.issparse(X):
-        return design.dense(X), np.arange(X.shape[1])
-    columns, position = np.unique(X.indices, return_inverse=True)
-    dense = np.zeros((X.shape[0], len(columns)))
-    dense[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), position] = X.data
-    return dense, columns

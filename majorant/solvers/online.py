@@ -8,7 +8,7 @@ instead, sequence by sequence: stiffer, and far more work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         visit = learn if self.curvature == "share" else learn_by_bound
         theta, metric = visit(objective.data, state.theta, state.metric, order)
         objective.work.passes += 1
-        return replace(state, theta=theta, metric=metric, passes=state.passes + 1)
+        return state.forgetting(theta=theta, metric=metric, passes=state.passes + 1)
 
 
 def learn(data: Sequences, theta: Array, metric: Array, order: Array) -> tuple[Array, Array]:

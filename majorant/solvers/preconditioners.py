@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array
 from majorant.curvature import Dense
@@ -95,7 +94,7 @@ def _gram_inverse(objective: Objective, point: Point, columns: Array, share: flo
     Single precision is enough for a metric where the penalty is larger than its rounding errors.
     """
     λ = objective.ridge.reshape(cast(ClassModel, objective.model).coefficient_rows, -1).mean(axis=0)[columns]
-    single = not sp.issparse(objective.data.X) and bool(λ.any())
+    single = not design.is_sparse(objective.data.X) and bool(λ.any())
     G = _gram(objective, point, columns, share, np.float32 if single else np.float64)
     if single and not np.min(λ[λ > 0]) > ROUNDING * np.max(G.diagonal()):
         G = _gram(objective, point, columns, share, np.float64)

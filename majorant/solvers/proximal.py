@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,6 +45,12 @@ class ProximalState(StochasticState):
     metric: Metric
     point: Point | None = None
     pairs: Pairs = ()
+
+    def resumed_at(self, point: Point) -> Self:
+        """Return the state with the scores of the data as they now stand."""
+        if self.point is None or self.point.has_scores_of(point):
+            return self
+        return replace(super().resumed_at(point), point=point)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +121,8 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def visit(self, objective: Objective, state: ProximalState, rows: Any) -> ProximalState:
         """Return the state after the mini-batches of ``rows``."""
-        theta, metric = state.theta.copy(), state.metric.copy()
+        theta, metric = state.theta, state.metric.copy()
+        rows = rows.widened() if objective.narrow else rows  # curvatures add up, and so would their rounding errors
         for batch in rows.blocks(self.rows_per_batch(objective)):
             theta = metric.step(objective.model, theta, batch)
         return ProximalState(theta=theta, metric=metric, visited=state.visited)
@@ -137,9 +144,9 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         here = state.point or objective.point(state.theta)
         new = self._quasi_newton(objective, state, here, state.pairs)
-        if not improves(new, here, objective.rounding) and state.pairs:
+        if not improves(objective, new, here) and state.pairs:
             new = self._quasi_newton(objective, state, here, ())
-        return new if improves(new, here, objective.rounding) else replace(state, stalled=True)
+        return new if improves(objective, new, here) else replace(state, stalled=True)
 
     def _quasi_newton(self, objective: Objective, state: ProximalState, here: Point, pairs: Pairs) -> ProximalState:
         new = quasi_newton_move(objective, here, pairs, state.metric.solve)
@@ -157,8 +164,9 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
             p = objective.data.n_features
             return BlockMetric(np.stack([np.diag(block) for block in prior.reshape(-1, p)]))
         scores = rows * objective.row_model.scores_per_row(objective.data)
-        make: Callable[[Array], Metric] = WholeMetric if scores >= objective.size else InverseMetric
-        return make(np.diag(prior))
+        classes = objective.model.coefficient_rows if isinstance(objective.model, ClassModel) else 1
+        make: Callable[[Array, int], Metric] = WholeMetric if scores >= objective.size else InverseMetric
+        return make(np.diag(prior), classes)
 
     def _kind(self, objective: Objective) -> str:
         if not isinstance(objective.model, ClassModel):

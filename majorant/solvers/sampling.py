@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -84,7 +84,7 @@ class StochasticSolver(SteppingSolver[S]):
         end = min(position + self._rows_per_report(t, m), t)
         for rows in _chunks(order[position:end], m):
             state = self.visit(objective, state, objective.data.take(rows))
-            state = replace(state, visited=state.visited + len(rows))
+            state = state.forgetting(visited=state.visited + len(rows))
             objective.work.passes += len(rows) / t
         return state
 

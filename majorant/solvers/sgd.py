@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array, one_of, positive
 from majorant.data import Labelled
@@ -103,11 +102,11 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
     W = theta.reshape(-1, rows.n_features)
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     offset = np.zeros((len(W), len(rows))) if rows.offset is None else rows.offset
-    if not sp.issparse(rows.X):
+    if not design.is_sparse(rows.X):
         W = W.copy()
         compiled.sgd_dense(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
-    X = rows.X
+    X = design.csr(rows.X)
     compiled.sgd_csr(X.data, X.indices, X.indptr, rows.y, weight, offset, U, gains, m, decay)
     return U.T.ravel()

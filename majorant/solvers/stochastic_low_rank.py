@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array, positive, whole
 from majorant.curvature import LowRank
@@ -105,7 +104,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         from majorant.kernels import low_rank
 
         t, Σ = len(objective.data), state.curvature
-        X = sp.csr_array(rows.X if sp.issparse(rows.X) else design.dense(rows.X))
+        X = design.csr(rows.X).astype(np.float64, copy=False)
         θ, μ, V, S, D = (array.copy() for array in (state.theta, state.mu, Σ.V, Σ.S, Σ.D))
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         offset = np.zeros((len(θ) // rows.n_features, len(rows))) if rows.offset is None else rows.offset

@@ -1,0 +1,71 @@
+"""How far rounding may have moved a gradient: what a certificate has to allow for.
+
+Scores are sums over p columns, gradients sums over t rows, and rounding errors of a sum of k terms grow like √k. With
+column norms ‖x_i‖ and Cauchy's inequality the errors of all scores, as a vector over rows, are at most
+
+    δ_c = ε (2√p Σ_i |W_ci| ‖x_i‖ + ‖offset‖),
+
+they move residuals by at most ½ max_j w_j ‖δ‖, and coefficient i of the gradient by that times ‖x_i‖.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from majorant._checks import Array
+
+# Errors of a sum of k terms, in units of ε√k.
+SAFETY = 2.0
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """How large the numbers are that a gradient is summed from, before anything cancels."""
+
+    shape: tuple[int, int]  # of the design matrix
+    norm: float  # of the whole matrix
+    find_columns: Callable[[], Array]  # and of its columns, which take longer to find
+    weight: Array | None
+    measure: float  # the norm of what is added to the scores
+
+    @cached_property
+    def columns(self) -> Array:
+        """The norm of each column."""
+        return self.find_columns()
+
+    def of_scores(self, theta: Array, epsilon: float) -> Array:
+        """Return how far the scores of each class may be off, as the norm over rows."""
+        W = np.abs(theta).reshape(-1, self.shape[1])
+        return epsilon * (SAFETY * np.sqrt(self.shape[1]) * (W @ self.columns) + self.measure)
+
+    def of_loss(self, theta: Array, epsilon: float) -> float:
+        """Return how far the loss may be off."""
+        return self._weights * float(self.of_scores(theta, epsilon).sum())
+
+    def of_gradient(self, theta: Array, epsilon: float, stirred: float = 0.0) -> Array:
+        """Return how far each coefficient of the gradient may be off, also if residuals (their norm) are."""
+        of_residuals = self._of_residuals(float(np.linalg.norm(self.of_scores(theta, epsilon))), epsilon, stirred)
+        return np.tile(of_residuals * self.columns, len(theta) // self.shape[1])
+
+    def at_most(self, norm: float, classes: int, epsilon: float, stirred: float = 0.0) -> tuple[float, float]:
+        """Return how far loss and gradient (its norm) may be off at any θ of this norm: coarser, but at no cost."""
+        of_scores = epsilon * (SAFETY * np.sqrt(self.shape[1]) * norm * self.norm + np.sqrt(classes) * self.measure)
+        of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * np.sqrt(classes)
+        return self._weights * np.sqrt(classes) * of_scores, of_gradient
+
+    def of_a_loss(self, norm: float, classes: int, epsilon: float) -> float:
+        """Return about how far the loss is off at θ of this norm: errors of rows are independent."""
+        return 2 * SAFETY * self.at_most(norm, classes, epsilon)[0] / np.sqrt(self.shape[0])
+
+    def _of_residuals(self, of_scores: float, epsilon: float, stirred: float) -> float:
+        of_sums = epsilon * SAFETY * np.sqrt(2.0 * self.shape[0]) * self._weights
+        heaviest = 1.0 if self.weight is None else float(self.weight.max())
+        return 0.5 * heaviest * of_scores + stirred + of_sums
+
+    @cached_property
+    def _weights(self) -> float:
+        return float(np.sqrt(self.shape[0]) if self.weight is None else np.linalg.norm(self.weight))
