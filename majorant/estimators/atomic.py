@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# What scikit-learn needs to tear its callbacks down after a failure as well; it takes them away itself.
+OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
@@ -17,6 +20,7 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        kept = {name: value for name, value in vars(estimator).items() if name in OF_CALLBACKS}
         vars(estimator).clear()
-        vars(estimator).update(before)
+        vars(estimator).update(before | kept)
         raise

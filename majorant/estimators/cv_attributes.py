@@ -72,9 +72,11 @@ class Folds:
         """Read them from the attributes of a model."""
         if not isinstance(model.scores_, dict):
             return cls(model.coefs_paths_[:, 0], model.scores_[:, 0], model.n_iter_[:, 0], model.l1_ratios)
-        first = (lambda values: values) if model.l1_ratios is None else (lambda values: values[:, :, 0])
-        paths = np.stack([first(path) for path in model.coefs_paths_.values()], axis=2)
-        return cls(paths, first(next(iter(model.scores_.values()))), first(model.n_iter_[0]), model.l1_ratios)
+        paths = np.stack(list(model.coefs_paths_.values()), axis=2)
+        scores, steps = next(iter(model.scores_.values())), model.n_iter_[0]
+        if model.l1_ratios is not None:
+            paths, scores, steps = paths[..., 0, :], scores[..., 0], steps[..., 0]
+        return cls(paths, scores, steps, model.l1_ratios)
 
     def arrays(self) -> dict[str, Array]:
         """Return what a file holds of them."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
-from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 
 # A class whose rows are all in other folds is given at least this little a chance: its intercept has no optimum.
@@ -48,7 +49,10 @@ def fit_rows(model: LogisticRegression, rows: Rows) -> None:
         _be_certain(model, rows)
     else:
         one_hot = (rows.y[:, None] == rows.classes).astype(np.float64)
-        model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
+        with warnings.catch_warnings():
+            # The intercept of a class without rows has no optimum to get to.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
 
 
 def _be_certain(model: LogisticRegression, rows: Rows) -> None:
@@ -56,27 +60,31 @@ def _be_certain(model: LogisticRegression, rows: Rows) -> None:
     scale = -np.log(max(model.tol, LEAST_CHANCE))
     score = scale * (rows.present - rows.present.mean())
     model.classes_, model.n_features_in_ = rows.classes, rows.X.shape[1]
-    model.intercept_ = (score[1:] - score[:1] if len(score) == 2 else score).astype(rows.X.dtype)
+    model.intercept_ = score[1:] - score[:1] if len(score) == 2 else score
     model.coef_ = np.zeros((len(model.intercept_), rows.X.shape[1]), rows.X.dtype)
     model.n_iter_ = 0
 
 
-class Shifted(LinearClassifier):
-    """A fitted classifier whose scores have an offset added that whoever asks for predictions does not know of."""
+class Shifted(LogisticRegression):
+    """A fitted model whose scores have an offset added that whoever asks for predictions does not know of."""
 
-    def __init__(self, model: LinearClassifier, offset: Array) -> None:
-        self.model, self.offset = model, offset
-        self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
-        self.n_features_in_ = model.coef_.shape[1]
+    _offset: Array
+
+    @classmethod
+    def of(cls, model: LogisticRegression, offset: Array) -> Self:
+        """Return the model with an offset."""
+        shifted = cls()
+        shifted.__dict__.update(model.__dict__, _offset=offset)
+        return shifted
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return the scores of the rows that the offset is of."""
-        return super().decision_function(X, self.offset)
+        return super().decision_function(X, self._offset)
 
 
-def score_rows(scorer: Any, model: LinearClassifier, rows: Rows, params: Mapping[str, Any]) -> float:
+def score_rows(scorer: Any, model: LogisticRegression, rows: Rows, params: Mapping[str, Any]) -> float:
     """Return the score of a model on rows that it has not seen."""
-    scored = model if rows.offset is None else Shifted(model, rows.offset)
+    scored = model if rows.offset is None else Shifted.of(model, rows.offset)
     return float(scorer(scored, rows.X, rows.y, **params))
 
 

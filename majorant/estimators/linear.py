@@ -86,7 +86,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Keep ``coef_`` as an array again, as fits leave it."""
         check_is_fitted(self, "coef_")
         if sparse.issparse(self.coef_):
-            self.coef_ = self.coef_.toarray()
+            self.coef_ = sparse.csr_matrix(self.coef_).toarray()
         return self
 
     def posterior_covariance(

@@ -31,6 +31,8 @@ from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_ove
 OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
 # What is learnt here, and not taken over from the fit of all rows.
 LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
+# What a model needs to know of its fit to say how sure it is.
+OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_", "_centre")
 
 
 class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
@@ -197,7 +199,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         model = LogisticRegression(**self._settings(), C=float(C), callbacks=self.callbacks)
         hand_over(self, model)
         model.fit(X, y, sample_weight, offset)
-        self._adopt(vars(model))
+        self._adopt(model.__dict__)
         self._show(found, float(C))
 
     def _average(self, found: Folds, grid: Array) -> None:
@@ -211,14 +213,21 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
 
     def _adopt(self, learnt: dict[str, Any]) -> None:
         """Take over what a fit has learnt, in the place of what one before had."""
-        for name in self.__dict__.pop("_adopted", ()):
+        for name in ("_covariance", *self.__dict__.pop("_adopted", ())):
             self.__dict__.pop(name, None)
         settings = LogisticRegression().get_params()
         theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
-        vars(self).update(theirs, _adopted=list(theirs))
+        self.__dict__.update(theirs, _adopted=list(theirs))
 
     def _show(self, found: Folds, C: float) -> None:
-        vars(self).update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
+        self.__dict__.update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
+
+    def _precision(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Array:
+        if not self.refit:
+            raise ValueError("averages of folds have no posterior; set refit=True")
+        model = LogisticRegression(**self._settings(), C=float(np.ravel(self.C_)[0]))
+        model.__dict__.update({name: value for name, value in self.__dict__.items() if name in OF_A_FIT})
+        return model._precision(X, y, sample_weight, offset)
 
     # --- scores -------------------------------------------------------------------------------------------
 
@@ -290,6 +299,8 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
             raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
         if self.l1_ratios is not None and (np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)):
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
+        if self.penalty == "elasticnet" and self.l1_ratios is None:
+            raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")
         grid = read_grid(self.Cs)
         for C in grid:
             LogisticRegression(**self._settings(), C=float(C))._check_settings()

@@ -72,8 +72,10 @@ def logistic_regression_path(
     found: dict[int, tuple[Any, ...]] = {}
     for k, model in walk(grid, settings, lambda model: model.fit(X, y, sample_weight, offset)):
         found[k] = (model.coef_, model.intercept_, model.n_iter_[0], model.gap_)
-    columns = zip(*(found[k] for k in range(len(grid))), strict=True)
-    return RegularizationPath(grid, *(np.stack(column) for column in columns), classes=model.classes_)
+    coefs, intercepts, steps, gaps = zip(*(found[k] for k in range(len(grid))), strict=True)
+    return RegularizationPath(
+        grid, np.stack(coefs), np.stack(intercepts), np.array(steps), np.array(gaps), model.classes_
+    )
 
 
 def walk(

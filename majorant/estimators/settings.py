@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from numbers import Real
@@ -81,7 +82,9 @@ def check_labels(y: Array) -> None:
 
 
 def check_weights(weight: Array) -> Array:
-    """Return the weights of the rows if none is negative."""
+    """Return the weights of the rows if none is negative, and not all are zero."""
+    if not weight.any():
+        raise ValueError("sample_weight must hold a non-zero number: there is nothing to fit")
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise ValueError(f"sample_weight must be non-negative, got {weight[row]:g} at row {row}; drop rows instead")
@@ -135,16 +138,16 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
 def _check_strength(C: Any) -> None:
     if not (_is_number(C) and C > 0):
         raise ValueError(f"C must be positive (np.inf for no penalty), got {C!r}")
-    if 1 / np.finfo(np.float64).max > C:
+    if float(C) * sys.float_info.max < 1:
         raise ValueError(f"C must be large enough for 1/C to be finite, got {C!r}")
 
 
 def _say_what_is_ignored(penalty: Any, l1_ratio: Any, C: float) -> None:
     if penalty is None and C != 1:
-        warnings.warn("Setting penalty=None will ignore the C and l1_ratio parameters", stacklevel=5)
+        warnings.warn("Setting penalty=None will ignore the C and l1_ratio parameters", stacklevel=6)
     if penalty == "l2" and l1_ratio not in (0, None):
         sentence = f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}, which is ignored"
-        warnings.warn(sentence, stacklevel=5)
+        warnings.warn(sentence, stacklevel=6)
 
 
 def _check_dual(dual: bool, solver: str) -> None:
