@@ -395,7 +395,8 @@ def test_a_failed_prediction_leaves_the_old_file(folder):
     assert not [path for path in folder.iterdir() if ".part" in path.name]
 
 
-def test_killed_in_the_middle_of_writing(folder):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_killed_in_the_middle_of_writing(folder, number):
     """The chunks come from a pipe that is never closed, so the process is killed while it writes."""
     columns = flowers()
     call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
@@ -409,17 +410,38 @@ def test_killed_in_the_middle_of_writing(folder):
         pipe.write(header + "\n" + rows * 400)  # more than two chunks
         pipe.flush()
         deadline = time.monotonic() + 60
-        while not (folder / "p.part.csv").exists() and time.monotonic() < deadline:
+        while not list(folder.glob("p.*.part.csv")) and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert (folder / "p.part.csv").exists()
-        process.send_signal(signal.SIGINT)
+        assert list(folder.glob("p.*.part.csv"))
+        process.send_signal(number)
         process.wait(60)
-    assert process.returncode == 130
-    said = process.stderr.read()
+    assert process.returncode == 128 + number
+    said = process.stderr.read().decode()
     process.stderr.close()
-    assert said == b"majorant: error: interrupted\n"
+    assert said == f"majorant: error: {'interrupted' if number == signal.SIGINT else f'ended by {number.name}'}\n"
     assert (folder / "p.csv").read_text() == "old"
-    assert not (folder / "p.part.csv").exists()
+    assert not list(folder.glob("*.part.csv"))
+
+
+def test_a_signal_that_is_ignored_stays_so(folder):
+    """As nohup has it: a pipe is open, so the command waits, and then goes on."""
+    call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    os.mkfifo(folder / "pipe.csv")
+    command = f"trap '' HUP; exec {sys.executable} -m majorant predict m.npz pipe.csv --out p.csv"
+    process = subprocess.Popen(["sh", "-c", command], stdout=subprocess.DEVNULL)
+    with open(folder / "pipe.csv", "w") as pipe:  # opens once the command reads
+        process.send_signal(signal.SIGHUP)
+        pipe.write((folder / "t.csv").read_text())
+    assert process.wait(60) == 0
+    assert len(read(folder / "p.csv")) == 120
+
+
+def test_the_input_may_have_any_name(folder):
+    data = write(folder / "p.part.csv", flowers())
+    before = data.read_bytes()
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert call("predict", "m.npz", data, "-o", "p.csv").startswith("120 predictions")
+    assert data.read_bytes() == before
 
 
 def test_a_reader_that_leaves_is_no_error(folder):
