@@ -138,6 +138,8 @@ class Universe:
 
         Of several vectors, ``theta`` has a row for each and ``fill`` a number for each.
         """
+        if other is self:
+            return theta
         moved = np.empty((*theta.shape[:-1], other.size))
         moved[...] = np.asarray(fill)[..., None]
         moved[..., self._places_in(other)] = theta

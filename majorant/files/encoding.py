@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.files.table import Matrix, MixedColumn, Table
+from majorant.files.table import COMMA_HINT, Matrix, MixedColumn, Table, has_comma, is_number
 
 # A column of that many different strings, more than one for every two rows, is a name and not a category.
 MOST_CATEGORIES = 50
@@ -71,6 +73,11 @@ class Category:
         shape = (len(found), len(self.levels))
         return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=shape)
 
+    def unseen(self, table: Table) -> Counter[str]:
+        """Return how often there is a value that is none of the levels."""
+        levels = set(self.levels)
+        return Counter(value for value in table.text(self.name) if value is not None and value not in levels)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -84,9 +91,9 @@ class Columns:
         return [name for part in self.parts for name in part.names]
 
     @property
-    def text_columns(self) -> frozenset[str]:
-        """Return the columns to be read as text, whatever they look like."""
-        return frozenset(part.name for part in self.parts if isinstance(part, Category))
+    def levels(self) -> dict[str, int]:
+        """Return how many different values each column of text has."""
+        return {part.name: part.width for part in self.parts if isinstance(part, Category)}
 
     def encode(self, rows: Table | Matrix, missing: str) -> Any:
         """Return the features, dense or, where most of them are zero, sparse. Other columns are left out."""
@@ -95,6 +102,11 @@ class Columns:
         if len(self.parts) < DENSE * sum(part.width for part in self.parts):
             return sp.hstack(blocks, format="csr")
         return np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
+
+    def unseen(self, rows: Table | Matrix) -> dict[str, Counter[str]]:
+        """Return for each column of text which values are new in it, and how often."""
+        table = self._check(rows)
+        return {part.name: part.unseen(table) for part in self.parts if isinstance(part, Category)}
 
     def complete(self, rows: Table | Matrix) -> Array:
         """Return which rows lack nothing."""
@@ -212,6 +224,7 @@ class ColumnLearner:
     def _finish(self, name: str, seen: _Numbers | _Words) -> Numeric | Category:
         if isinstance(seen, _Numbers):
             return seen.finish(name, self.standardize)
+        self._question_commas(name, seen.levels)
         count = len(seen.levels)
         if not self.chosen and count > max(MOST_CATEGORIES, self._rows / 2):
             raise ValueError(
@@ -219,3 +232,13 @@ class ColumnLearner:
                 f"leave it out with --drop {name}, or list the columns to use with --features"
             )
         return seen.finish(name)
+
+    def _question_commas(self, name: str, levels: set[str]) -> None:
+        """Refuse numbers with commas as a category; where somebody chose the column, only warn."""
+        commas = sorted(level for level in levels if has_comma(level))
+        if not commas or any(not is_number(level) for level in levels.difference(commas)):
+            return
+        sentence = f"column {name!r} holds numbers with a comma such as {commas[0]!r}, which make it text: {COMMA_HINT}"
+        if not self.chosen:
+            raise ValueError(f"{sentence}; or leave it out with --drop {name}, or choose it as text with --features")
+        warnings.warn(sentence, UserWarning, stacklevel=2)
