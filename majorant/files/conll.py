@@ -124,11 +124,13 @@ class ColumnFile:
     def _open(self) -> BinaryIO | nullcontext[BinaryIO]:
         return nullcontext(standard_input()) if self.path == "-" else open_unpacked(self.path)
 
-    def _in_utf8(self, file: BinaryIO) -> Iterable[bytes]:
+    def _in_utf8(self, file: BinaryIO) -> Iterator[bytes]:
         encoding = known_encoding(self.encoding)
         if encoding == "utf-8-sig":
-            return file
-        return (line.encode() for line in io.TextIOWrapper(file, encoding=encoding, newline="\n"))
+            yield from file
+            return
+        with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
+            yield from (line.encode() for line in text)
 
 
 class _Reader:

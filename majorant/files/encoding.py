@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.files.table import COMMA_HINT, Matrix, MixedColumn, Table, has_comma, is_number
+from majorant.files.table import MARK_HINT, Column, Matrix, MixedColumn, Table, TextColumn, is_number, looks_numeric
 
 # A column of that many different strings, more than one for every two rows, is a name and not a category.
 MOST_CATEGORIES = 50
@@ -171,9 +171,20 @@ class _Numbers:
 
 @dataclass
 class _Words:
-    """The different values of a column of text."""
+    """The different values of a column of text; ``decimal`` is the mark of fractions, had it been numbers."""
 
+    decimal: str | None = None
     levels: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, column: Column) -> _Words:
+        return cls(column.decimal if isinstance(column, TextColumn) and not column.typed else None)
+
+    def misread(self) -> list[str]:
+        """Return the values that kept the column from being numbers, if all are numbers in another notation."""
+        if self.decimal is None or not all(map(looks_numeric, self.levels)):
+            return []
+        return sorted(level for level in self.levels if not is_number(level, self.decimal))
 
     def finish(self, name: str) -> Category:
         return Category(name, tuple(sorted(self.levels)))
@@ -209,7 +220,7 @@ class ColumnLearner:
         for name in self.names:
             is_text = name in self.text or table.is_text(name)
             refuse_missing(table, name, self.missing)
-            seen = self._seen.setdefault(name, _Words() if is_text else _Numbers())
+            seen = self._seen.setdefault(name, _Words.of(table.column(name)) if is_text else _Numbers())
             if isinstance(seen, _Words):
                 seen.levels.update(value for value in table.text(name) if value is not None)
             elif is_text:
@@ -224,7 +235,7 @@ class ColumnLearner:
     def _finish(self, name: str, seen: _Numbers | _Words) -> Numeric | Category:
         if isinstance(seen, _Numbers):
             return seen.finish(name, self.standardize)
-        self._question_commas(name, seen.levels)
+        self._question(name, seen.misread())
         count = len(seen.levels)
         if not self.chosen and count > max(MOST_CATEGORIES, self._rows / 2):
             raise ValueError(
@@ -233,12 +244,11 @@ class ColumnLearner:
             )
         return seen.finish(name)
 
-    def _question_commas(self, name: str, levels: set[str]) -> None:
-        """Refuse numbers with commas as a category; where somebody chose the column, only warn."""
-        commas = sorted(level for level in levels if has_comma(level))
-        if not commas or any(not is_number(level) for level in levels.difference(commas)):
+    def _question(self, name: str, misread: list[str]) -> None:
+        """Refuse numbers of another notation as a category; where somebody chose the column, only warn."""
+        if not misread:
             return
-        sentence = f"column {name!r} holds numbers with a comma such as {commas[0]!r}, which make it text: {COMMA_HINT}"
+        sentence = f"column {name!r} holds numbers such as {misread[0]!r} that are taken for text: {MARK_HINT}"
         if not self.chosen:
             raise ValueError(f"{sentence}; or leave it out with --drop {name}, or choose it as text with --features")
         warnings.warn(sentence, UserWarning, stacklevel=2)

@@ -19,7 +19,7 @@ MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"})
 TRUTH = {"true": 1.0, "false": 0.0}
 # 1,5 and 1,000: one cannot tell whether that is a fraction or thousands.
 WITH_COMMA = re.compile(r"\s*[+-]?(\d+(,\d+)+(\.\d*)?|\d+(\.\d{3})+,\d+)([eE][+-]?\d+)?\s*")
-COMMA_HINT = "say --decimal , if that is a decimal comma; if it separates thousands, write the numbers without it"
+MARK_HINT = "say --decimal , (or .) if that is the mark before a fraction; marks between thousands are not read"
 
 
 class MixedColumn(Exception):
@@ -62,7 +62,7 @@ class TextColumn:
         """Return floats, NaN where a value is missing."""
         word = self._first_word()
         if word is not None:
-            hint = f"; {COMMA_HINT}" if has_comma(self.values[word]) else ""
+            hint = f"; {MARK_HINT}" if looks_numeric(self.values[word]) else ""
             raise Unusable(f"holds {self.values[word]!r}, which is not a number{hint}", word)
         assert self._numbers is not None
         return self._numbers
@@ -302,9 +302,9 @@ def is_number(cell: str, decimal: str = ".") -> bool:
     return True
 
 
-def has_comma(cell: str) -> bool:
-    """Return whether a cell is a number with commas in it, of fractions or of thousands."""
-    return WITH_COMMA.fullmatch(cell) is not None
+def looks_numeric(cell: str) -> bool:
+    """Return whether a cell is a number by one notation or another."""
+    return is_number(cell) or WITH_COMMA.fullmatch(cell) is not None
 
 
 def refuse_twice(names: Sequence[str], origin: str) -> None:
