@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from majorant import Chain, ChainCRF, held_out
 from majorant.data.tokens import Vocabulary, encode
 from majorant.data.universe import Universe
-from majorant.estimators import chain_features
+from majorant.estimators import chain_features, storage
 from majorant.estimators.chain_features import observed_pairs, read, sequences, weights
 
 WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
@@ -497,3 +497,20 @@ def test_held_out_metrics_of_weighted_sequences():
     zero = np.zeros(universe.size)
     assert metrics["test_log_likelihood"](zero) == pytest.approx(-np.log(4))
     assert 0 <= metrics["test_error"](zero) <= 1
+
+
+def test_new_features_of_a_stream_start_from_the_prior():
+    """A token with an attribute that is new: p = ½, so that D = 2 c2 + ¼·¼ and θ = ½/D."""
+    model = ChainCRF(c2=3.0).partial_fit([[["a"]], [["b"]]] * 5, [["x"], ["y"]] * 5)
+    model.partial_fit([[["new"]]], [["x"]])
+    assert model.state_features_["new", "x"] == pytest.approx(0.5 / (6.0 + 1 / 16), rel=1e-12)
+
+
+def test_models_of_a_later_format_are_refused(tmp_path, monkeypatch):
+    model = ChainCRF().fit(X, Y)
+    monkeypatch.setattr(storage, "VERSION", storage.VERSION + 1)
+    model.save(tmp_path / "later.npz")
+    assert ChainCRF.load(tmp_path / "later.npz").predict(X_TEST) == model.predict(X_TEST)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="holds a ChainCRF of format 2; this is ChainCRF, format 1"):
+        ChainCRF.load(tmp_path / "later.npz")
