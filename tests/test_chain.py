@@ -11,9 +11,10 @@ import pytest
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, minimize
 from majorant.data import Sequences
 from majorant.data.universe import Universe
-from majorant.kernels import chain, chain_online
+from majorant.kernels import chain, chain_online, partition
 from majorant.models.chain import split_scores
-from tests.oracles import rises
+from majorant.solvers.online import learn
+from tests.oracles import rises, shortfall
 
 MODEL = Chain()
 
@@ -359,3 +360,111 @@ def test_nothing_is_certified_or_bounded_where_weights_are_uneven():
     assert "not convex" in str(solution.result)
     with pytest.raises(ValueError, match="same for all tokens"):
         F.bound(np.zeros(F.size))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_bound_of_one_token_is_that_of_algorithm_1(n):
+    rng = np.random.default_rng(n)
+    U, A = rng.normal(size=(1, n)), rng.normal(size=(n, n))
+    Q = chain.bound_rows(U, A)
+    np.testing.assert_allclose(Q[:, :n].T @ Q[:, :n], partition.bound_matrices(U.T)[:, :, 0], atol=1e-12)
+    assert not Q[:, n:].any()  # one token has no transition
+
+
+def test_the_weight_of_a_sequence_is_in_every_form_of_its_bound():
+    data = make(lengths=(4, 3), values=True)
+    weighted = replace(data, weight=np.repeat([5.0, 0.5], [4, 3]))
+    scores = MODEL.scores(np.random.default_rng(0).normal(size=data.universe.size), data)
+    factors = MODEL.bound_factors(scores, weighted)
+    assert shortfall(np.diag(factors.diagonal()), factors.matrix()) <= 1e-12
+    U, A = split_scores(scores, data)
+    both = [
+        MODEL.bound_factors(np.concatenate([U[tokens].ravel(), A.ravel()]), data.part(j, j + 1))
+        for j, tokens in enumerate((slice(0, 4), slice(4, 7)))
+    ]
+    np.testing.assert_allclose(factors.diagonal(), 5 * both[0].diagonal() + 0.5 * both[1].diagonal(), rtol=1e-12)
+    np.testing.assert_allclose(factors.matrix(), 5 * both[0].matrix() + 0.5 * both[1].matrix(), atol=1e-12)
+
+
+def test_the_diagonal_of_the_hessian_squares_values():
+    """At zero every label of a token is as likely as another, whatever its neighbours."""
+    data = make(values=True, weights=True)
+    universe = data.universe
+    found = MODEL.hessian_diagonal(MODEL.scores(np.zeros(universe.size), data), data)
+    token = np.repeat(np.arange(data.n_tokens), np.diff(data.indptr))
+    of_attribute = np.bincount(
+        data.attributes, weights=data.weight[token] * data.values**2, minlength=universe.n_attributes
+    )
+    expected = of_attribute[universe.attribute] * (1 / 3) * (2 / 3)
+    np.testing.assert_allclose(found[: len(universe.label)], expected, rtol=1e-12)
+
+
+def one_sequence(tokens, n, steps, weight):
+    """A sequence whose tokens have two attributes, of values 2 and −1; parameters for all pairs, and some steps."""
+    universe = Universe.of(np.arange(2 * n), np.array(steps), n, 2)
+    return Sequences.of(
+        universe,
+        np.array([0, tokens]),
+        2 * np.arange(tokens + 1, dtype=np.uint32),
+        universe.number[np.tile([0, 1], tokens)],
+        np.tile([2.0, -1.0], tokens),
+        (np.arange(tokens) % n).astype(np.int32),
+        np.full(tokens, weight),
+    )
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_the_online_metric_of_one_token_is_its_closed_form(weight):
+    """From zero: p = 1/n, ‖v‖₁ = 3, and a share of ¼."""
+    data = one_sequence(1, 3, [0, 5], weight)
+    θ, D = learn(data, np.zeros(8), np.full(8, 2.0), np.array([0]))
+    values, labels = np.repeat([2.0, -1.0], 3), np.tile(np.arange(3), 2)
+    expected = 2.0 + weight * 0.25 * 3 * abs(values) * (1 / 3) * (2 / 3)
+    order = np.argsort(data.universe.pairs)
+    np.testing.assert_allclose(D[:6][order], expected, rtol=1e-12)
+    slope = weight * values * (1 / 3 - (labels == 0))
+    np.testing.assert_allclose(θ[:6][order], -slope / np.maximum(expected, abs(slope) * 3 / 8), rtol=1e-12)
+    assert (θ[6:].tolist(), D[6:].tolist()) == ([0, 0], [2, 2])
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_the_online_metric_of_transitions_is_its_closed_form(weight):
+    """From zero: a pair of labels happens w/n² times in a sequence of two tokens, which weigh 2w."""
+    n = 3
+    data = one_sequence(2, n, range(9), weight)
+    θ, D = learn(data, np.zeros(15), np.full(15, 2.0), np.array([0]))
+    x = weight / n**2
+    expected = 2.0 + 2 * 0.25 * x * (1 - x / (2 * weight))
+    np.testing.assert_allclose(D[6:], expected, rtol=1e-12)
+    slope = np.full(9, x)
+    slope[0 * n + 1] -= weight
+    np.testing.assert_allclose(θ[6:], -slope / expected, rtol=1e-12)
+
+
+def test_transitions_without_a_parameter_stay_at_zero_online():
+    """Otherwise the second sequence would see another model than ours."""
+    universe = Universe.of(np.array([0]), np.array([1, 3]), 2, 1)
+    data = Sequences.of(
+        universe,
+        np.array([0, 4, 9]),
+        np.zeros(10, dtype=np.uint32),
+        np.empty(0, dtype=np.uint32),
+        None,
+        np.array([0, 0, 1, 1, 1, 0, 0, 1, 0], dtype=np.int32),
+    )
+    first, D = learn(data, np.zeros(3), np.full(3, 2.0), np.array([0]))
+    gradient = MODEL.loss_and_gradient(first, data.part(1, 2))[1]
+    both, grown = learn(data, np.zeros(3), np.full(3, 2.0), np.array([0, 1]))
+    assert (grown[1:] > D[1:]).all()
+    np.testing.assert_allclose(both[1:] - first[1:], -(gradient / grown)[1:], rtol=1e-10)
+
+
+@pytest.mark.parametrize("run", [chain.viterbi, chain.viterbi.py_func])
+def test_of_equally_likely_labellings_the_first_is_taken(run):
+    y = np.full(4, 9, dtype=np.int32)
+    run(np.zeros((4, 8)), np.zeros((8, 8)), np.array([0, 3, 4]), 3, y)
+    assert y.tolist() == [0, 0, 0, 0]
+    U, A = np.zeros((2, 8)), np.zeros((8, 8))
+    A[2, 1] = A[1, 1] = 1.0  # the last label is 1, and both 1 and 2 lead there
+    run(U, A, np.array([0, 2]), 3, y)
+    assert y[:2].tolist() == [1, 1]

@@ -15,7 +15,9 @@ from sklearn.model_selection import GridSearchCV
 
 from majorant import Chain, ChainCRF, held_out
 from majorant.data.tokens import Vocabulary, encode
-from majorant.estimators.chain_features import observed_universe, read, sequences, weights
+from majorant.data.universe import Universe
+from majorant.estimators import chain_features, storage
+from majorant.estimators.chain_features import observed_pairs, read, sequences, weights
 
 WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
 NEXT = {"DET": ["NOUN", "ADJ"], "ADJ": ["NOUN"], "NOUN": ["VERB"], "VERB": ["DET"]}
@@ -214,13 +216,28 @@ def test_labels_may_be_numbers(tmp_path):
         ({}, [[["a"]], [["b"], [3]]], [["x"], ["x", "y"]], TypeError, "token 1 of sequence 1: .*strings, got 3"),
         ({}, [[["a"]], [7]], [["x"], ["y"]], TypeError, "token 0 of sequence 1: a token is"),
         ({}, [[{"a": float("nan")}]], [["x"]], ValueError, "token 0 of sequence 0: .*'a' must be finite, got nan"),
-        ({}, [[{"a": None}]], [["x"]], TypeError, "token 0 of sequence 0: .*'a' must be a number or a string"),
+        (
+            {},
+            [[{"a": None}]],
+            [["x"]],
+            TypeError,
+            "token 0 of sequence 0: .*'a' must be a number, a string, .*NoneType",
+        ),
+        (
+            {},
+            [[{"a": np.array([0.1, 0.2])}]],
+            [["x"]],
+            TypeError,
+            "'a' must be .*got ndarray; numbers need a name each",
+        ),
+        ({}, [[{"a": [{"b": 1}]}]], [["x"]], TypeError, "the values in 'a' must be strings, got dict: {'b': 1}"),
+        ({}, [[{"a": {"b": [1, 2]}}]], [["x"]], TypeError, "the values in 'b' must be strings, got int: 1"),
         ({}, [np.array([[1.0], [np.inf]])], [["x", "y"]], ValueError, "sequence 0: values must be finite, got inf .*1"),
         ({}, ["text"], [["x"]], TypeError, "a sequence is a list of tokens, got str"),
         ({}, [[["a"]], [["b"]]], [["x"], [1]], TypeError, "all strings or all numbers, got 1"),
         ({}, [[["a"]]], [[None]], TypeError, "all strings or all numbers, got None"),
         ({}, np.ones((2, 3)), [["x"], ["y"]], ValueError, "needs lengths"),
-        ({}, [[{"a": b"x"}]], [["x"]], TypeError, "must be a number or a string, got bytes"),
+        ({}, [[{"a": b"x"}]], [["x"]], TypeError, "'a' must be .* got bytes"),
         ({}, [[{"a": 10**400}]], [["x"]], OverflowError, "token 0 of sequence 0"),
         ({}, [[[]]], [["x"]], ValueError, "no feature is left"),
         ({"min_freq": 100}, X, Y, ValueError, "no feature is left"),
@@ -228,6 +245,16 @@ def test_labels_may_be_numbers(tmp_path):
         ({"c2": 0}, X, Y, ValueError, "c2 must be positive, got 0"),
         ({"c1": 0.1}, X, Y, ValueError, "c1=0"),
         ({"solver": "adam"}, X, Y, ValueError, "solver must be one of"),
+        ({"min_freq": -1}, X, Y, ValueError, "min_freq must be at least 0, got -1"),
+        ({"random_state": "now"}, X, Y, ValueError, "random_state must be a whole number of at least 0, got 'now'"),
+        (
+            {"solver": "bbm"},
+            [[["a"]] * 400],
+            [[*range(20)] * 20],
+            ValueError,
+            "400 tokens with 20 labels: choose another",
+        ),
+        ({"solver": "sbm"}, [[["a"]] * 400], [[*range(20)] * 20], ValueError, "needs 10 GB"),
     ],
 )
 def test_bad_input_is_named(change, X, y, error, sentence):
@@ -242,6 +269,9 @@ def test_bad_weights_and_unknown_labels_are_named():
         ChainCRF().fit(X[:1], Y[:1], sample_weight=[-1.0])
     with pytest.raises(ValueError, match="sequence 0 must be a number or"):
         ChainCRF().fit(X[:1], Y[:1], sample_weight=[[1.0] * 99])
+    for learn in (ChainCRF().fit, ChainCRF().partial_fit):
+        with pytest.raises(ValueError, match="sample_weight must not be zero everywhere"):
+            learn(X[:2], Y[:2], sample_weight=[0.0, 0.0])
     model = ChainCRF().partial_fit(X, Y)
     with pytest.raises(ValueError, match="not named at the first call: \\['NEW'\\]"):
         model.partial_fit([[["a"]]], [["NEW"]])
@@ -289,16 +319,127 @@ def test_a_stream_of_surprises_stays_finite():
     assert np.isfinite(list(model.predict_marginals([[["b"]] * 3])[0][1].values())).all()
 
 
-def test_a_fit_that_fails_leaves_the_model_as_it_was():
+def contents(model):
+    """Everything that a model holds, by value."""
+    return pickle.dumps({name: value for name, value in vars(model).items() if not name.endswith("_features_")})
+
+
+REFUSED = [
+    dict(X=[[["a"], ["b"]]], y=[["P", "Q"]], sample_weight=[-1]),
+    dict(X=[[["a"]], [["b"], [3]]], y=[["DET"], ["DET", "NOUN"]]),
+    dict(X=[[["a"], ["new"]]], y=[["DET"]]),
+    dict(X=[[[]]], y=[["DET"]]),
+]
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_a_fit_that_is_refused_changes_nothing(arguments):
+    for model in (ChainCRF().fit(X, Y), ChainCRF().partial_fit(X, Y)):
+        before = contents(model)
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises((ValueError, TypeError)):
+                learn(**arguments)
+            assert contents(model) == before
+
+
+def test_a_fit_whose_warning_is_an_error_changes_nothing():
     model = ChainCRF().fit(X, Y)
-    before = model.predict(X_TEST)
-    with pytest.raises(ValueError, match="non-negative"):
-        model.fit([[["a"], ["b"]]], [["P", "Q"]], sample_weight=[-1])
-    assert model.predict(X_TEST) == before
-    stream = ChainCRF().partial_fit(X, Y)
+    before = contents(model)
+    model.max_iter = 1
+    with pytest.raises(ConvergenceWarning):  # warnings are errors here
+        model.fit(X_TEST, Y_TEST)
+    model.max_iter = 1000
+    assert contents(model) == before
+
+
+def test_a_stream_that_is_refused_goes_on():
+    stream, other = ChainCRF().partial_fit(X, Y), ChainCRF().partial_fit(X, Y)
     with pytest.raises(ValueError, match="not named"):
         stream.partial_fit([[["a"]]], [["NEW"]])
-    assert stream.partial_fit(X, Y).classes_.tolist() == model.classes_.tolist()
+    assert stream.partial_fit(X_TEST, Y_TEST).state_features_ == other.partial_fit(X_TEST, Y_TEST).state_features_
+
+
+def test_a_stream_keeps_its_classes():
+    model = ChainCRF().partial_fit(X, Y, classes=["ADJ", "DET", "NOUN", "VERB", "RARE"])
+    model.partial_fit(X, Y, classes=iter(["RARE", "ADJ", "DET", "NOUN", "VERB"]))
+    with pytest.raises(ValueError, match=r"classes=\['ADJ' 'DET'\] differ from those of the first call"):
+        model.partial_fit(X, Y, classes=["ADJ", "DET"])
+
+
+def test_a_chunk_costs_what_is_new_not_what_is_known():
+    """A sentence after 30,000 attributes, against one after 30: sorting numbers is all that may grow."""
+    seconds = []
+    for size in (30, 30_000):
+        model = ChainCRF().partial_fit([[[f"w{k}"]] for k in range(size)], [["x"], ["y"]] * (size // 2))
+        each = []
+        for k in range(20):
+            started = time.perf_counter()
+            model.partial_fit([[[f"new{k}"], ["w1"]]], [["x", "y"]])
+            each.append(time.perf_counter() - started)
+        seconds.append(min(each))
+    assert seconds[1] < seconds[0] + 0.02
+
+
+def test_features_are_read_off_once_for_each_fit():
+    model = ChainCRF().fit(X, Y)
+    first = model.state_features_, model.transition_features_
+    assert (model.state_features_, model.transition_features_) == first
+    assert model.state_features_ is first[0]
+    model.fit(X_TEST, Y_TEST)
+    assert model.state_features_ != first[0]
+    assert model.transition_features_ != first[1]
+    second = model.state_features_
+    assert model.partial_fit(X, Y).state_features_ != second
+
+
+def test_random_states():
+    orders = [ChainCRF(solver="proximal", random_state=state) for state in (0, 1, np.random.RandomState(7))]
+    weights = [model.fit(X, Y).state_features_["bias", "DET"] for model in orders]
+    assert len(set(weights)) == 3
+    again = ChainCRF(solver="proximal", random_state=np.random.RandomState(7)).fit(X, Y)
+    assert again.state_features_["bias", "DET"] == weights[2]
+
+
+def test_a_random_state_is_not_saved(tmp_path):
+    ChainCRF(random_state=np.random.RandomState(7)).fit(X, Y).save(tmp_path / "m.npz")
+    assert ChainCRF.load(tmp_path / "m.npz").random_state is None
+
+
+def crfsuite_features(tmp_path, data, y, **settings):
+    """The weights that CRFsuite learns, with almost no penalty, so that it writes out none of zero."""
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for tokens, labels in zip(data, y, strict=True):
+        trainer.append(tokens, labels)
+    trainer.set_params({"c1": 0, "c2": 0.01, "max_iterations": 3, **settings})
+    trainer.train(str(tmp_path / "crfsuite.model"))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "crfsuite.model"))
+    return set(tagger.info().state_features), set(tagger.info().transitions)
+
+
+@pytest.mark.parametrize("least", [0, 1.5, 3])
+@pytest.mark.parametrize("every", [False, True])
+def test_frequencies_are_those_of_crfsuite(tmp_path, monkeypatch, least, every):
+    rng = np.random.default_rng(0)
+    data = [[{**dict.fromkeys(token, 1.0), "v": rng.uniform(), "flag": False} for token in tokens] for tokens in X]
+    names = {"feature.minfreq": least, "feature.possible_states": every, "feature.possible_transitions": every}
+    theirs = crfsuite_features(tmp_path, data, Y, **names)
+    model = ChainCRF(min_freq=least, all_possible_states=every, all_possible_transitions=every)
+    for largest in (chain_features.LARGEST_TABLE, 1):
+        monkeypatch.setattr(chain_features, "LARGEST_TABLE", largest)
+        ours = model.fit(data, Y)
+        # A value of 0 has no slope, so CRFsuite leaves its weight of 0 out of the file.
+        states = {pair for pair in ours.state_features_ if pair[0] != "flag"}
+        assert (states, set(ours.transition_features_)) == theirs
+        assert any(pair[0] == "flag" for pair in ours.state_features_) == (least == 0)
+
+
+def test_values_that_sum_to_less_than_zero_are_kept_unless_a_frequency_is_asked_for(tmp_path):
+    data, y = [[{"a": -1.0, "b": 1.0}, {"a": 0.5, "b": 2.0}]], [["x", "x"]]
+    assert set(ChainCRF().fit(data, y).state_features_) == {("a", "x"), ("b", "x")}
+    assert set(ChainCRF(min_freq=0.1).fit(data, y).state_features_) == {("b", "x")}
+    assert set(ChainCRF(min_freq=3).fit(data, y).state_features_) == {("b", "x")}
 
 
 def test_a_stream_forgets_what_a_fit_said():
@@ -347,11 +488,29 @@ def test_wide_matrices_are_read_quickly():
 
 def test_held_out_metrics_of_weighted_sequences():
     tokens, labels, classes = read(X, Y, None, vocabulary := Vocabulary())
-    universe = observed_universe(
+    found = observed_pairs(
         tokens, labels, len(classes), len(vocabulary), min_freq=0, all_states=False, all_transitions=False
     )
+    universe = Universe.of(*found, len(classes), len(vocabulary))
     data = sequences(universe, tokens, labels, weights(np.arange(len(X)), tokens.starts))
     metrics = held_out(Chain(), data)
     zero = np.zeros(universe.size)
     assert metrics["test_log_likelihood"](zero) == pytest.approx(-np.log(4))
     assert 0 <= metrics["test_error"](zero) <= 1
+
+
+def test_new_features_of_a_stream_start_from_the_prior():
+    """A token with an attribute that is new: p = ½, so that D = 2 c2 + ¼·¼ and θ = ½/D."""
+    model = ChainCRF(c2=3.0).partial_fit([[["a"]], [["b"]]] * 5, [["x"], ["y"]] * 5)
+    model.partial_fit([[["new"]]], [["x"]])
+    assert model.state_features_["new", "x"] == pytest.approx(0.5 / (6.0 + 1 / 16), rel=1e-12)
+
+
+def test_models_of_a_later_format_are_refused(tmp_path, monkeypatch):
+    model = ChainCRF().fit(X, Y)
+    monkeypatch.setattr(storage, "VERSION", storage.VERSION + 1)
+    model.save(tmp_path / "later.npz")
+    assert ChainCRF.load(tmp_path / "later.npz").predict(X_TEST) == model.predict(X_TEST)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="holds a ChainCRF of format 2; this is ChainCRF, format 1"):
+        ChainCRF.load(tmp_path / "later.npz")

@@ -41,6 +41,14 @@ def call(*arguments, code=0, stdin=None):
     return result.stderr
 
 
+def warned(*arguments):
+    """Run a command; return what it says on standard error, a warning a line."""
+    result = CliRunner().invoke(build(), list(map(str, arguments)))
+    assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
+    assert all(line.startswith("majorant: warning: ") for line in result.stderr.splitlines())
+    return result.stderr
+
+
 def shell(*arguments, code=0, **options):
     """Run a command as a process of its own."""
     done = subprocess.run(
@@ -265,6 +273,81 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(folder):
     assert Path("pipe.csv").is_fifo()
 
 
+def test_decimal_commas(folder):
+    columns = flowers()
+    plain = write(folder / "t.csv", columns)
+    columns["length"] = [str(x).replace(".", ",") for x in columns["length"]]
+    data = write(folder / "comma.csv", columns, delimiter=";")
+    assert "column 'length'" in (said := call("fit", data, "--target", "kind", "--drop", "id", code=1))
+    assert "--decimal ," in said
+    columns["width"] = [str(x).replace(".", ",") for x in columns["width"]]
+    write(data, columns, delimiter=";")
+    call("fit", plain, "--target", "kind", "--drop", "id", "-m", "plain.npz")
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz", "--decimal", ",")
+    expected = json.loads(call("evaluate", "plain.npz", plain, "--json"))
+    assert json.loads(call("evaluate", "m.npz", data, "--json", "--decimal", ","))["log_loss"] == expected["log_loss"]
+    assert call("predict", "m.npz", data, "--decimal", ",") == call("predict", "m.npz", plain)
+
+
+def test_encodings_and_comments(folder):
+    data = write(folder / "t.csv", flowers())
+    odd = folder / "odd.csv"
+    odd.write_text("#made by hand\n" + data.read_text().replace("red", "röd"), encoding="latin-1")
+    reading = ["--encoding", "latin-1", "--comment", "#"]
+    call("fit", odd, "--target", "kind", "--drop", "id", "-m", "m.npz", *reading)
+    assert json.loads(call("info", "m.npz", "--json"))["coefficients"][0]["weights"]["colour=röd"]
+    assert json.loads(call("evaluate", "m.npz", odd, "--json", *reading))["rows"] == 120
+    assert "--encoding must be" in call("fit", odd, "--target", "kind", "--encoding", "klingon", code=1)
+    assert "--encoding" in call("fit", odd, "--target", "kind", code=1)
+
+
+def test_values_that_were_not_trained_on_are_told_of(folder):
+    columns = flowers()
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert warned("predict", "m.npz", "t.csv") == ""
+    columns["colour"][:5] = ["pink", "pink", "teal", "mauve", "grey"]
+    new = write(folder / "new.csv", columns)
+    for command in ("predict", "evaluate"):
+        said = warned(command, "m.npz", new)
+        assert "column 'colour' of" in said
+        assert "in 5 rows" in said
+        assert "'pink' (2), 'teal' (1), 'mauve' (1) and 1 more values" in said
+    stream = ["fit", new, "--target", "kind", "--drop", "id", "--stream", "--chunk-rows", "60", "-m", "s.npz"]
+    assert warned(*stream) == ""
+    columns["colour"][100] = "late"
+    write(new, columns)
+    assert "'late' (1)" in warned(*stream, "--classes", "daisy,lily,rose")
+    columns["colour"] = [f"c{i // 2}" for i in range(120)]
+    write(new, columns)
+    said = warned("fit", new, "--target", "kind", "--drop", "id", "--features", "colour", "--test-size", "0.5")
+    assert "to test on holds in" in said
+
+
+def test_booleans_agree_between_formats(folder):
+    columns = flowers()
+    columns["big"] = [x > 5 for x in columns["length"]]
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--features", "big,width", "-m", "m.npz")
+    expected = call("predict", "m.npz", "t.csv", "--proba")
+    assert call("predict", "m.npz", write(folder / "t.parquet", columns), "--proba") == expected
+
+
+def test_info_names_the_columns_of_text(folder):
+    call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert json.loads(call("info", "m.npz", "--json"))["text_columns"] == {"colour": 3}
+    assert re.search(r"text columns +colour=3", call("info", "m.npz"))
+    call("fit", "t.csv", "--target", "kind", "--features", "width", "-m", "n.npz")
+    assert re.search(r"text columns +none", call("info", "n.npz"))
+
+
+def test_what_is_kept_is_not_lost(folder):
+    columns = flowers()
+    call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    data = write(folder / "u.csv", columns | {"prediction": columns["kind"], "p(rose)": columns["width"]})
+    assert "named 'prediction'" in call("predict", "m.npz", data, "--keep", "id,prediction", code=1)
+    assert "named 'p(rose)'" in call("predict", "m.npz", data, "--keep", "p(rose)", "--proba", code=1)
+    assert call("predict", "m.npz", data, "--keep", "p(rose)").startswith("p(rose),prediction\n")
+
+
 # --- streams ----------------------------------------------------------------------------------------------
 
 
@@ -313,6 +396,13 @@ def test_compare_on_ecoli(folder):
     assert results["summary"][3]["tuning"]["settings"] > 50
     assert (folder / "c" / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in (folder / "c").iterdir()) == ["curves.png", "results.json"]
+
+
+def test_no_run_is_longer_than_asked_for(folder):
+    """A step of bbm takes two passes and a look back of proximal one more, so these end before."""
+    names = "proximal,sbm,lbfgs,bbm"
+    answer = json.loads(call("compare", "ecoli", "--solvers", names, "--passes", "3", "--runs", "1", "--json"))
+    assert all(2 <= row["passes"] <= 3 + 1e-9 for row in answer["solvers"])
 
 
 def test_compare_on_a_file_of_ones_own(folder):
@@ -366,6 +456,50 @@ def test_failures_are_one_line(folder):
     assert "empty.csv is empty" in call("predict", "m.npz", "empty.csv", code=1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--solver", "sbm"], "--solver sbm penalises every parameter: say --penalize-intercept"),
+        (["--solver", "sbm", "--C", "inf", "--penalize-intercept"], "--C inf works with 'auto'"),
+        (["--C", "0"], "--C must be positive (inf for no penalty), got 0"),
+        (["--C", "inf", "--stream"], "--stream needs a penalty to start from, got --C inf; use a large --C"),
+        (["--class-weight", "balanced", "--stream"], "--class-weight balanced is not known in a stream; say --class-w"),
+        (["--solver", "x"], "--solver must be one of"),
+        (["--missing", "guess"], "--missing must be one of"),
+        (["--decimal", "x"], "--decimal must be one of"),
+        (["--seed", "-1"], ""),
+    ],
+)
+def test_failures_speak_of_flags(folder, arguments, sentence):
+    data = write(folder / "t.csv", flowers())
+    said = call("fit", data, "--target", "kind", "--drop", "id", *arguments, code=1)
+    assert sentence in said
+    assert not re.search(r"np\.inf|\w+=(True|False|')|partial_fit|ridge > 0|should not happen", said)
+
+
+def test_a_solver_without_its_penalty_speaks_of_flags(folder):
+    data = write(folder / "t.csv", flowers())
+    said = call("compare", data, "--target", "kind", "--drop", "id", "--solvers", "sbm", "--ridge", "0", code=1)
+    assert "say --ridge with a number above 0" in said
+
+
+def test_standard_input_that_is_closed(folder):
+    call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    for command in ("fit - --target kind", "predict m.npz -", "crf train -"):
+        done = subprocess.run(
+            ["sh", "-c", f"{sys.executable} -m majorant {command} <&-"], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("majorant: error: standard input is closed: pipe a file into it")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_full_disk_is_named(folder):
+    data = write(folder / "t.csv", flowers())
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert "/dev/full: No space left on device" in call("predict", "m.npz", data, "-o", "/dev/full", code=1)
+
+
 def test_models_that_are_none(folder):
     data = write(folder / "t.csv", flowers())
     call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
@@ -395,7 +529,8 @@ def test_a_failed_prediction_leaves_the_old_file(folder):
     assert not [path for path in folder.iterdir() if ".part" in path.name]
 
 
-def test_killed_in_the_middle_of_writing(folder):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_killed_in_the_middle_of_writing(folder, number):
     """The chunks come from a pipe that is never closed, so the process is killed while it writes."""
     columns = flowers()
     call("fit", write(folder / "t.csv", columns), "--target", "kind", "--drop", "id", "-m", "m.npz")
@@ -409,17 +544,38 @@ def test_killed_in_the_middle_of_writing(folder):
         pipe.write(header + "\n" + rows * 400)  # more than two chunks
         pipe.flush()
         deadline = time.monotonic() + 60
-        while not (folder / "p.part.csv").exists() and time.monotonic() < deadline:
+        while not list(folder.glob("p.*.part.csv")) and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert (folder / "p.part.csv").exists()
-        process.send_signal(signal.SIGINT)
+        assert list(folder.glob("p.*.part.csv"))
+        process.send_signal(number)
         process.wait(60)
-    assert process.returncode == 130
-    said = process.stderr.read()
+    assert process.returncode == 128 + number
+    said = process.stderr.read().decode()
     process.stderr.close()
-    assert said == b"majorant: error: interrupted\n"
+    assert said == f"majorant: error: {'interrupted' if number == signal.SIGINT else f'ended by {number.name}'}\n"
     assert (folder / "p.csv").read_text() == "old"
-    assert not (folder / "p.part.csv").exists()
+    assert not list(folder.glob("*.part.csv"))
+
+
+def test_a_signal_that_is_ignored_stays_so(folder):
+    """As nohup has it: a pipe is open, so the command waits, and then goes on."""
+    call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    os.mkfifo(folder / "pipe.csv")
+    command = f"trap '' HUP; exec {sys.executable} -m majorant predict m.npz pipe.csv --out p.csv"
+    process = subprocess.Popen(["sh", "-c", command], stdout=subprocess.DEVNULL)
+    with open(folder / "pipe.csv", "w") as pipe:  # opens once the command reads
+        process.send_signal(signal.SIGHUP)
+        pipe.write((folder / "t.csv").read_text())
+    assert process.wait(60) == 0
+    assert len(read(folder / "p.csv")) == 120
+
+
+def test_the_input_may_have_any_name(folder):
+    data = write(folder / "p.part.csv", flowers())
+    before = data.read_bytes()
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert call("predict", "m.npz", data, "-o", "p.csv").startswith("120 predictions")
+    assert data.read_bytes() == before
 
 
 def test_a_reader_that_leaves_is_no_error(folder):

@@ -200,6 +200,32 @@ def test_skipped_lines_stay_skipped(folder, votes):
     assert "has 3 columns" in call("crf", "eval", "m.npz", "commented.txt", "--skip", "", code=1)
 
 
+def test_other_encodings(folder, votes):
+    text = (folder / "train.txt").read_text().replace("dog", "hünd")
+    for encoding in ("latin-1", "utf-16"):
+        (folder / "odd.txt").write_text(text, encoding=encoding)
+        call("crf", "train", "odd.txt", "--encoding", encoding, "-m", "m.npz")
+        assert "hünd NN I-NP I-NP\n" in call("crf", "tag", "m.npz", "odd.txt", "--encoding", encoding)
+    (folder / "odd.txt").write_text(text, encoding="latin-1")
+    assert "is not UTF-8 text; say --encoding" in call("crf", "train", "odd.txt", code=1)
+
+
+def test_a_file_without_sentences_is_tagged_as_such(folder, votes):
+    call("crf", "train", "train.txt", "-m", "m.npz")
+    (folder / "empty.txt").write_text("\n\n")
+    assert call("crf", "tag", "m.npz", "empty.txt") == ""
+    assert call("crf", "tag", "m.npz", "empty.txt", "-o", "t.txt") == "0 labels of 0 sentences written to t.txt\n"
+    assert (folder / "t.txt").read_text() == ""
+    assert "empty.txt holds no sentence" in call("crf", "eval", "m.npz", "empty.txt", code=1)
+
+
+@pytest.mark.parametrize("text", ["# text = He slept\n1\tHe\tP\n", "1\tHe\tP\n\n# text = She slept\n1\tShe\tP\n"])
+def test_comments_of_conll_u_are_hinted_at(folder, votes, text):
+    (folder / "u.txt").write_text(text)
+    assert "say --skip '#'" in call("crf", "train", "u.txt", code=1)
+    call("crf", "train", "u.txt", "--skip", "#")
+
+
 def test_help_is_shown_where_nothing_is_asked():
     assert "majorant crf train train.txt" in call("crf")
     for command in ("train", "tag", "eval"):

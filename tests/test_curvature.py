@@ -94,6 +94,15 @@ def test_singular_systems_are_solved():
     assert Diagonal(np.array([2.0, 0.0]), True).solve(np.array([1.0, 0.0])).tolist() == [0.5, 0.0]
 
 
+def test_a_pivot_that_is_rounding_noise_is_not_divided_by():
+    """Cholesky succeeds on this matrix; what it makes of a last bit in b is then no solution of least norm."""
+    A = np.array([[1.0, 1.0], [1.0, 1.0 + 2**-52]])
+    b = np.array([1.0, 1.0 + 2**-50])
+    np.linalg.cholesky(A)
+    np.testing.assert_allclose(Dense(A, majorizes=True).solve(b), [0.5, 0.5], atol=1e-8)
+    np.testing.assert_allclose(Dense(A, majorizes=True).solve(np.ones(2), ridge=1.0), [1 / 3, 1 / 3], atol=1e-12)
+
+
 def test_kronecker_eigenvalues_of_any_size():
     tiny = Kronecker(1e-13 * np.diag([1.0, 2.0]), 1e13 * np.eye(2), majorizes=True)
     np.testing.assert_allclose(tiny.solve(np.ones(4)), [1, 1, 0.5, 0.5])

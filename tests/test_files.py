@@ -1,8 +1,12 @@
 """Tables in files: every format gives the same rows, and every refusal names the place."""
 
 import bz2
+import errno
 import gzip
 import lzma
+import os
+import stat
+import threading
 
 import numpy as np
 import pytest
@@ -197,6 +201,105 @@ def test_what_looks_like_a_number_in_python_only_is_text(tmp_path):
     assert schema.encoding.names == ["size=1_1", "size=1_2", "colour=red"]
 
 
+def with_commas(path, rows=40):
+    lines = [f"{i % 7},{i % 10};{i},000;{'a' if i % 2 else 'b'};{'yes' if i % 3 else 'no'}" for i in range(1, rows)]
+    path.write_text("\n".join(["size;cost;colour;kind", *lines]) + "\n")
+    return str(path)
+
+
+def test_decimal_commas_are_read_if_asked_for(tmp_path):
+    path = with_commas(tmp_path / "t.csv")
+    source = Source(path, decimal=",")
+    schema, _, table = learn(path, source=source)
+    assert schema.encoding.names == ["size", "cost", "colour=a", "colour=b"]
+    np.testing.assert_array_equal(table.numbers("size")[:3], [1.1, 2.2, 3.3])
+    np.testing.assert_array_equal(next(source.chunks(5)).numbers("cost"), [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(source.read().take(np.array([2, 0])).numbers("size"), [3.3, 1.1])
+    (tmp_path / "points.csv").write_text("a;b;k\n1.5;2,5;x\n1.5;3;y\n")
+    assert Source(str(tmp_path / "points.csv"), decimal=",").read().is_text("a")  # a point is no part of a number then
+    with pytest.raises(ValueError, match=r"column 'a' holds numbers such as '1\.5' that are taken for text"):
+        learn(str(tmp_path / "points.csv"), "k", Source(str(tmp_path / "points.csv"), decimal=","))
+    with pytest.raises(ValueError, match=r"decimal must be one of '.', ',', got ';'"):
+        Source(path, decimal=";")
+
+
+def test_numbers_with_commas_are_no_categories(tmp_path):
+    path = with_commas(tmp_path / "t.csv")
+    with pytest.raises(
+        ValueError, match=r"column 'size' holds numbers such as '0,1' that are taken for text.*--decimal ,"
+    ):
+        learn(path)
+    with pytest.raises(ValueError, match=r"column 'cost' .* such as '1,000'.*thousands are not read"):
+        learn(path, drop=["size"])
+    with pytest.warns(UserWarning, match="column 'size' holds numbers such as '0,1'"):
+        assert learn(path, features=["size"])[0].encoding.names[0] == "size=0,1"
+    schema, _, _ = learn(write_csv(tmp_path / "p.csv"))
+    with pytest.raises(ValueError, match=r"holds '1,5', which is not a number; say --decimal , .*\(row 1\)"):
+        schema.features(Source(write_csv(tmp_path / "n.csv", [("1,5", "red")], "size,colour")).read())
+
+
+def test_without_a_header_the_decimal_comma_is_no_delimiter(tmp_path):
+    (tmp_path / "t.csv").write_text("1,5;2,5\n3,5;4,5\n")
+    table = Source(str(tmp_path / "t.csv"), header=False, decimal=",").read()
+    np.testing.assert_array_equal(table.numbers("c2"), [2.5, 4.5])
+
+
+@pytest.mark.parametrize("spelled", [("true", "false"), ("True", "False"), ("TRUE", "FALSE")])
+def test_booleans_of_csv_are_those_of_parquet(tmp_path, spelled):
+    flags = [True, False, False, True]
+    rows = [(spelled[not flag], "red", spelled[flag]) for flag in flags]
+    csv = learn(write_csv(tmp_path / "t.csv", rows, header="flag,colour,kind"))
+    columns = {"flag": flags, "colour": ["red"] * 4, "kind": [not flag for flag in flags]}
+    parquet = learn(write_parquet(tmp_path / "t.parquet", columns))
+    for schema, classes, _ in (csv, parquet):
+        for _, _, table in (csv, parquet):
+            np.testing.assert_array_equal(schema.features(table), [[1, 1], [0, 1], [0, 1], [1, 1]])
+            labels = schema.labels(table, classes)
+            assert [str(label).lower() for label in labels] == ["false", "true", "true", "false"]
+
+
+def test_booleans_with_gaps_or_among_words(tmp_path):
+    rows = [("", "a", "x"), ("true", "true", "y"), ("False", "false", "x")]
+    table = Source(write_csv(tmp_path / "t.csv", rows)).read()
+    np.testing.assert_array_equal(table.numbers("size"), [np.nan, 1, 0])
+    assert table.text("colour") == ["a", "true", "false"]
+
+
+def test_new_values_of_text_are_counted(tmp_path):
+    schema, _, _ = learn(write_csv(tmp_path / "t.csv"))
+    rows = [(1, "pink"), (2, "red"), (3, "pink"), (4, "")]
+    unseen = schema.encoding.unseen(Source(write_csv(tmp_path / "n.csv", rows, "size,colour")).read())
+    assert unseen == {"colour": {"pink": 2}}
+    assert schema.encoding.levels == {"colour": 3}
+
+
+def test_two_columns_of_one_name_in_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table([[1], [2]], names=["x", "x"]), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet has two columns named 'x'"):
+        Source(str(tmp_path / "t.parquet")).read()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
+def test_text_of_other_encodings(tmp_path, encoding):
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe,kind\n1,né\n2,b\n".encode(encoding))
+    with pytest.raises(ValueError, match=r"t\.csv is not UTF-8 text .*--encoding"):
+        Source(str(path)).read()
+    assert Source(str(path), encoding=encoding).read().text("kind") == ["né", "b"]
+    with pytest.raises(ValueError, match=r"encoding must be one that Python knows, .* got 'klingon'"):
+        Source(str(path), encoding="klingon")
+
+
+def test_lines_of_comments(tmp_path):
+    (tmp_path / "t.csv").write_text("# made by hand\nsize,kind\n#1,x\n2,#y\n")
+    table = Source(str(tmp_path / "t.csv"), comment="#").read()
+    assert list(table.columns) == ["size", "kind"]
+    assert table.text("kind") == ["#y"]
+
+
 def test_files_from_windows(tmp_path):
     (tmp_path / "t.csv").write_bytes("\ufeffsize;colour;kind\r\n1;grün;yes\r\n2;rot;no\r\n".encode())
     schema, _, table = learn(str(tmp_path / "t.csv"))
@@ -323,3 +426,55 @@ def test_a_file_that_fails_halfway_leaves_the_old_one(tmp_path):
     with pytest.raises(RuntimeError):
         write_half()
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("t.txt", "old")]
+
+
+def test_no_file_of_the_user_is_in_the_way(tmp_path):
+    (tmp_path / "t.part.txt").write_text("precious")
+    with replacing(tmp_path / "t.txt") as temporary:
+        temporary.write_text("new")
+        assert temporary.suffix == ".txt"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"t.part.txt": "precious", "t.txt": "new"}
+
+
+def test_writers_of_one_file_do_not_mix(tmp_path):
+    target, half_way = tmp_path / "t.txt", threading.Barrier(4)
+
+    def write(letter):
+        with replacing(target) as temporary, open(temporary, "w") as file:
+            file.write(letter * 1000)
+            file.flush()
+            half_way.wait(10)
+            file.write(letter * 1000)
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert target.read_text() in [letter * 2000 for letter in "abcd"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_permissions_are_those_of_the_old_file_or_of_any_new_one(tmp_path):
+    ordinary, target = tmp_path / "o.txt", tmp_path / "t.txt"
+    ordinary.write_text("")
+    modes = []
+    for _ in range(2):
+        with replacing(target) as temporary:
+            temporary.write_text("new")
+        modes.append(stat.S_IMODE(target.stat().st_mode))
+        target.chmod(0o640)
+    assert modes == [stat.S_IMODE(ordinary.stat().st_mode), 0o640]
+
+
+def test_a_lack_of_room_is_told_of_the_file(tmp_path):
+    def write():
+        with replacing(tmp_path / "t.txt"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*t\.txt'"):
+        write()
+    with pytest.raises(FileNotFoundError, match=r"none.t\.txt'"), replacing(tmp_path / "none" / "t.txt"):
+        pass
+    with replacing(tmp_path / ("n" * 250 + ".txt")) as temporary:  # as long as a name may be
+        temporary.write_text("new")

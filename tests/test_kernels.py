@@ -115,3 +115,42 @@ def test_compiled_kernels_equal_their_python_twins():
     low_rank.absorb_rows.py_func(*states[1], rows)
     matrices = [V.T @ S @ V + np.diag(D) for V, S, D in states]
     np.testing.assert_allclose(*matrices, atol=1e-10)
+
+
+@pytest.mark.parametrize("run", [compiled.softmax_residual, compiled.softmax_residual.py_func])
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+def test_a_residual_is_the_weight_times_probabilities_less_the_label(run, weight):
+    scores = np.array([1.0, -2.0, 0.5])
+    p = np.exp(scores) / np.exp(scores).sum()
+    run(scores, 1, weight)
+    np.testing.assert_allclose(scores, weight * (p - [0, 1, 0]), rtol=1e-13)
+    one = np.array([0.7])
+    run(one, 1, weight)
+    np.testing.assert_allclose(one, weight * (expit(0.7) - 1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("gains", [[0.05] * 6, [0.05, 1 / 6, 0.05, 0.5, 0.05, 0.05], [1e40] * 6])
+def test_sgd_on_sparse_rows_is_that_on_dense_ones(gains):
+    """Also where a gain of 1/(rows·decay) shrinks all to nothing, and where gains blow it up."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 4)) * (rng.uniform(size=(12, 4)) < 0.6)
+    y, weight, offset = rng.integers(0, 3, size=12), rng.uniform(0.5, 3, size=12), rng.normal(size=(3, 12))
+    start = rng.normal(size=(3, 4))
+    dense, sparse, form = start.copy(), np.ascontiguousarray(start.T), sp.csr_array(X)
+    rest = (y, weight, offset)
+    with np.errstate(over="ignore"):
+        compiled.sgd_dense(X, *rest, dense, np.array(gains), 2, 3.0)
+        compiled.sgd_csr(form.data, form.indices, form.indptr, *rest, sparse, np.array(gains), 2, 3.0)
+    assert np.isfinite(dense).all()
+    np.testing.assert_allclose(sparse.T, dense, rtol=1e-9, atol=1e-12 * abs(dense).max())
+
+
+def test_a_step_of_sgd_is_its_definition():
+    rng = np.random.default_rng(1)
+    X, y, weight = rng.normal(size=(4, 3)), np.array([0, 2, 1, 1]), np.array([1.0, 4.0, 0.5, 2.0])
+    W = rng.normal(size=(3, 3))
+    scores = X @ W.T
+    P = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    expected = W - 0.1 * ((weight[:, None] * (P - np.eye(3)[y])).T @ X + 4 * 0.7 * W)
+    compiled.sgd_dense(X, y, weight, np.zeros((3, 4)), W, np.array([0.1]), 4, 0.7)
+    np.testing.assert_allclose(W, expected, rtol=1e-12)

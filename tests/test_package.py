@@ -1,5 +1,7 @@
 """The package as a whole: what is public, what importing costs, what the examples do."""
 
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,6 +27,23 @@ def test_importing_loads_no_compiler():
     assert run("-c", code).strip() == "[]"
 
 
+def test_fits_need_no_place_to_keep_what_was_compiled(tmp_path):
+    """A file where the cache would be, and no home: more than even root can write to."""
+    package = tmp_path / "majorant"
+    shutil.copytree(ROOT / "majorant", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "kernels" / "__pycache__").write_text("")
+    nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"}
+    code = (
+        "import majorant\n"
+        "from majorant.kernels import chain, chain_online, compiled, compiler, dual, low_rank\n"
+        "assert majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).predict([[9.0]]) == [1]\n"
+        "print(majorant.__file__, compiler._can_keep())"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")}
+    said = run("-c", code, cwd=tmp_path, env=kept | nowhere)
+    assert said.split() == [str(package / "__init__.py"), "False"]
+
+
 def test_the_demo_prints_its_table_and_where_the_figure_is(tmp_path):
     demo = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "majorant reproduce ecoli" in line)
     arguments = demo.split("majorant ")[1].split()
@@ -44,7 +63,7 @@ def test_the_figure_of_the_readme_is_drawn(tmp_path):
     assert (tmp_path / "bound.png").stat().st_size > 10_000
 
 
-def run(*arguments):
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+def run(*arguments, cwd=ROOT, env=None):
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout

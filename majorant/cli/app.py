@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -29,12 +31,23 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
 }
 INTERRUPTED = 130
+# Sent by a system that shuts down, and by a terminal that closes; Windows has one of them only.
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Ended(BaseException):
+    """A signal asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
 
 
 class Application(TyperGroup):
     """A group of commands whose failures are one line on standard error.
 
-    Exit codes: 0 for success, 1 for a failure at run time, 2 for wrong usage, 130 when interrupted.
+    Exit codes: 0 for success, 1 for a failure at run time, 2 for wrong usage, 130 when interrupted, and 128 and its
+    number when another signal ended it.
     """
 
     def main(
@@ -52,14 +65,32 @@ class Application(TyperGroup):
         # Accepted before and after the name of the command.
         arguments = [each for each in given if each != "--debug"] or ["--help"]
         try:
-            code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
+            with _unwinding():
+                code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
             if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
                 fail("interrupted")
-        except (Exception, KeyboardInterrupt) as problem:
+        except (Exception, KeyboardInterrupt, Ended) as problem:
             if debug:
                 raise
             code = _report(problem)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _unwinding() -> Iterator[None]:
+    """Let signals end the block as an exception does, so that no temporary file stays; ignored ones stay ignored."""
+    taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise Ended(number)
 
 
 def build() -> typer.Typer:
@@ -117,6 +148,9 @@ def _report(problem: BaseException) -> int:
     if isinstance(problem, KeyboardInterrupt | typer.Abort):
         fail("interrupted")
         return INTERRUPTED
+    if isinstance(problem, Ended):
+        fail(str(problem))
+        return problem.exit_code
     if hasattr(problem, "format_message"):  # click's own, of wrong usage
         fail(f"{problem.format_message()} (majorant --help shows how)")
         return int(getattr(problem, "exit_code", 2))

@@ -31,14 +31,15 @@ class Reading:
 
     separator: str = "auto"
     skip: tuple[str, ...] = (DOCUMENT_START,)
+    encoding: str = "utf-8"
 
-    def changed(self, separator: str, skip: tuple[str, ...] | None) -> Reading:
-        """Return it with another separator and, if given, other lines to skip."""
-        return Reading(separator, self.skip if skip is None else skip)
+    def changed(self, separator: str, skip: tuple[str, ...] | None, encoding: str) -> Reading:
+        """Return it with another separator and encoding and, if given, other lines to skip."""
+        return Reading(separator, self.skip if skip is None else skip, encoding)
 
     def file(self, path: str) -> ColumnFile:
         """Return a file to be read so."""
-        return ColumnFile(path, self.separator, self.skip)
+        return ColumnFile(path, self.separator, self.skip, self.encoding)
 
     def sentences(self, paths: Sequence[str]) -> Iterator[Sentence]:
         """Yield the sentences of some files, which must have equally many columns."""
@@ -130,7 +131,7 @@ class Tagger:
 
     def _write(self, source: ColumnFile, file: TextIO, marginals: bool) -> tuple[int, int]:
         sentences = tokens = 0
-        for batch in batches(source, BATCH):
+        for batch in batches(source.sentences(), BATCH):
             for sentence, columns in zip(batch, self._columns(batch, marginals), strict=True):
                 write_sentence(file.write, sentence, *columns)
             sentences, tokens = sentences + len(batch), tokens + sum(map(len, batch))

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from majorant.cli.flags import in_flags
 from majorant.cli.options import (
     AsJson,
+    Comment,
     Data,
+    Decimal,
     Delimiter,
     Drop,
+    Encoding,
     Features,
     Format,
     Header,
@@ -85,6 +89,9 @@ def compare(
     format: Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    comment: Comment = None,
 ) -> None:
     """Compare solvers on your data: likelihood and error against passes, as a table and as curves.
 
@@ -99,7 +106,7 @@ def compare(
     from majorant.files import Source, Wanted
 
     names, penalty = _known(listed(solvers)), _penalty(C, ridge)
-    source = Source(data, format, delimiter, header)
+    source = Source(data, format, delimiter, header, decimal, encoding, comment)
     wanted = Wanted(target, None, listed(features), listed(drop), missing or "error", standardize)
     problem = _problem(source, wanted, penalty, test_size, seed)
     entries, least = _compare(problem, names, passes=passes, runs=runs, tuning_passes=tune_passes)
@@ -200,7 +207,7 @@ def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int) ->
         )
     for row in rows:
         if row["failure"] is not None:
-            show(f"\n{row['solver']} did not run: {row['failure']}")
+            show(f"\n{row['solver']} did not run: {in_flags(row['failure'])}")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

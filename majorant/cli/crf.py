@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import READING, AsJson, listed
+from majorant.cli.options import READING, AsJson, Encoding, listed
 from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ def train(
     label_column: LabelColumn = -1,
     separator: Separator = "auto",
     skip: Skip = None,
+    encoding: Encoding = "utf-8",
     stream: Stream = False,
     classes: Classes = None,
     chunk_sentences: ChunkSentences = 1000,
@@ -148,7 +149,7 @@ def train(
     if classes is not None and not stream:
         raise typer.BadParameter("--classes goes with --stream; without it, the labels of the files are the classes")
     layout = Layout(template, label_column)
-    reading = Reading().changed(separator, _prefixes(skip))
+    reading = Reading().changed(separator, _prefixes(skip), encoding)
     settings: dict[str, Any] = dict(c2=c2, solver=solver, tol=tol, max_iter=max_iter, min_freq=min_freq)
     settings |= dict(all_possible_states=all_states, all_possible_transitions=all_transitions)
     settings |= dict(n_jobs=n_jobs, random_state=seed, verbose=int(on_terminal(sys.stderr)))
@@ -169,6 +170,7 @@ def tag(
     ] = False,
     separator: Separator = "auto",
     skip: Skip = None,
+    encoding: Encoding = "utf-8",
 ) -> None:
     """Write the file again with the predicted labels as one more column.
 
@@ -183,7 +185,7 @@ def tag(
 
     check_writable(out, file, model)
     tagger = Tagger.load(model)
-    source = tagger.reading.changed(separator, _prefixes(skip)).file(file)
+    source = tagger.reading.changed(separator, _prefixes(skip), encoding).file(file)
     sentences, tokens = tagger.write(source, out, marginals)
     if out != "-":
         show(f"{tokens} labels of {sentences} sentences written to {out}")
@@ -196,6 +198,7 @@ def evaluate(
     label_column: OtherLabelColumn = None,
     separator: Separator = "auto",
     skip: Skip = None,
+    encoding: Encoding = "utf-8",
 ) -> None:
     """Measure a model on a labelled file: token accuracy, and precision, recall and F1 of chunks as conlleval does.
 
@@ -205,7 +208,7 @@ def evaluate(
     from majorant.cli.chains import Tagger, show_scores
 
     tagger = Tagger.load(model)
-    source = tagger.reading.changed(separator, _prefixes(skip)).file(file)
+    source = tagger.reading.changed(separator, _prefixes(skip), encoding).file(file)
     scores = tagger.measure(source, label_column)
     if as_json:
         show_json({"model": model, "data": file, **scores})

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from majorant.cli.options import AsJson, Data, Delimiter, Format, Header, Missing, Model, Target
+from majorant.cli.options import (
+    AsJson,
+    Comment,
+    Data,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Format,
+    Header,
+    Missing,
+    Model,
+    Target,
+)
 from majorant.cli.output import show, show_json
 
 if TYPE_CHECKING:
@@ -21,6 +33,9 @@ def evaluate(
     format: Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    comment: Comment = None,
 ) -> None:
     """Measure a model on labelled rows: accuracy, log-loss, AUC, precision and recall by class, confusion counts.
 
@@ -32,7 +47,7 @@ def evaluate(
     from majorant.files import Source
 
     trained = Trained.load(model, target=target, missing=missing)
-    metrics = _measure(trained, Source(data, format, delimiter, header))
+    metrics = _measure(trained, Source(data, format, delimiter, header, decimal, encoding, comment))
     if as_json:
         show_json({"model": model, "data": data, **metrics})
         return

@@ -11,9 +11,12 @@ import typer
 from majorant.cli.options import (
     READING,
     AsJson,
+    Comment,
     Data,
+    Decimal,
     Delimiter,
     Drop,
+    Encoding,
     Features,
     Format,
     Header,
@@ -104,6 +107,9 @@ def fit(
     format: Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    comment: Comment = None,
     test_size: TestSize = None,
     seed: Seed = 0,
     stream: Stream = False,
@@ -124,7 +130,7 @@ def fit(
     path = model or _default_model(data)
     check_writable(path, data)
     _check_stream(stream, classes, test_size)
-    source = Source(data, format, delimiter, header)
+    source = Source(data, format, delimiter, header, decimal, encoding, comment)
     wanted = Wanted(target, weight, listed(features), listed(drop), missing or "error", standardize)
     settings: dict[str, Any] = dict(C=C, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=intercept)
     settings |= dict(penalize_intercept=penalize_intercept, class_weight=_class_weight(class_weight), random_state=seed)

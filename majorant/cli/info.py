@@ -70,6 +70,7 @@ def _table(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "rows": notes.get("rows"),
         "target": schema.target,
         "missing_values": schema.missing,
+        "text_columns": schema.encoding.levels,
     }
     return _facts(estimator) | more, _coefficients(estimator, schema.encoding.names)
 
@@ -101,5 +102,5 @@ def _coefficients(estimator: Any, names: list[str]) -> list[dict[str, Any]]:
 
 def _spoken(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{k}={v}" for k, v in value.items())
+        return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -36,6 +36,15 @@ Header: TypeAlias = Annotated[
         rich_help_panel=READING,
     ),
 ]
+Decimal: TypeAlias = Annotated[
+    str, typer.Option(metavar="CHAR", help="Mark before a fraction in CSV: . or ,", rich_help_panel=READING)
+]
+Encoding: TypeAlias = Annotated[
+    str, typer.Option(metavar="NAME", help="Of text: utf-8, latin-1, utf-16 and so on.", rich_help_panel=READING)
+]
+Comment: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="PREFIX", help="Lines of CSV that begin so are skipped.", rich_help_panel=READING)
+]
 Missing: TypeAlias = Annotated[
     str | None,
     typer.Option(

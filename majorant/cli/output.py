@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 import typer
 
+from majorant.cli.flags import in_flags
+
 
 def on_terminal(stream: Any = None) -> bool:
     """Return whether a person looks at the stream (standard output if not given)."""
-    return bool((sys.stdout if stream is None else stream).isatty())
+    stream = sys.stdout if stream is None else stream
+    return stream is not None and bool(stream.isatty())
 
 
 def show(text: str) -> None:
@@ -28,6 +31,11 @@ def show(text: str) -> None:
 def fail(text: str) -> None:
     """Print one line that says what went wrong."""
     typer.echo(f"majorant: error: {_one_line(text)}", err=True)
+
+
+def warn(text: str) -> None:
+    """Print one line that says what may be wrong."""
+    typer.echo(f"majorant: warning: {_one_line(text)}", err=True)
 
 
 def show_json(values: dict[str, Any]) -> None:
@@ -60,7 +68,7 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for each in caught:
-        typer.echo(f"majorant: warning: {_one_line(str(each.message))}", err=True)
+        warn(str(each.message))
 
 
 @contextmanager
@@ -92,7 +100,7 @@ def check_writable(path: str | None, *inputs: str) -> None:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return in_flags(" ".join(text.split()))
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.options import Data, Delimiter, Format, Header, Missing, Model, listed
+from majorant.cli.options import Comment, Data, Decimal, Delimiter, Encoding, Format, Header, Missing, Model, listed
 from majorant.cli.output import check_writable, show
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def predict(
     format: Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    comment: Comment = None,
 ) -> None:
     """Predict the class of each row.
 
@@ -48,10 +51,19 @@ def predict(
 
     check_writable(out, data, model)
     trained = Trained.load(model, missing=missing)
-    parts = _predictions(trained, Source(data, format, delimiter, header), proba, listed(keep))
+    source = Source(data, format, delimiter, header, decimal, encoding, comment)
+    _check_kept(listed(keep), [str(name) for name in trained.estimator.classes_] if proba else [])
+    parts = _predictions(trained, source, proba, listed(keep))
     rows = _write(parts, out)
     if out != "-":
         show(f"{rows} predictions written to {out}")
+
+
+def _check_kept(names: list[str], classes: list[str]) -> None:
+    taken = {"prediction", *(f"p({name})" for name in classes)}
+    lost = next((name for name in names if name in taken), None)
+    if lost is not None:
+        raise ValueError(f"--keep cannot copy a column named {lost!r}: what is predicted has that name; rename it")
 
 
 def _predictions(trained: Trained, source: Source, proba: bool, keep: list[str]) -> Iterator[Columns]:

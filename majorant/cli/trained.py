@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
 from majorant.files import Matrix, Schema, Source, Table
 
@@ -32,14 +33,20 @@ class Trained:
         return cls(estimator, schema if target is None else replace(schema, target=target), notes)
 
     def probabilities(self, source: Source) -> Iterator[tuple[Table | Matrix, Array, Array]]:
-        """Yield for each chunk: the rows, which of them are complete, and the probabilities of those."""
+        """Yield for each chunk: the rows, which of them are complete, and the probabilities of those.
+
+        Values that the model was not trained on are warned of at the end.
+        """
+        unseen = Unseen(self.schema)
         for rows in source.chunks():
+            unseen.add(rows)
             kept = self._kept(rows)
             part = rows if kept.all() else rows.take(np.flatnonzero(kept))
             if len(part):
                 yield rows, kept, self.estimator.predict_proba(self.schema.features(part))
             else:
                 yield rows, kept, np.zeros((0, len(self.estimator.classes_)))
+        unseen.tell(source.name)
 
     def _kept(self, rows: Table | Matrix) -> Array:
         if self.schema.missing == "drop":

@@ -12,6 +12,7 @@ from majorant._checks import Array
 from majorant.cli.metrics import measure
 from majorant.cli.output import progress
 from majorant.cli.split import split
+from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
 from majorant.files import Matrix, Schema, Source, Table, Wanted
 from majorant.files.labels import find_classes
@@ -74,6 +75,9 @@ def fit_whole(source: Source, wanted: Wanted, estimator: LogisticRegression, sha
     seconds = time.perf_counter() - started
     test = None
     if data.test is not None:
+        unseen = Unseen(schema)
+        unseen.add(data.test)
+        unseen.tell(f"the rows of {source.name} to test on")
         test = measure(schema.labels(data.test, classes), estimator.predict_proba(schema.features(data.test)), classes)
     return Fit(estimator, schema, len(data.train), seconds, str(estimator.result_), test)
 
@@ -87,12 +91,15 @@ def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, na
     schema, classes = _learn_ahead(source, wanted, named, rows)
     _check_class_weight(estimator, classes)
     seen = chunks = 0
+    unseen = Unseen(schema)
     with progress("streaming", None) as advance:
         for part in _complete_chunks(source, wanted, rows):
+            unseen.add(part)
             X, y = schema.features(part), schema.labels(part, classes)
             estimator.partial_fit(X, y, classes=classes, sample_weight=schema.weights(part))
             seen, chunks = seen + len(part), chunks + 1
             advance(len(part))
+    unseen.tell(source.name)
     sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
     return Fit(estimator, schema, seen, time.perf_counter() - started, sentence)
 

@@ -1,15 +1,16 @@
 """Sequences of tokens as people have them, encoded: strings become numbers.
 
 A token is a list of strings, a dict, or a row of numbers. A dict follows python-crfsuite: a number is a value of the
-attribute ``key``, true and false are 1 and 0, a string makes the attribute ``key:string``, and lists, sets and dicts
-inside do the same one level down.
+attribute ``key``, true and false are 1 and 0, a string makes the attribute ``key:string``, lists and sets of strings
+make one for each, and dicts inside do the same one level down.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from majorant._checks import Array
 
 UNKNOWN = -1
+ARRAY_HINT = "; numbers need a name each, as in {'x0': 0.1, 'x1': 0.2}"
 
 
 class Vocabulary:
@@ -41,6 +43,12 @@ class Vocabulary:
         """Return the attributes, each at its number."""
         return list(self._numbers)
 
+    def copy(self) -> Vocabulary:
+        """Return one that may grow on its own."""
+        twin = Vocabulary()
+        twin._numbers.update(self._numbers)
+        return twin
+
     def numbers(self, names: Iterable[str], grow: bool) -> Iterator[int]:
         """Return the number of each name; new names get one if the vocabulary may grow."""
         return map(self._numbers.__getitem__, names) if grow else map(self._numbers.get, names, repeat(UNKNOWN))
@@ -60,7 +68,7 @@ class Encoder:
     """Encodes one sequence after the other; what was met so far is in the arrays."""
 
     def __init__(self, vocabulary: Vocabulary, grow: bool) -> None:
-        self._vocabulary, self._grow = vocabulary, grow
+        self._vocabulary, self._grow, self._known = vocabulary, grow, len(vocabulary)
         self._attributes, self._values = array("i"), array("d")
         self._plain = True  # until a value is not one
         self._counts, self._lengths = array("i"), array("i")
@@ -117,17 +125,18 @@ class Encoder:
             self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
 
     def _add_dict(self, token: Mapping[str, Any]) -> None:
-        for name, value in _flat(token):
-            self._attributes.extend(self._numbers([name]))
-            if value != 1.0 or not self._plain:
-                if not np.isfinite(value):
-                    raise ValueError(f"the value of {name!r} must be finite, got {value}")
-                self._append_value(value)
+        names, values = _flat(token)
+        if not math.isfinite(sum(values)):
+            _refuse_non_finite(names, values)
+        if self._plain and values.count(1.0) < len(values):
+            self._keep_values()
+        self._attributes.extend(self._numbers(names))
+        if not self._plain:
+            self._values.extend(values)
 
-    def _append_value(self, value: float) -> None:
+    def _keep_values(self) -> None:
         self._plain = False
-        self._values.extend([1.0] * (len(self._attributes) - 1 - len(self._values)))
-        self._values.append(value)
+        self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
 
     def _add_matrix(self, rows: Any) -> None:
         if rows.ndim != 2 and rows.size:
@@ -141,17 +150,16 @@ class Encoder:
         if not np.isfinite(X.data).all():
             row = int(np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], side="right")) - 1
             raise ValueError(f"values must be finite, got {X.data[~np.isfinite(X.data)][0]} in its row {row}")
-        self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
+        self._keep_values()
         if X.shape[1] > len(self._columns):
             new = self._numbers(map(str, range(len(self._columns), X.shape[1])))
             self._columns = np.concatenate([self._columns, np.fromiter(new, dtype=np.intc)])
         self._attributes.extend(self._columns[X.indices])
         self._values.extend(X.data)
         self._counts.extend(np.diff(X.indptr).astype(np.intc))
-        self._plain = False
 
     def _check_names(self, attributes: Array, ends: Array, starts: Array) -> None:
-        for number, name in enumerate(self._vocabulary.names()):
+        for number, name in enumerate(self._vocabulary.names()[self._known :], start=self._known):
             if not isinstance(name, str):
                 token = int(np.searchsorted(ends, np.flatnonzero(attributes == number)[0], side="right")) - 1
                 sequence = int(np.searchsorted(starts, token, side="right")) - 1
@@ -179,15 +187,51 @@ def split_rows(X: Any, lengths: Any) -> Iterator[Any]:
         yield X[begin:end]
 
 
-def _flat(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _flat(token: Mapping[str, Any]) -> tuple[list[str], list[float]]:
+    """Return the attributes of a dict and their values."""
+    names: list[str] = []
+    values: list[float] = []
     for name, value in token.items():
-        if isinstance(value, str):
-            yield f"{name}:{value}", 1.0
-        elif isinstance(value, bool | int | float | np.number | np.bool_):
-            yield name, float(value)
-        elif isinstance(value, Mapping):
-            yield from ((f"{name}:{inner}", weight) for inner, weight in _flat(value))
-        elif isinstance(value, Iterable) and isinstance(value, Sized) and not isinstance(value, bytes):
-            yield from ((f"{name}:{inner}", 1.0) for inner in value)
+        # Types are compared first: these are nearly all there are, and tagging spends its time here.
+        kind = type(value)
+        if kind is str:
+            names.append(f"{name}:{value}")
+            values.append(1.0)
+        elif kind is float or kind is bool or kind is int:
+            names.append(name)
+            values.append(value)
         else:
-            raise TypeError(f"the value of {name!r} must be a number or a string, got {type(value).__name__}")
+            inner, weights = _flat_value(name, value)
+            names += inner
+            values += weights
+    return names, values
+
+
+def _flat_value(name: str, value: Any) -> tuple[list[str], list[float]]:
+    """Return what a value that is no plain number or string stands for."""
+    if isinstance(value, str):
+        return [f"{name}:{value}"], [1.0]
+    if isinstance(value, int | float | np.number | np.bool_):
+        return [name], [float(value)]
+    if isinstance(value, Mapping):
+        inner, weights = _flat(value)
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner, weights = [_string(name, each) for each in value], [1.0] * len(value)
+    else:
+        raise TypeError(
+            f"the value of {name!r} must be a number, a string, or a list, set or dict of them, "
+            f"got {type(value).__name__}{ARRAY_HINT if hasattr(value, 'shape') else ''}"
+        )
+    return [f"{name}:{each}" for each in inner], weights
+
+
+def _string(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the values in {name!r} must be strings, got {type(value).__name__}: {value!r:.40}")
+    return value
+
+
+def _refuse_non_finite(names: list[str], values: list[float]) -> None:
+    for name, value in zip(names, values, strict=True):
+        if not math.isfinite(value):
+            raise ValueError(f"the value of {name!r} must be finite, got {value}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from itertools import chain
 from typing import Any, Self
 
@@ -20,14 +21,17 @@ from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.data.universe import Universe
 from majorant.estimators import storage
-from majorant.estimators.chain_features import check_lengths, observed_universe, read, sequences, weights
+from majorant.estimators.chain_features import check_lengths, observed_pairs, read, sequences, weights
+from majorant.estimators.restoring import restoring
 from majorant.models import Chain
+from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
 from majorant.solvers.online import learn
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
+BOUNDED = ("sbm", "bbm")
 # A fit that can get no further is worth a warning above this gap.
 STUCK = 1e-2
 # The bound is kept as a d×d matrix up to here, as a diagonal above.
@@ -38,7 +42,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     """Linear-chain conditional random field with an ℓ2 penalty.
 
     Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
-    pair of attribute and label, and of label and next label, that occurs in the training data.
+    pair of attribute and label, and of label and next label, that occurs in the training data. One difference: with a
+    ``min_freq`` of 0 CRFsuite leaves out pairs whose values sum to less than 0, and here none is left out.
 
     Parameters
     ----------
@@ -58,14 +63,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     max_iter : int
         Steps.
     min_freq : float
-        Features seen less often are left out.
+        Pairs are left out whose values sum to less, as in CRFsuite: with values of one, those that occur less often.
     all_possible_states, all_possible_transitions : bool
-        Whether pairs that do not occur have weights too.
+        Whether pairs that do not occur have weights too; their values sum to 0, so not where ``min_freq`` is above.
     n_jobs : int or None
         Threads over sequences; one if None, all cores if −1.
     verbose : int
         1 shows a line of progress on standard error.
-    random_state : int or None
+    random_state : int, RandomState or None
         Order of the online pass.
 
     Attributes
@@ -99,7 +104,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         all_possible_transitions: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
-        random_state: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.c2 = c2
         self.c1 = c1
@@ -134,11 +139,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         self._check_settings()
         vocabulary = Vocabulary()
         tokens, labels, classes = read(X, y, lengths, vocabulary)
-        universe = self._observed(tokens, labels, len(classes), len(vocabulary))
+        universe = Universe.of(
+            *self._observed(tokens, labels, len(classes), len(vocabulary)), len(classes), len(vocabulary)
+        )
         solution = self._minimize(sequences(universe, tokens, labels, weights(sample_weight, tokens.starts)))
-        self.__dict__.pop("_metric", None)
-        self.classes_, self._vocabulary, self._universe_ = classes, vocabulary, universe
-        self._finish(solution)
+        with restoring(self):
+            self.__dict__.pop("_metric", None)
+            self._keep(solution.params, classes, vocabulary, universe)
+            self._finish(solution)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
@@ -150,30 +158,45 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         """
         self._check_settings()
         first = not hasattr(self, "_metric")
-        if first:
-            known = None if classes is None else np.unique(np.asarray(list(classes)))
-            vocabulary = Vocabulary()
-        else:
-            known, vocabulary = self.classes_, Vocabulary(self._vocabulary.names())
+        known = self._stream_classes(classes, first)
+        vocabulary = Vocabulary() if first else self._vocabulary.copy()
         tokens, labels, classes = read(X, y, lengths, vocabulary, known)
-        universe = self._observed(tokens, labels, len(classes), len(vocabulary))
-        if first:
-            theta, metric = np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
-        else:
-            old, universe = self._universe_, self._universe_.joined(universe)
-            theta, metric = old.carry(self._theta, universe, 0.0), old.carry(self._metric, universe, 2 * self.c2)
+        found = self._observed(tokens, labels, len(classes), len(vocabulary))
+        universe, theta, metric = self._prior(found, len(classes), len(vocabulary), first)
         data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
         theta, metric = learn(data, theta, metric, np.arange(len(data)))
         if not np.isfinite(theta).all():
             raise ValueError("these sequences make weights that are not finite: scale their values down")
-        self._theta, self._metric = theta, metric
-        self.classes_, self._vocabulary, self._universe_ = classes, vocabulary, universe
-        self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
-        self.result_ = stream_result(self.n_iter_)
-        self.__dict__.pop("trace_", None)
+        with restoring(self):
+            self._keep(theta, classes, vocabulary, universe)
+            self._metric = metric
+            self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
+            self.result_ = stream_result(self.n_iter_)
+            self.__dict__.pop("trace_", None)
         return self
 
+    def _stream_classes(self, classes: Any, first: bool) -> Array | None:
+        named = None if classes is None else np.unique(np.asarray(list(classes)))
+        if first:
+            return named
+        if named is not None and not np.array_equal(named, self.classes_):
+            raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
+        return self.classes_
+
+    def _prior(
+        self, found: tuple[Array, Array], n: int, n_attributes: int, first: bool
+    ) -> tuple[Universe, Array, Array]:
+        """Return what a chunk starts from: parameters with those that are new to it, and the metric."""
+        if first:
+            universe = Universe.of(*found, n, n_attributes)
+            return universe, np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
+        universe = self._universe_.grown(*found, n_attributes)
+        both = self._universe_.carry(np.stack([self._theta, self._metric]), universe, [0.0, 2.0 * self.c2])
+        return universe, both[0], both[1]
+
     def _minimize(self, data: Sequences) -> Solution:
+        if self.solver in BOUNDED:
+            refuse_long(data)
         threads = effective_n_jobs(self.n_jobs or 1)
         objective = Objective(Chain(parts=threads), data, ridge=2 * self.c2, threads=threads)
         progress = ProgressLine() if self.verbose else None
@@ -192,7 +215,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         return solution
 
     def _finish(self, solution: Solution) -> None:
-        self._theta, self.result_, self.gap_ = solution.params, solution.result, solution.result.gap
+        self.result_, self.gap_ = solution.result, solution.result.gap
         self.trace_ = {name: solution.trace[name] for name in solution.trace}
         self.n_iter_ = int(solution.trace["step"][-1]) if len(solution.trace) else 0
         outcome = solution.result.outcome
@@ -241,7 +264,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             raise ValueError("there is no token of positive weight to score")
         return float(np.average(right, weights=weight))
 
-    @property
+    @cached_property
     def state_features_(self) -> dict[tuple[str, Any], float]:
         """The weight of each pair of attribute and label."""
         check_is_fitted(self, "_theta")
@@ -249,7 +272,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         pairs = self._universe_.pairs
         return {(names[k // n], labels[k % n]): w for k, w in zip(pairs.tolist(), self._theta.tolist(), strict=False)}
 
-    @property
+    @cached_property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """The weight of each pair of label and next label."""
         check_is_fitted(self, "_theta")
@@ -260,7 +283,10 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     # --- files --------------------------------------------------------------------------------------------
 
     def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included."""
+        """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included.
+
+        A random state that is not a number is left out.
+        """
         check_is_fitted(self, "_theta")
         names = [name.encode(errors="surrogatepass") for name in self._vocabulary.names()]
         universe = self._universe_
@@ -275,6 +301,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "_metric"):
             arrays["metric"] = self._metric
         settings = {name: storage.storable(value) for name, value in self.get_params().items()}
+        if not isinstance(settings["random_state"], int | None):
+            settings["random_state"] = None
         extra = {"settings": settings, "notes": notes, **storage.ending(self.n_iter_, self.result_)}
         storage.write(path, type(self).__name__, extra, arrays)
 
@@ -288,9 +316,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         names = [
             text[i:j].decode(errors="surrogatepass") for i, j in zip(ends - arrays["name_lengths"], ends, strict=True)
         ]
-        model.classes_, model._vocabulary = arrays["classes"], Vocabulary(names)
-        model._universe_ = Universe.of(arrays["pairs"], arrays["steps"], len(model.classes_), len(names))
-        model._theta = arrays["theta"]
+        universe = Universe.of(arrays["pairs"], arrays["steps"], len(arrays["classes"]), len(names))
+        model._keep(arrays["theta"], arrays["classes"], Vocabulary(names), universe)
         if "metric" in arrays:
             model._metric = arrays["metric"]
         model.n_iter_, model.result_, model.notes_ = extra["n_iter"], storage.result_of(extra), extra.get("notes")
@@ -308,6 +335,12 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     _theta: Array
     _metric: Array  # of a stream
 
+    def _keep(self, theta: Array, classes: Array, vocabulary: Vocabulary, universe: Universe) -> None:
+        """Set what a model is made of, and forget what was read off the one before."""
+        for name in ("state_features_", "transition_features_"):
+            self.__dict__.pop(name, None)
+        self._theta, self.classes_, self._vocabulary, self._universe_ = theta, classes, vocabulary, universe
+
     def _check_settings(self) -> None:
         if not 0 < self.c2 < np.inf:
             raise ValueError(f"c2 must be positive, got {self.c2!r}")
@@ -315,17 +348,25 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"only the ℓ2 penalty is done here (c1=0), got c1={self.c1!r}")
         one_of("solver", self.solver, SOLVERS)
         whole("max_iter", self.max_iter, least=0)
+        if not self.min_freq >= 0:
+            raise ValueError(f"min_freq must be at least 0, got {self.min_freq!r}")
+
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return 0
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31))
+        return whole("random_state", self.random_state, least=0)
 
     def _make_solver(self, size: int) -> Solver[Any]:
-        seed = 0 if self.random_state is None else int(self.random_state)
         if self.solver in ONE_PASS:
-            return OnlineMajorization(seed=seed, curvature="bound" if self.solver == "sbm" else "share")
+            return OnlineMajorization(seed=self._seed(), curvature="bound" if self.solver == "sbm" else "share")
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
-        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=seed)
+        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
 
-    def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> Universe:
-        return observed_universe(
+    def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
+        return observed_pairs(
             tokens,
             y,
             n,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from majorant.data.tokens import Encoder, Tokens, Vocabulary, split_rows
 from majorant.data.universe import Universe
 
 MISSING: Any = object()
+# Keys, and the value of each; without values all are ones.
+Occurrences: TypeAlias = tuple[Array, Array | None]
 # Tokens whose occurrences of attributes are counted at a time.
 SOME_TOKENS = 20_000
 # Counts of all pairs that there could be are kept up to here.
@@ -44,16 +46,17 @@ def read(
     return encoder.finish(), np.searchsorted(classes, names)[codes].astype(np.int32), classes
 
 
-def observed_universe(
+def observed_pairs(
     tokens: Tokens, y: Array, n: int, n_attributes: int, *, min_freq: float, all_states: bool, all_transitions: bool
-) -> Universe:
-    """Return the universe of pairs that occur often enough, or of all of them."""
-    least, every = max(min_freq, 1), n_attributes * n
-    pairs = np.arange(every) if all_states else _frequent(_pairs(tokens, y, n), every, least)
-    steps = np.arange(n * n) if all_transitions else _frequent([_steps(tokens, y, n)], n * n, least)
+) -> tuple[Array, Array]:
+    """Return the pairs attribute·n + label and from·n + to that have a parameter, in rising order."""
+    pairs = _kept(_pairs(tokens, y, n), n_attributes * n, min_freq, all_states)
+    steps = _kept([(_steps(tokens, y, n), None)], n * n, min_freq, all_transitions)
     if len(pairs) + len(steps) == 0:
-        raise ValueError("no feature is left: tokens have no attributes, or none occurs min_freq times")
-    return Universe.of(pairs, steps, n, n_attributes)
+        raise ValueError(
+            "no feature is left: tokens have no attributes, or the values of each sum to less than min_freq"
+        )
+    return pairs, steps
 
 
 def _labels(names: list[Any]) -> Array:
@@ -76,12 +79,16 @@ def sequences(universe: Universe, tokens: Tokens, y: Array, weight: Array | None
     return Sequences.of(universe, tokens.starts, tokens.indptr, attributes, tokens.values, y, weight)
 
 
-def _pairs(tokens: Tokens, y: Array, n: int) -> Iterator[Array]:
-    """Yield the pair attribute·n + label of every occurrence, some tokens at a time."""
+def _pairs(tokens: Tokens, y: Array, n: int) -> Iterator[Occurrences]:
+    """Yield the pair attribute·n + label of every occurrence, and its value, some tokens at a time."""
     for begin in range(0, len(y), SOME_TOKENS):
         ends = tokens.indptr[begin : begin + SOME_TOKENS + 1]
         labels = np.repeat(y[begin : begin + SOME_TOKENS], np.diff(ends).astype(np.int64))
-        yield tokens.attributes[ends[0] : ends[-1]].astype(np.int64) * n + labels
+        here = slice(ends[0], ends[-1])
+        yield (
+            tokens.attributes[here].astype(np.int64) * n + labels,
+            None if tokens.values is None else tokens.values[here],
+        )
 
 
 def _steps(tokens: Tokens, y: Array, n: int) -> Array:
@@ -90,18 +97,32 @@ def _steps(tokens: Tokens, y: Array, n: int) -> Array:
     return y[after - 1].astype(np.int64) * n + y[after]
 
 
-def _frequent(some: Iterable[Array], size: int, least: float) -> Array:
-    """Return the keys that occur so often, in rising order."""
+def _kept(some: Iterable[Occurrences], size: int, least: float, every: bool) -> Array:
+    """Return the keys that occur, or all of them; above a frequency of 0, those whose values sum to that."""
+    if least > 0:
+        return _frequent(some, size, least)
+    return np.arange(size) if every else _seen([keys for keys, _ in some], size)
+
+
+def _seen(some: list[Array], size: int) -> Array:
     if size > LARGEST_TABLE:
-        found, counts = np.unique(np.concatenate(list(some)), return_counts=True)
-        return found[counts >= least]
-    counts = np.zeros(size, dtype=bool if least <= 1 else np.uint32)
+        return np.unique(np.concatenate(some))
+    seen = np.zeros(size, dtype=bool)
     for keys in some:
-        if least <= 1:
-            counts[keys] = True
-        else:
-            np.add.at(counts, keys, 1)
-    return np.flatnonzero(counts >= least)
+        seen[keys] = True
+    return np.flatnonzero(seen)
+
+
+def _frequent(some: Iterable[Occurrences], size: int, least: float) -> Array:
+    keys, values = (np.concatenate(each) for each in zip(*((k, _ones_or(k, v)) for k, v in some), strict=True))
+    if size > LARGEST_TABLE:
+        found, place = np.unique(keys, return_inverse=True)
+        return found[np.bincount(place, weights=values) >= least]
+    return np.flatnonzero(np.bincount(keys, weights=values, minlength=size) >= least)
+
+
+def _ones_or(keys: Array, values: Array | None) -> Array:
+    return np.ones(len(keys)) if values is None else values
 
 
 def weights(sample_weight: Any, starts: Array) -> Array | None:
@@ -119,7 +140,10 @@ def weights(sample_weight: Any, starts: Array) -> Array | None:
             raise ValueError(f"sample_weight of sequence {j} must be a number or {length} of them, got {weight.shape}")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(f"sample_weight must be finite and non-negative, got {weight!r:.80} for sequence {j}")
-    return np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
+    whole = np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
+    if len(whole) and not whole.any():
+        raise ValueError("sample_weight must not be zero everywhere: no token would count")
+    return whole
 
 
 def check_lengths(X: list[Any], y: list[list[Any]]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from majorant._checks import Array
-from majorant.experiments.study import Study
+from majorant.experiments.study import Study, mean_and_spread
 
 HOLDS, FAILS, ONLY_IF = "holds", "does not hold", "holds only if"
 
@@ -187,7 +187,7 @@ def better(study: Study, column: str) -> Finding:
     sign, claim = (1, "better test likelihood") if column == "test_log_likelihood" else (-1, "lower test error")
     shown = ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED))
     ends = {label: study.final(label, column) for label in shown}
-    listed = ", ".join(f"{label} {end.mean():.4f} ± {end.std():.4f}" for label, end in ends.items())
+    listed = ", ".join(f"{label} {mean_and_spread(end)}" for label, end in ends.items())
     measured = f"after {study.passes_run():g} passes: {listed}; optimum {study.at_optimum(column):.4f}"
     beats = {label: sign * (ends["SBM"].mean() - end.mean()) > _noise(ends["SBM"], end) for label, end in ends.items()}
     given, tuned = (all(beats[k] for k in names if k in beats) for names in (AS_GIVEN, TUNED))

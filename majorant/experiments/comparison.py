@@ -73,7 +73,7 @@ def compare(
     names : sequence of str
         Names of :func:`majorant.estimators.named.named_solver`.
     passes : float
-        Length of a run.
+        Length of a run; a step that ends beyond it is left out.
     runs : int
         Runs of each solver; start and order of the rows differ.
     tuning_passes : int, optional
@@ -133,7 +133,9 @@ def _run(problem: Problem, solver: Solver[Any], name: str, seed: int, passes: fl
         max_passes=passes,
         metrics=problem.metrics,
     )
-    trace = {column: found.trace[column].tolist() for column in found.trace}
+    # A step may cost several passes and end beyond the limit: it is not counted, so that all have the same.
+    within = np.count_nonzero(found.trace["passes"] <= passes + 1e-9)
+    trace = {column: found.trace[column][:within].tolist() for column in found.trace}
     return {"solver": name, "seed": seed, "outcome": found.result.outcome.value, "trace": trace}
 
 

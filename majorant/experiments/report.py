@@ -11,7 +11,7 @@ from majorant.experiments import document, store, texts
 from majorant.experiments.claims import NEAR, Finding, findings
 from majorant.experiments.document import Block, Heading, Paragraph, Table
 from majorant.experiments.figures import draw_bound, draw_study
-from majorant.experiments.study import Study, read_studies
+from majorant.experiments.study import Study, mean_and_spread, read_studies
 from majorant.experiments.table import ECOLI_RIDGE, EXPERIMENTS
 
 TITLE = "Stochastic Bound Majorization, reproduced"
@@ -116,7 +116,7 @@ def _row(study: Study, label: str, likelihood: str, error: str) -> list[str]:
     reach = study.reach(label, NEAR), study.reach(label, NEAR, "cpu_seconds")
     cells = [f"{value:.3g}" if np.isfinite(value) else "never" for value in reach]
     ends = [study.final(label, column) for column in (likelihood, error)]
-    return [*cells, f"{study.final_distance(label).mean():.2%}", *(f"{e.mean():.4f} ± {e.std():.4f}" for e in ends)]
+    return [*cells, f"{study.final_distance(label).mean():.2%}", *map(mean_and_spread, ends)]
 
 
 def _cross_validation(study: Study) -> str:

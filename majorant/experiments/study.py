@@ -126,3 +126,15 @@ def _entry_at(run: dict[str, Any], passes: float) -> int:
     """Return the first entry of a trace that is not before ``passes``, or the last."""
     at = np.asarray(run["trace"]["passes"])
     return min(int(np.searchsorted(at, passes - 1e-6)), len(at) - 1)
+
+
+def mean_and_spread(values: Array) -> str:
+    """Return the mean over runs and, of several, their standard deviation.
+
+    Examples
+    --------
+    >>> mean_and_spread(np.array([1.0, 2.0])), mean_and_spread(np.array([1.0]))
+    ('1.5000 ± 0.5000', '1.0000')
+    """
+    spread = f" ± {values.std():.4f}" if len(values) > 1 else ""
+    return f"{values.mean():.4f}{spread}"

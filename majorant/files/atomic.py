@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# What a disk without room says; Python does not say of which file.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Of the name of a file, so that what is added to it does not make it too long.
+KEPT_OF_NAME = 40
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it takes its place once the block has ended well, and goes otherwise.
 
-    What is no regular file (a pipe, a device) is yielded itself.
+    The path is one that nobody had before: no file is in its way, and of two writers the last one to finish wins. What
+    is no regular file (a pipe, a device) is yielded itself.
 
     Examples
     --------
@@ -24,13 +33,42 @@ def replacing(path: str | Path) -> Iterator[Path]:
     '42'
     """
     target = Path(path).resolve()  # a link stays one
-    if target.exists() and not target.is_file():  # a pipe or a device is written to, never replaced
-        yield target
-        return
-    temporary = target.with_name(f"{target.stem}.part{target.suffix}")  # some writers look at the ending
+    with _named(path):
+        if target.exists() and not target.is_file():  # a pipe or a device is written to, never replaced
+            yield target
+            return
+        temporary = _reserve(target)
+        try:
+            yield temporary
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _reserve(target: Path) -> Path:
+    """Make an empty file beside another, under a new name that ends alike: some writers look at the ending."""
+    while True:
+        unique = f"{target.stem[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.part{target.suffix}"
+        temporary = target.with_name(unique)
+        try:
+            with open(temporary, "xb"):
+                return temporary
+        except FileExistsError:
+            continue
+        except OSError as problem:
+            problem.filename = str(target)
+            raise
+
+
+@contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Let a lack of room be told of the file that was to be written."""
     try:
-        yield temporary
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as problem:
+        if problem.errno in NO_ROOM:
+            problem.filename = str(path)
         raise

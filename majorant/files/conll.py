@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from majorant._checks import one_of
-from majorant.files.packing import named_failures, open_unpacked
+from majorant.files.packing import ENCODING_HINT, known_encoding, named_failures, open_unpacked, standard_input
 
 SEPARATORS = ("auto", "space", "tab")
 # Stands between the documents of CoNLL-2003 and its kin; it is no token.
@@ -81,6 +81,8 @@ class ColumnFile:
     skip : tuple of str
         Lines that begin with one of these are no tokens: ``"# "`` skips the comments of CoNLL-U. Nothing else is taken
         for a comment, as ``#`` is a token of newspapers.
+    encoding : str
+        Of the text.
 
     Examples
     --------
@@ -94,9 +96,11 @@ class ColumnFile:
     path: str
     separator: str = "auto"
     skip: tuple[str, ...] = (DOCUMENT_START,)
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         one_of("separator", self.separator, SEPARATORS)
+        known_encoding(self.encoding)
 
     @property
     def name(self) -> str:
@@ -104,17 +108,29 @@ class ColumnFile:
         return "standard input" if self.path == "-" else self.path
 
     def __iter__(self) -> Iterator[Sentence]:
-        """Yield the sentences one by one; the file is never held whole."""
+        """Yield the sentences one by one; the file is never held whole. One without any is refused."""
         found = False
-        with named_failures(self.name), self._open() as file:
-            for sentence in _Reader(self).sentences(file):
-                found = True
-                yield sentence
+        for sentence in self.sentences():
+            found = True
+            yield sentence
         if not found:
             raise ValueError(f"{self.name} holds no sentence")
 
+    def sentences(self) -> Iterator[Sentence]:
+        """Yield the sentences, if there are any."""
+        with named_failures(self.name), self._open() as file:
+            yield from _Reader(self).sentences(self._in_utf8(file))
+
     def _open(self) -> BinaryIO | nullcontext[BinaryIO]:
-        return nullcontext(sys.stdin.buffer) if self.path == "-" else open_unpacked(self.path)
+        return nullcontext(standard_input()) if self.path == "-" else open_unpacked(self.path)
+
+    def _in_utf8(self, file: BinaryIO) -> Iterator[bytes]:
+        encoding = known_encoding(self.encoding)
+        if encoding == "utf-8-sig":
+            yield from file
+            return
+        with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
+            yield from (line.encode() for line in text)
 
 
 class _Reader:
@@ -125,6 +141,7 @@ class _Reader:
         self.skip = tuple(prefix.encode() for prefix in source.skip)
         self.separator = source.separator
         self.width = 0
+        self.begins_with_mark = False
         self._begin()
 
     def _begin(self) -> None:
@@ -155,17 +172,23 @@ class _Reader:
         fields = line.rstrip(b"\r\n").split(b"\t") if self.separator == "tab" else line.split()
         self.width = self.width or len(fields)
         if len(fields) != self.width:
-            raise ValueError(
-                f"line {number} of {self.origin} has {len(fields)} columns, but the lines before have {self.width}"
-            )
+            self._refuse_width(len(fields), number, line)
         if not self.rows:
             self.first_line = number
         try:
             self.rows.append([field.decode() for field in fields])
         except UnicodeDecodeError:
-            raise ValueError(f"line {number} of {self.origin} is not UTF-8 text") from None
+            raise ValueError(f"line {number} of {self.origin} is not UTF-8 text; {ENCODING_HINT}") from None
+
+    def _refuse_width(self, width: int, number: int, line: bytes) -> None:
+        comments = self.begins_with_mark or line.startswith(b"#")
+        hint = "; say --skip '#' if lines that begin so are comments, as in CoNLL-U" if comments else ""
+        raise ValueError(
+            f"line {number} of {self.origin} has {width} columns, but the lines before have {self.width}{hint}"
+        )
 
     def _settle(self, line: bytes) -> None:
+        self.begins_with_mark = line.startswith(b"#")
         if self.separator == "auto":
             self.separator = "tab" if b"\t" in line.strip() else "space"
 
@@ -194,6 +217,7 @@ def write_sentence(write: Callable[[str], object], sentence: Sentence, *extra: S
 
     Examples
     --------
+    >>> import sys
     >>> write_sentence(sys.stdout.write, Sentence((("He", "slept"), ("PRP", "VBD"))), ["B-NP", "B-VP"])
     He PRP B-NP
     slept VBD B-VP

@@ -5,35 +5,66 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TextIO
 
-from majorant.files.table import Table, TextColumn, is_number
+from majorant._checks import one_of
+from majorant.files.table import Table, TextColumn, is_number, refuse_twice
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+DECIMALS = (".", ",")
 # Lines looked at to find the delimiter.
 SAMPLE = 20
 
 
-def read_delimited(
-    file: TextIO, origin: str, rows: int, delimiter: str | None = None, header: bool | None = None
-) -> Iterator[Table]:
-    """Yield tables of at most so many rows.
+@dataclass(frozen=True)
+class Dialect:
+    """How text is cut into cells.
 
-    ``delimiter`` is a character or one of the names in ``NAMED``, found if not given. ``header`` says whether the first
-    line names the columns; if None it should, and a line of numbers only is refused.
+    Parameters
+    ----------
+    delimiter : str, optional
+        A character or one of the names in ``NAMED``; found if not given.
+    header : bool, optional
+        Whether the first line names the columns; if None it should, and a line of numbers only is refused.
+    decimal : {".", ","}
+        The mark before a fraction.
+    comment : str, optional
+        Lines that begin so are skipped.
     """
-    lines = (line for line in file if line.strip())
+
+    delimiter: str | None = None
+    header: bool | None = None
+    decimal: str = "."
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of("decimal", self.decimal, DECIMALS)
+
+    def mark(self, sample: list[str]) -> str:
+        """Return the delimiter of a file that begins so."""
+        if self.delimiter is None:
+            return _delimiter(sample, [mark for mark in DELIMITERS if mark != self.decimal])
+        return _read_delimiter(self.delimiter)
+
+    def holds(self, line: str) -> bool:
+        """Return whether a line has cells in it."""
+        return bool(line.strip()) and not (self.comment and line.startswith(self.comment))
+
+
+def read_delimited(file: TextIO, origin: str, rows: int, dialect: Dialect) -> Iterator[Table]:
+    """Yield tables of at most so many rows."""
+    lines = filter(dialect.holds, file)
     sample = list(itertools.islice(lines, SAMPLE))
     if not sample:
         raise ValueError(f"{origin} is empty")
-    mark = _delimiter(sample) if delimiter is None else _read_delimiter(delimiter)
-    records = _records(itertools.chain(sample, lines), origin, mark)
+    records = _records(itertools.chain(sample, lines), origin, dialect.mark(sample))
     first = next(records)
-    names = _names(first, origin, header)
-    if header is False:
+    names = _names(first, origin, dialect.header)
+    if dialect.header is False:
         records = itertools.chain([first], records)
-    yield from _tables(records, names, origin, rows)
+    yield from _tables(records, names, origin, rows, dialect.decimal)
 
 
 def _records(lines: Iterable[str], origin: str, delimiter: str) -> Iterator[list[str]]:
@@ -51,7 +82,7 @@ def _records(lines: Iterable[str], origin: str, delimiter: str) -> Iterator[list
         raise ValueError(f"{origin} is not well-formed near line {reader.line_num}: {problem}") from None
 
 
-def _tables(records: Iterator[list[str]], names: list[str], origin: str, rows: int) -> Iterator[Table]:
+def _tables(records: Iterator[list[str]], names: list[str], origin: str, rows: int, decimal: str) -> Iterator[Table]:
     first_row = 1
     while batch := list(itertools.islice(records, rows)):
         for place, record in enumerate(batch):
@@ -59,8 +90,8 @@ def _tables(records: Iterator[list[str]], names: list[str], origin: str, rows: i
                 raise ValueError(
                     f"row {first_row + place} of {origin} has {len(record)} fields, but there are {len(names)} columns"
                 )
-        columns = {name: TextColumn(values) for name, values in zip(names, zip(*batch, strict=True), strict=True)}
-        yield Table(origin, dict(columns), first_row)
+        columns = [TextColumn(values, decimal=decimal) for values in zip(*batch, strict=True)]
+        yield Table(origin, dict(zip(names, columns, strict=True)), first_row)
         first_row += len(batch)
     if first_row == 1:
         raise ValueError(f"{origin} has a header but no rows")
@@ -74,9 +105,7 @@ def _names(first: list[str], origin: str, header: bool | None) -> list[str]:
             f"the first line of {origin} holds numbers, not the names of columns; "
             "say --no-header to call them c1, c2, … or --header if these are the names"
         )
-    twice = next((name for i, name in enumerate(first) if name in first[:i]), None)
-    if twice is not None:
-        raise ValueError(f"{origin} has two columns named {twice!r}")
+    refuse_twice(first, origin)
     return first
 
 
@@ -87,10 +116,10 @@ def _read_delimiter(delimiter: str) -> str:
     return mark
 
 
-def _delimiter(sample: list[str]) -> str:
+def _delimiter(sample: list[str], marks: list[str]) -> str:
     """Return the mark that splits every line of the sample into equally many fields, the most of them."""
     most, best = 1, ","
-    for mark in DELIMITERS:
+    for mark in marks:
         lines = [line.strip() for line in sample] if mark == " " else sample
         try:
             counts = {len(record) for record in csv.reader(lines, delimiter=mark, skipinitialspace=True)}

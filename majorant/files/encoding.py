@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.files.table import Matrix, MixedColumn, Table
+from majorant.files.table import MARK_HINT, Column, Matrix, MixedColumn, Table, TextColumn, is_number, looks_numeric
 
 # A column of that many different strings, more than one for every two rows, is a name and not a category.
 MOST_CATEGORIES = 50
@@ -71,6 +73,11 @@ class Category:
         shape = (len(found), len(self.levels))
         return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=shape)
 
+    def unseen(self, table: Table) -> Counter[str]:
+        """Return how often there is a value that is none of the levels."""
+        levels = set(self.levels)
+        return Counter(value for value in table.text(self.name) if value is not None and value not in levels)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -84,9 +91,9 @@ class Columns:
         return [name for part in self.parts for name in part.names]
 
     @property
-    def text_columns(self) -> frozenset[str]:
-        """Return the columns to be read as text, whatever they look like."""
-        return frozenset(part.name for part in self.parts if isinstance(part, Category))
+    def levels(self) -> dict[str, int]:
+        """Return how many different values each column of text has."""
+        return {part.name: part.width for part in self.parts if isinstance(part, Category)}
 
     def encode(self, rows: Table | Matrix, missing: str) -> Any:
         """Return the features, dense or, where most of them are zero, sparse. Other columns are left out."""
@@ -95,6 +102,11 @@ class Columns:
         if len(self.parts) < DENSE * sum(part.width for part in self.parts):
             return sp.hstack(blocks, format="csr")
         return np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
+
+    def unseen(self, rows: Table | Matrix) -> dict[str, Counter[str]]:
+        """Return for each column of text which values are new in it, and how often."""
+        table = self._check(rows)
+        return {part.name: part.unseen(table) for part in self.parts if isinstance(part, Category)}
 
     def complete(self, rows: Table | Matrix) -> Array:
         """Return which rows lack nothing."""
@@ -159,9 +171,20 @@ class _Numbers:
 
 @dataclass
 class _Words:
-    """The different values of a column of text."""
+    """The different values of a column of text; ``decimal`` is the mark of fractions, had it been numbers."""
 
+    decimal: str | None = None
     levels: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, column: Column) -> _Words:
+        return cls(column.decimal if isinstance(column, TextColumn) and not column.typed else None)
+
+    def misread(self) -> list[str]:
+        """Return the values that kept the column from being numbers, if all are numbers in another notation."""
+        if self.decimal is None or not all(map(looks_numeric, self.levels)):
+            return []
+        return sorted(level for level in self.levels if not is_number(level, self.decimal))
 
     def finish(self, name: str) -> Category:
         return Category(name, tuple(sorted(self.levels)))
@@ -197,7 +220,7 @@ class ColumnLearner:
         for name in self.names:
             is_text = name in self.text or table.is_text(name)
             refuse_missing(table, name, self.missing)
-            seen = self._seen.setdefault(name, _Words() if is_text else _Numbers())
+            seen = self._seen.setdefault(name, _Words.of(table.column(name)) if is_text else _Numbers())
             if isinstance(seen, _Words):
                 seen.levels.update(value for value in table.text(name) if value is not None)
             elif is_text:
@@ -212,6 +235,7 @@ class ColumnLearner:
     def _finish(self, name: str, seen: _Numbers | _Words) -> Numeric | Category:
         if isinstance(seen, _Numbers):
             return seen.finish(name, self.standardize)
+        self._question(name, seen.misread())
         count = len(seen.levels)
         if not self.chosen and count > max(MOST_CATEGORIES, self._rows / 2):
             raise ValueError(
@@ -219,3 +243,12 @@ class ColumnLearner:
                 f"leave it out with --drop {name}, or list the columns to use with --features"
             )
         return seen.finish(name)
+
+    def _question(self, name: str, misread: list[str]) -> None:
+        """Refuse numbers of another notation as a category; where somebody chose the column, only warn."""
+        if not misread:
+            return
+        sentence = f"column {name!r} holds numbers such as {misread[0]!r} that are taken for text: {MARK_HINT}"
+        if not self.chosen:
+            raise ValueError(f"{sentence}; or leave it out with --drop {name}, or choose it as text with --features")
+        warnings.warn(sentence, UserWarning, stacklevel=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -70,9 +71,9 @@ class Indices:
         return [str(self.first + i) for i in range(self.width)]
 
     @property
-    def text_columns(self) -> frozenset[str]:
+    def levels(self) -> dict[str, int]:
         """No column is text."""
-        return frozenset()
+        return {}
 
     def encode(self, rows: Matrix | Table, missing: str) -> Any:
         """Return the features; those that the model does not know are left out, those that are absent are zero."""
@@ -87,6 +88,10 @@ class Indices:
         X = X[:, self.first : stop]
         _refuse_non_finite(X, rows, self.first)
         return X if self.scale is None else self._scaled(X)
+
+    def unseen(self, rows: Matrix | Table) -> dict[str, Counter[str]]:
+        """Return nothing: there are no categories."""
+        return {}
 
     def complete(self, rows: Matrix | Table) -> Array:
         """Return which rows lack nothing: all, since a matrix has no missing values."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from majorant._checks import Array
+from majorant.files.table import TRUTH
 
 # 7, -1, +1 and 2.0 are numbers; 007 is a name.
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)(\.0*)?")
@@ -37,10 +38,14 @@ def find_classes(labels: Iterable[str], target: str) -> Array:
 
 
 def match_classes(labels: Sequence[str], classes: Array, origin: str, row: Callable[[int], int]) -> Array:
-    """Return the labels as entries of ``classes``; one that is not among them is refused, by its row's number."""
+    """Return the labels as entries of ``classes``; one that is not among them is refused, by its row's number.
+
+    Whole numbers may be written as 1.0, and truth as True.
+    """
     numbers = classes.dtype.kind in "iu"
     known = {str(each): i for i, each in enumerate(classes)}
-    places = [known.get(_whole(label) if numbers else label, -1) for label in labels]
+    otherwise = {each.lower(): i for each, i in known.items() if each.lower() in TRUTH}
+    places = [_place(_whole(label) if numbers else label, known, otherwise) for label in labels]
     if -1 in places:
         place = places.index(-1)
         raise ValueError(
@@ -48,6 +53,10 @@ def match_classes(labels: Sequence[str], classes: Array, origin: str, row: Calla
             f"{', '.join(list(known)[:20])}"
         )
     return classes[np.array(places, dtype=int)]
+
+
+def _place(label: str, known: dict[str, int], otherwise: dict[str, int]) -> int:
+    return known[label] if label in known else otherwise.get(label.lower(), -1)
 
 
 def _whole(label: str) -> str:

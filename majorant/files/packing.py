@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import lzma
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+ENCODING_HINT = "say --encoding if it is text of another kind, such as latin-1 or utf-16"
 BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -25,12 +28,33 @@ def open_packing(path: str | Path) -> TextIO:
     return PACKED.get(Path(path).suffix, open)(path, "wt", encoding="utf-8", newline="\n")
 
 
+def standard_input() -> BinaryIO:
+    """Return standard input, or say that there is none."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: pipe a file into it, or name one instead of -")
+    return sys.stdin.buffer
+
+
+def known_encoding(name: str) -> str:
+    """Return the name of an encoding; UTF-8 may begin with a mark of the order of bytes."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(f"encoding must be one that Python knows, such as utf-8 or latin-1, got {name!r}") from None
+    return "utf-8-sig" if found == "utf-8" else found
+
+
 @contextmanager
 def named_failures(name: str) -> Iterator[None]:
     """Let a file that is not text, or not what its name promises, be refused by its name."""
     try:
         yield
     except UnicodeDecodeError as problem:
-        raise ValueError(f"{name} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
+        encoding = "UTF-8" if problem.encoding.startswith("utf-8") else problem.encoding
+        raise ValueError(
+            f"{name} is not {encoding} text ({problem.reason} at byte {problem.start}); {ENCODING_HINT}"
+        ) from None
+    except UnicodeError as problem:  # of UTF-16 without a mark
+        raise ValueError(f"{name} cannot be decoded: {problem}; {ENCODING_HINT}") from None
     except BADLY_PACKED as problem:
         raise ValueError(f"{name} cannot be unpacked: {problem}") from None

@@ -7,7 +7,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from majorant.files.table import Column, NumberColumn, OpaqueColumn, Table, TextColumn
+from majorant._checks import Array
+from majorant.files.table import BooleanColumn, Column, NumberColumn, OpaqueColumn, Table, TextColumn, refuse_twice
 
 
 def arrow() -> Any:
@@ -27,6 +28,7 @@ def read_parquet(file: BinaryIO, origin: str, rows: int) -> Iterator[Table]:
         parquet = pyarrow.parquet.ParquetFile(file)
     except (pyarrow.ArrowInvalid, OSError) as problem:
         raise ValueError(f"{origin} is not a Parquet file, or is incomplete ({problem})") from None
+    refuse_twice(parquet.schema_arrow.names, origin)
     first_row = 1
     for batch in parquet.iter_batches(batch_size=rows):
         if batch.num_rows:
@@ -50,7 +52,14 @@ def _column(array: Any) -> Column:
         return _column(array.dictionary_decode())
     if types.is_string(kind) or types.is_large_string(kind):
         return TextColumn([value or "" for value in array.to_pylist()], missing=frozenset({""}), typed=True)
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        values = array.to_pylist() if types.is_decimal(kind) else array.cast("float64").to_numpy(zero_copy_only=False)
-        return NumberColumn(np.array(values, dtype=np.float64))
+    if types.is_boolean(kind):
+        return BooleanColumn(_numbers(array))
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return NumberColumn(_numbers(array))
     return OpaqueColumn(str(kind), len(array))
+
+
+def _numbers(array: Any) -> Array:
+    decimal = arrow().types.is_decimal(array.type)
+    values = array.to_pylist() if decimal else array.cast("float64").to_numpy(zero_copy_only=False)
+    return np.array(values, dtype=np.float64)

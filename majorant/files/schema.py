@@ -89,11 +89,6 @@ class Schema:
     weight: str | None
     missing: str
 
-    @property
-    def text_columns(self) -> frozenset[str]:
-        """Return the columns to be read as text: categories and labels."""
-        return self.encoding.text_columns | ({self.target} if self.target else frozenset())
-
     def features(self, rows: Table | Matrix) -> Any:
         """Return X."""
         return self.encoding.encode(rows, self.missing)

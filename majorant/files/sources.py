@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from majorant._checks import one_of, whole
-from majorant.files.delimited import read_delimited
+from majorant.files.delimited import Dialect, read_delimited
 from majorant.files.indexed import read_npz, read_svmlight
-from majorant.files.packing import PACKED, named_failures, open_unpacked
+from majorant.files.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
 from majorant.files.parquet import read_parquet
 from majorant.files.table import Matrix, MixedColumn, Table, join, join_matrices
 
@@ -51,17 +50,28 @@ class Source:
         Of CSV; found if not given.
     header : bool, optional
         Whether the first line of a CSV file names the columns.
+    decimal : {".", ","}
+        The mark before a fraction in CSV.
+    encoding : str
+        Of CSV.
+    comment : str, optional
+        Lines of CSV that begin so are skipped.
     """
 
     path: str
     format: str | None = None
     delimiter: str | None = None
     header: bool | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+    comment: str | None = None
     _input: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.format is not None:
             one_of("format", self.format, FORMATS)
+        known_encoding(self.encoding)
+        self._dialect()
 
     @property
     def name(self) -> str:
@@ -112,15 +122,18 @@ class Source:
         return self._delimited(file, rows)
 
     def _delimited(self, file: BinaryIO, rows: int) -> Iterator[Table]:
-        delimiter = "\t" if self.kind == "tsv" and self.delimiter is None else self.delimiter
-        with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
-            yield from read_delimited(lines, self.name, rows, delimiter, self.header)
+        dialect = self._dialect("\t" if self.kind == "tsv" else None)
+        with io.TextIOWrapper(file, encoding=known_encoding(self.encoding), newline="") as lines:
+            yield from read_delimited(lines, self.name, rows, dialect)
+
+    def _dialect(self, delimiter: str | None = None) -> Dialect:
+        return Dialect(self.delimiter or delimiter, self.header, self.decimal, self.comment)
 
     def _open(self) -> BinaryIO:
         if self.path == "-":
             # Kept, since a second look at it may be needed.
             if not self._input:
-                self._input.append(sys.stdin.buffer.read())
+                self._input.append(standard_input().read())
             return io.BytesIO(self._input[0])
         return open_unpacked(self.path)
 

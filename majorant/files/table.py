@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -14,6 +16,10 @@ from majorant._checks import Array
 T = TypeVar("T")
 # What a text file may write where a value is missing; the question mark is that of the UCI repository.
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"})
+TRUTH = {"true": 1.0, "false": 0.0}
+# 1,5 and 1,000: one cannot tell whether that is a fraction or thousands.
+WITH_COMMA = re.compile(r"\s*[+-]?(\d+(,\d+)+(\.\d*)?|\d+(\.\d{3})+,\d+)([eE][+-]?\d+)?\s*")
+MARK_HINT = "say --decimal , (or .) if that is the mark before a fraction; marks between thousands are not read"
 
 
 class MixedColumn(Exception):
@@ -34,11 +40,14 @@ class Unusable(Exception):
 class TextColumn:
     """Values as they are written.
 
-    ``typed`` says that the file calls them text (Parquet does); otherwise they are numbers if all of them look so.
+    ``typed`` says that the file calls them text (Parquet does); otherwise they are numbers if all of them look so, or
+    all are true and false. ``decimal`` is the mark before a fraction.
     """
 
-    def __init__(self, values: Sequence[str], missing: frozenset[str] = MISSING, typed: bool = False) -> None:
-        self.values, self.missing, self.typed = values, missing, typed
+    def __init__(
+        self, values: Sequence[str], missing: frozenset[str] = MISSING, typed: bool = False, decimal: str = "."
+    ) -> None:
+        self.values, self.missing, self.typed, self.decimal = values, missing, typed, decimal
         self._numbers: Array | None = None
 
     def __len__(self) -> int:
@@ -53,7 +62,8 @@ class TextColumn:
         """Return floats, NaN where a value is missing."""
         word = self._first_word()
         if word is not None:
-            raise Unusable(f"holds {self.values[word]!r}, which is not a number", word)
+            hint = f"; {MARK_HINT}" if looks_numeric(self.values[word]) else ""
+            raise Unusable(f"holds {self.values[word]!r}, which is not a number{hint}", word)
         assert self._numbers is not None
         return self._numbers
 
@@ -63,27 +73,34 @@ class TextColumn:
 
     def take(self, rows: Array) -> TextColumn:
         """Return the given rows."""
-        return TextColumn([self.values[i] for i in rows], self.missing, self.typed)
+        return self._like([self.values[i] for i in rows])
 
     def compact(self) -> Column:
         """Return the same in less memory: numbers if they are, each string once otherwise."""
         if not self.is_text:
             return NumberColumn(self.numbers())
         once: dict[str, str] = {}
-        return TextColumn([once.setdefault(value, value) for value in self.values], self.missing, self.typed)
+        return self._like([once.setdefault(value, value) for value in self.values])
+
+    def joined(self, parts: Sequence[TextColumn]) -> TextColumn:
+        """Return the values of some columns like this one, end to end."""
+        return self._like([value for part in parts for value in part.values])
+
+    def _like(self, values: Sequence[str]) -> TextColumn:
+        return TextColumn(values, self.missing, self.typed, self.decimal)
 
     def _first_word(self) -> int | None:
         """Return where the first value stands that is no number; the numbers are kept if there is none."""
         if self._numbers is not None:
             return None
         try:
-            self._numbers = _floats(self.values)
+            self._numbers = _floats(self.values, self.decimal)
         except ValueError:
             cells = ["nan" if value in self.missing else value for value in self.values]
             try:
-                self._numbers = _floats(cells)
+                self._numbers = _truths(cells) if _starts_true_or_false(cells) else _floats(cells, self.decimal)
             except ValueError:
-                return next(i for i, cell in enumerate(cells) if not is_number(cell))
+                return next(i for i, cell in enumerate(cells) if not is_number(cell, self.decimal))
         return None
 
 
@@ -108,11 +125,19 @@ class NumberColumn:
 
     def take(self, rows: Array) -> NumberColumn:
         """Return the given rows."""
-        return NumberColumn(self.values[rows])
+        return type(self)(self.values[rows])
 
     def compact(self) -> Column:
         """Return itself."""
         return self
+
+
+class BooleanColumn(NumberColumn):
+    """Ones and zeros that are called true and false."""
+
+    def text(self) -> list[str | None]:
+        """Return true and false."""
+        return [None if v != v else "true" if v else "false" for v in self.values.tolist()]
 
 
 class OpaqueColumn:
@@ -258,28 +283,55 @@ def widened(X: Any, width: int) -> Any:
 
 def _join_columns(name: str, parts: Sequence[Column], text: frozenset[str]) -> Column:
     if all(isinstance(part, NumberColumn) for part in parts):
-        return NumberColumn(np.concatenate([part.numbers() for part in parts]))
+        kind = BooleanColumn if all(isinstance(part, BooleanColumn) for part in parts) else NumberColumn
+        return kind(np.concatenate([part.numbers() for part in parts]))
     if isinstance(parts[0], OpaqueColumn):
         return OpaqueColumn(parts[0].kind, sum(map(len, parts)))
     words = [part for part in parts if isinstance(part, TextColumn)]
     if len(words) < len(parts) and name not in text:
         raise MixedColumn(name)
-    return TextColumn([value for part in words for value in part.values], words[0].missing, words[0].typed)
+    return words[0].joined(words)
 
 
-def is_number(cell: str) -> bool:
+def is_number(cell: str, decimal: str = ".") -> bool:
     """Return whether a cell reads as a number; Python's 1_000 does not."""
     try:
-        float(cell)
+        _floats([cell], decimal)
     except ValueError:
         return False
-    return "_" not in cell
+    return True
 
 
-def _floats(cells: Sequence[str]) -> Array:
-    if "_" in "".join(cells):
+def looks_numeric(cell: str) -> bool:
+    """Return whether a cell is a number by one notation or another."""
+    return is_number(cell) or WITH_COMMA.fullmatch(cell) is not None
+
+
+def refuse_twice(names: Sequence[str], origin: str) -> None:
+    """Raise if two columns have one name."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(f"{origin} has two columns named {twice[0]!r}")
+
+
+def _floats(cells: Sequence[str], decimal: str) -> Array:
+    every = "".join(cells)
+    if "_" in every or (decimal != "." and "." in every):
         raise ValueError
-    return np.fromiter(map(float, cells), np.float64, len(cells))
+    plain = cells if decimal == "." else [cell.replace(decimal, ".") for cell in cells]
+    return np.fromiter(map(float, plain), np.float64, len(cells))
+
+
+def _starts_true_or_false(cells: Sequence[str]) -> bool:
+    first = next((cell for cell in cells if cell != "nan"), "")
+    return first.lower() in TRUTH
+
+
+def _truths(cells: Sequence[str]) -> Array:
+    values = [np.nan if cell == "nan" else TRUTH.get(cell.lower()) for cell in cells]
+    if None in values:
+        raise ValueError
+    return np.array(values, dtype=np.float64)
 
 
 def _listed(names: Iterable[str], most: int = 20) -> str:

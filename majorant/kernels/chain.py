@@ -15,13 +15,13 @@ and label[f] says which label. Indices are unsigned, so that compiled loops need
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiled import curvature_weight
+from majorant.kernels.compiler import compiler
 
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_compile = compiler(error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 @_compile

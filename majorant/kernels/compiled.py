@@ -5,14 +5,14 @@ Each kernel is plain Python on arrays, so ``kernel.py_func`` is its uncompiled t
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from majorant._checks import Array
+from majorant.kernels.compiler import compiler
 
-_compile = numba.njit(cache=True, nogil=True)
+_compile = compiler()
 # Sums may be reordered, so that they vectorise; NaN and infinities keep their meaning.
-_compile_sums = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+_compile_sums = compiler(fastmath={"reassoc", "contract"})
 
 
 @_compile

@@ -13,12 +13,12 @@ Shalev-Shwartz & Zhang, *Stochastic dual coordinate ascent*, 2013.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from majorant._checks import Array
+from majorant.kernels.compiler import compiler
 
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_compile = compiler(error_model="numpy", fastmath={"reassoc", "contract"})
 # Newton's method on one row stops when it moves scores by less than this, relative to the score.
 SETTLED = 1e-4
 # And probabilities sum to one within this; they are rescaled afterwards.

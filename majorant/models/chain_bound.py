@@ -13,6 +13,9 @@ from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data.sequences import Sequences
 
+# Bytes that the factors of one sequence may take.
+LARGEST_FACTORS = 2**31
+
 
 @dataclass(frozen=True, eq=False)
 class ChainFactors(Factors):
@@ -26,6 +29,9 @@ class ChainFactors(Factors):
     A: Array
     batch: Sequences
     majorizes: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_long(self.batch)
 
     @property
     def size(self) -> int:
@@ -75,6 +81,17 @@ class ChainFactors(Factors):
                     score_features(self.batch, j),
                     1.0 if weight is None else weight[starts[j]],
                 )
+
+
+def refuse_long(batch: Sequences) -> None:
+    """Raise before factors are asked of a machine that cannot hold them."""
+    n, T = batch.universe.n, int(np.diff(batch.starts).max(initial=0))
+    size = 8 * (T * n * (n - 1)) * (T * n + n * n)
+    if size > LARGEST_FACTORS:
+        raise ValueError(
+            f"the bound over a chain needs {size / 1e9:.0f} GB for a sequence of {T} tokens with {n} labels: "
+            "choose another solver than 'bbm' or 'sbm', such as 'auto', or cut the sequences"
+        )
 
 
 def score_features(batch: Sequences, j: int):  # type: ignore[no-untyped-def]

@@ -1,0 +1,45 @@
+"""What the library says of its arguments, said of the flags of the command line."""
+
+from __future__ import annotations
+
+import re
+
+SPOKEN = (
+    (r"set penalize_intercept=True", "say --penalize-intercept"),
+    (r"C must be positive \(np\.inf for no penalty\)", "--C must be positive (inf for no penalty)"),
+    (r"got C=np\.inf; use a large C", "got --C inf; use a large --C"),
+    (r"C=np\.inf", "--C inf"),
+    (r"(?:set|needs) ridge > 0(?:, got 0)?", "say --ridge with a number above 0"),
+    (r"use BatchMajorization without a penalty", "bbm does without a penalty"),
+    (r"a solver without curvature such as LBFGS", "--solver lbfgs"),
+    (r"choose curvature='low-rank' or 'diagonal', or", "choose"),
+    (r"solver='([\w-]+)'", r"--solver \1"),
+    (r"class_weight='balanced'", "--class-weight balanced"),
+    (r"; pass a dict of weights to partial_fit", "; say --class-weight with a weight for each class"),
+    (r"\bpartial_fit\b", "--stream"),
+    (
+        r"\b(solver|tol|max_iter|c2|min_freq|random_state|delimiter|decimal|encoding|format|missing|separator) must be",
+        None,
+    ),
+)
+NAMES = {"random_state": "--seed"}
+
+
+def in_flags(text: str) -> str:
+    """Return a sentence of the library as a user of the command line would say it.
+
+    Examples
+    --------
+    >>> in_flags("solver='sbm' penalises every parameter: set penalize_intercept=True")
+    '--solver sbm penalises every parameter: say --penalize-intercept'
+    >>> in_flags("max_iter must be a whole number")
+    '--max-iter must be a whole number'
+    """
+    for pattern, words in SPOKEN:
+        text = re.sub(pattern, _flag if words is None else words, text)
+    return text
+
+
+def _flag(found: re.Match[str]) -> str:
+    name = found[1]
+    return NAMES.get(name, "--" + name.replace("_", "-")) + " must be"

@@ -1,0 +1,89 @@
+"""What solvers do where a step fails, by direct calls: a run hardly ever gets there."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from majorant import BatchMajorization, Binary, Choices, Enumerated, Labelled, Newton, Objective, ProximalMajorization
+from tests import problems
+
+
+def test_the_bound_step_is_that_of_a_bound_at_the_point_itself():
+    F = problems.make(problems.multinomial)
+    solver, rng = BatchMajorization(), np.random.default_rng(0)
+    here = rng.normal(size=F.size)
+    elsewhere = solver.start(F, 3 * rng.normal(size=F.size))
+    value, gradient = F.value_and_gradient(here)
+    stale = replace(elsewhere, theta=here, value=value, gradient=gradient)
+    found = solver._bound_step(F, stale)
+    np.testing.assert_allclose(found.theta, here + F.bound(here).step(), atol=1e-12)
+    assert found.value < value
+
+
+def worse(solver, F, state):
+    """A state that is above another one."""
+    theta = state.theta + 10.0
+    value, gradient = F.value_and_gradient(theta)
+    assert value > state.value
+    return replace(state, theta=theta, value=value, gradient=gradient)
+
+
+@pytest.mark.parametrize("memory", [0, 10])
+def test_batch_majorization_takes_no_step_that_rises(memory, monkeypatch):
+    F = problems.make(problems.multinomial)
+    solver = BatchMajorization(memory=memory)
+    state = solver.start(F, np.zeros(F.size))
+    descent = solver._bound_step(F, state)
+    monkeypatch.setattr(BatchMajorization, "_corrected_step", worse)
+    assert solver.step(F, state).value == descent.value  # the bound's own step is left
+    monkeypatch.setattr(BatchMajorization, "_bound_step", worse)
+    found = solver.step(F, state)
+    assert found.stalled
+    np.testing.assert_array_equal(found.theta, state.theta)
+
+
+def test_descent_takes_no_step_that_rises(monkeypatch):
+    F = problems.make(problems.multinomial)
+    state = Newton().start(F, np.zeros(F.size))
+    monkeypatch.setattr("majorant.solvers.descent.best_step", lambda ray: -1.0)
+    found = Newton().step(F, state)
+    assert found.stalled
+    np.testing.assert_array_equal(found.theta, state.theta)
+
+
+def test_the_finish_of_the_proximal_solver_takes_no_step_that_rises(monkeypatch):
+    F = problems.make(problems.multinomial)
+    solver = ProximalMajorization()
+    state = solver.step(F, solver.start(F, np.zeros(F.size)))
+    monkeypatch.setattr(
+        ProximalMajorization,
+        "_quasi_newton",
+        lambda self, F, state, here, pairs: worse(self, F, replace(state, value=here.value, gradient=here.gradient)),
+    )
+    found = solver.step(F, state)
+    assert found.stalled
+    np.testing.assert_array_equal(found.theta, state.theta)
+
+
+def test_a_margin_of_zero_separates_nothing():
+    labelled = Objective(Binary(), Labelled([[1.0], [-1.0]], [1, 0]), ridge=0.0)
+    assert labelled.separated([1.0])
+    assert not labelled.separated([0.0])
+    choices = Objective(Enumerated(), Choices([[1.0], [0.0], [1.0]], [3], [0]), ridge=0.0)
+    assert not choices.separated([1.0])  # the third outcome is as good
+
+
+def test_soft_labels_separate_nothing():
+    X = np.array([[1.0], [-1.0], [2.0]])
+    hard, soft = np.array([[0, 1], [1, 0], [0, 1.0]]), np.array([[0, 1], [1, 0], [0.2, 0.8]])
+    assert Objective(Binary(), Labelled(X, hard), ridge=0.0).separated([1.0])
+    assert not Objective(Binary(), Labelled(X, soft), ridge=0.0).separated([1.0])
+    np.testing.assert_array_equal(Binary().margins(np.array([[1.0, -1, 2]]), Labelled(X, soft)), [1, 1, -np.inf])
+
+
+def test_soft_choices_separate_nothing():
+    """Both observed outcomes beat the third, yet no parameters make both of them sure."""
+    features = np.array([[1.0], [2.0], [0.0]])
+    assert Objective(Enumerated(), Choices(features, [3], target=[0, 1.0, 0]), ridge=0.0).separated([1.0])
+    assert not Objective(Enumerated(), Choices(features, [3], target=[0.5, 0.5, 0]), ridge=0.0).separated([1.0])
