@@ -308,7 +308,8 @@ def judge(problem: Problem, seconds: float = SECONDS) -> list[str]:
         return [f"exception: {type(error).__name__} at {_place(error)}: {str(error)[:120]}"]
     if not (np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()):
         return ["non-finite: coef_ or intercept_"]
-    facts = Facts.of(problem, arrays, model, heard)
+    true = truth(arrays.task(getattr(model, "C_", problem.C)), model)
+    facts = Facts(problem, arrays, model, heard, true)
     return [*_above_zero(facts), *_certificate(facts), *_optimality(facts), *_warnings(facts)]
 
 
@@ -318,33 +319,40 @@ def _place(error):
     return f"{Path(ours[-1].filename).relative_to(PACKAGE)}:{ours[-1].name}" if ours else "tests"
 
 
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """A fitted model, what it said, and the truth in long double."""
+@dataclass(frozen=True)
+class Truth:
+    """What long double says of a fitted model."""
 
-    problem: Problem
-    arrays: Arrays
-    model: Any
-    heard: list[warnings.WarningMessage]
     value: float
     at_zero: float
     excess: float  # the true (F − F*) / F
     rounding: float  # how much of F the last digits of the coefficients may account for
 
-    @classmethod
-    def of(cls, problem, arrays, model, heard):
-        task = arrays.task(getattr(model, "C_", problem.C))
-        exact = task.in_precision(np.longdouble)
-        W, intercept = (np.asarray(part, dtype=np.longdouble) for part in (model.coef_, model.intercept_))
-        level = intercept + W @ exact.mean
-        value, zero = exact.value(W, level), (np.zeros_like(W), np.zeros_like(intercept))
-        lowest = least(task, [tuple(part.astype(np.float64) for part in start) for start in (zero, (W, level))])
-        excess = max(value - exact.value(*lowest), 0) / value
-        of_coef, of_intercept = exact.gradient(W, level)
-        # F is convex, so that rounding θ by δ raised it by no more than ∇F·δ.
-        slope = np.abs(of_coef * W).sum() + np.abs(of_intercept * intercept).sum()
-        rounding = ROUNDING[problem.dtype] + np.finfo(problem.dtype).eps * float(slope / value)
-        return cls(problem, arrays, model, heard, float(value), float(exact.value(*zero)), float(excess), rounding)
+
+def truth(task: Task, model: Any) -> Truth:
+    """Hold a model against an optimum that is looked for from zero and from the model itself."""
+    exact, precision = task.in_precision(np.longdouble), model.coef_.dtype
+    W, intercept = (np.asarray(part, dtype=np.longdouble) for part in (model.coef_, model.intercept_))
+    level, zero = intercept + W @ exact.mean, (np.zeros_like(W), np.zeros_like(intercept))
+    value = exact.value(W, level)
+    lowest = least(task, [tuple(part.astype(np.float64) for part in start) for start in (zero, (W, level))])
+    excess = max(value - exact.value(*lowest), 0) / value
+    of_coef, of_intercept = exact.gradient(W, level)
+    # F is convex, so that rounding θ by δ raised it by no more than ∇F·δ.
+    slope = np.abs(of_coef * W).sum() + np.abs(of_intercept * intercept).sum()
+    rounding = ROUNDING[precision.name] + np.finfo(precision).eps * float(slope / value)
+    return Truth(float(value), float(exact.value(*zero)), float(excess), rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """A fitted model, what it said, and the truth."""
+
+    problem: Problem
+    arrays: Arrays
+    model: Any
+    heard: list[warnings.WarningMessage]
+    true: Truth
 
     @property
     def outcome(self):
@@ -365,20 +373,20 @@ class Facts:
 
 
 def _above_zero(facts):
-    stream = facts.problem.mode in STREAMS
+    true, stream = facts.true, facts.problem.mode in STREAMS
     if facts.warned or (stream and not facts.steady_stream):
         return []
-    limit = facts.at_zero * (1.05 if stream else 1 + 1e-9) + facts.rounding * facts.value
-    if facts.value <= limit:
+    limit = true.at_zero * (1.05 if stream else 1 + 1e-9) + true.rounding * true.value
+    if true.value <= limit:
         return []
-    return [f"above F(0): F = {facts.value:.6g} is {facts.value / facts.at_zero:.4g} F(0) ({facts.outcome})"]
+    return [f"above F(0): F = {true.value:.6g} is {true.value / true.at_zero:.4g} F(0) ({facts.outcome})"]
 
 
 def _certificate(facts):
     gap = facts.model.gap_
-    if not np.isfinite(gap) or facts.excess <= gap + facts.rounding:
+    if not np.isfinite(gap) or facts.true.excess <= gap + facts.true.rounding:
         return []
-    return [f"false certificate: gap_ = {gap:.2e}, truth {facts.excess:.2e} ({facts.outcome})"]
+    return [f"false certificate: gap_ = {gap:.2e}, truth {facts.true.excess:.2e} ({facts.outcome})"]
 
 
 def _optimality(facts):
@@ -388,9 +396,9 @@ def _optimality(facts):
     if np.isfinite(gap) and gap > TOL:
         return [f"not optimal: converged with gap_ = {gap:.2e} above tol"]
     allowed = TOL if np.isfinite(gap) else 1e-6
-    if problem.solver != "auto" or facts.excess <= allowed + facts.rounding:
+    if problem.solver != "auto" or facts.true.excess <= allowed + facts.true.rounding:
         return []
-    return [f"not optimal: converged, truth {facts.excess:.2e}, gap_ = {gap:.2e}"]
+    return [f"not optimal: converged, truth {facts.true.excess:.2e}, gap_ = {gap:.2e}"]
 
 
 def _warnings(facts):
