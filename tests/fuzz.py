@@ -55,7 +55,7 @@ def smaller(problem: Problem):
         simplest = getattr(SIMPLEST, each.name)
         if isinstance(simplest, str | bool) and getattr(problem, each.name) != simplest:
             yield replace(problem, **{each.name: simplest})
-    for name in ("C", "density"):
+    for name in ("C", "density", "magnitude"):
         if getattr(problem, name) != 1.0:
             yield replace(problem, **{name: 1.0})
     for name, least in (("p", 1), ("n", 2), ("t", max(4, problem.n))):

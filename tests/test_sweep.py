@@ -13,7 +13,7 @@ from tests.fuzz import shrink, snippet
 from tests.optimum import Task, least
 from tests.sweep import Problem, draw, judge, truth
 
-BATCHES, IN_A_BATCH = 16, 40
+BATCHES, IN_A_BATCH = 16, 32
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
