@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench figures reproduction clean
+.PHONY: demo test fuzz lint format bench figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -25,6 +25,12 @@ lint: .venv/ready
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+# Random problems for SECONDS, from SEED if it is set; exits with 1 if any goes wrong.
+SECONDS ?= 600
+SEED ?=
+fuzz: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
