@@ -65,5 +65,4 @@ def _scaled(X: Any, scale: float) -> Any:
 
 
 def _row_length(X: Any) -> float:
-    squares = design.pull_back(design.squared(X), np.ones((1, X.shape[0])))
-    return float(np.sqrt(squares.sum() / X.shape[0]))
+    return design.frobenius_norm(X) / float(np.sqrt(X.shape[0]))

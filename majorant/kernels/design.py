@@ -92,7 +92,8 @@ def pull_back_squares(X: Any, R: Array) -> Array:
     if sp.issparse(X):
         return pull_back(X.power(2), R)
     if not isinstance(X, WithConstant):
-        return sum(pull_back(X[some] ** 2, R[:, some]) for some in _chunks(X))
+        parts = (pull_back(X[some] ** 2, R[:, some]) for some in _chunks(X))
+        return sum(parts, np.zeros((len(R), X.shape[1])))
     total = R.sum(axis=1, keepdims=True)
     squares = pull_back_squares(X.X, R)
     if X.shift is not None:

@@ -202,8 +202,15 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         solve = scaled(state.solve, state.pairs) if state.scaled else state.solve
         new = quasi_newton_move(objective, here, state.pairs, solve)
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self._pairs_kept(objective))
-        known = {"theta": new.theta, "value": new.value, "gradient": new.gradient, "point": new}
-        return replace(state, **known, pairs=pairs, steps=state.steps + 1)
+        return replace(
+            state,
+            theta=new.theta,
+            value=new.value,
+            gradient=new.gradient,
+            point=new,
+            pairs=pairs,
+            steps=state.steps + 1,
+        )
 
     def _pairs_kept(self, objective: Objective) -> int:
         if self.memory is not None:
@@ -221,8 +228,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
 def _in_metric(state: QuasiNewtonState, solve: Callable[[Array], Array], *, bought: bool = False) -> QuasiNewtonState:
     """Return the state with another metric; secant pairs belong to the one before."""
-    made = {"made_at": state.steps, "height": _height(state), "bought": bought}
-    return replace(state, solve=solve, pairs=(), scaled=False, **made)
+    height = _height(state)
+    return replace(state, solve=solve, pairs=(), scaled=False, made_at=state.steps, height=height, bought=bought)
 
 
 def _height(state: State) -> float:
