@@ -129,20 +129,31 @@ def test_a_residual_is_the_weight_times_probabilities_less_the_label(run, weight
     np.testing.assert_allclose(one, weight * (expit(0.7) - 1), rtol=1e-13)
 
 
+def both_forms_of_sgd(X, start, gains):
+    """Return what mini-batches of two rows make of the coefficients, dense and sparse."""
+    rng, form = np.random.default_rng(0), sp.csr_array(X)
+    rest = (rng.integers(0, 3, size=len(X)), rng.uniform(0.5, 3, size=len(X)), rng.normal(size=(3, len(X))))
+    dense, sparse = start.copy(), np.ascontiguousarray(start.T)
+    compiled.sgd_dense(X, *rest, dense, np.array(gains), 2, 3.0)
+    compiled.sgd_csr(form.data, form.indices, form.indptr, *rest, sparse, np.array(gains), 2, 3.0)
+    assert np.isfinite(dense).all()
+    return dense, sparse.T
+
+
 @pytest.mark.parametrize("gains", [[0.05] * 6, [0.05, 1 / 6, 0.05, 0.5, 0.05, 0.05], [1e40] * 6])
 def test_sgd_on_sparse_rows_is_that_on_dense_ones(gains):
     """Also where a gain of 1/(rows·decay) shrinks all to nothing, and where gains blow it up."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 4)) * (rng.uniform(size=(12, 4)) < 0.6)
-    y, weight, offset = rng.integers(0, 3, size=12), rng.uniform(0.5, 3, size=12), rng.normal(size=(3, 12))
-    start = rng.normal(size=(3, 4))
-    dense, sparse, form = start.copy(), np.ascontiguousarray(start.T), sp.csr_array(X)
-    rest = (y, weight, offset)
-    with np.errstate(over="ignore"):
-        compiled.sgd_dense(X, *rest, dense, np.array(gains), 2, 3.0)
-        compiled.sgd_csr(form.data, form.indices, form.indptr, *rest, sparse, np.array(gains), 2, 3.0)
-    assert np.isfinite(dense).all()
-    np.testing.assert_allclose(sparse.T, dense, rtol=1e-9, atol=1e-12 * abs(dense).max())
+    dense, sparse = both_forms_of_sgd(X, rng.normal(size=(3, 4)), gains)
+    np.testing.assert_allclose(sparse, dense, rtol=1e-9, atol=1e-12 * abs(dense).max())
+
+
+def test_zeros_that_are_blown_up_stay_zeros():
+    X = np.zeros((12, 4))
+    X[10:] = np.random.default_rng(0).normal(size=(2, 4))
+    dense, sparse = both_forms_of_sgd(X, np.zeros((3, 4)), [1e70] * 5 + [0.05])
+    np.testing.assert_allclose(sparse, dense, rtol=1e-12)
 
 
 def test_a_step_of_sgd_is_its_definition():
