@@ -57,10 +57,6 @@ class Magnitudes:
         of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * np.sqrt(classes)
         return self._weights * np.sqrt(classes) * of_scores, of_gradient
 
-    def of_a_loss(self, norm: float, classes: int, epsilon: float) -> float:
-        """Return about how far the loss is off at θ of this norm: errors of rows are independent."""
-        return 2 * SAFETY * self.at_most(norm, classes, epsilon)[0] / np.sqrt(self.shape[0])
-
     def _of_residuals(self, of_scores: float, epsilon: float, stirred: float) -> float:
         of_sums = epsilon * SAFETY * np.sqrt(2.0 * self.shape[0]) * self._weights
         heaviest = 1.0 if self.weight is None else float(self.weight.max())

@@ -15,7 +15,7 @@ from majorant._bound import QuadraticBound
 from majorant._checks import Array
 from majorant._profile import profile_intercept
 from majorant._ridge import Ridge
-from majorant._rounding import Magnitudes
+from majorant._rounding import SAFETY, Magnitudes
 from majorant.curvature import Curvature, Factors, Form, form
 from majorant.models import Model, RowModel
 from majorant.models.class_space import ClassModel
@@ -276,11 +276,17 @@ class Objective:
 
     def rounding(self, theta: Array, value: float) -> float:
         """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
-        least = (1e-6 if self.narrow else 1e-14) * abs(value)
-        if self._magnitudes is None:
+        least, sizes = (1e-6 if self.narrow else 1e-14) * abs(value), self._magnitudes
+        if sizes is None:
             return least
-        classes = self.size // self._magnitudes.shape[1]
-        return max(least, self._magnitudes.of_a_loss(float(np.linalg.norm(theta)), classes, self.epsilon))
+        # Errors of rows are independent: what is found for all together shrinks by the root of their number.
+        share, norm, classes = (
+            SAFETY / np.sqrt(sizes.shape[0]),
+            float(np.linalg.norm(theta)),
+            self.size // sizes.shape[1],
+        )
+        coarse = share * sizes.at_most(norm, classes, self.epsilon)[0]
+        return max(least, coarse if coarse <= least else share * sizes.of_loss(theta, self.epsilon))
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
@@ -325,7 +331,7 @@ def _share(excess: float, value: float) -> float:
     """Return excess/value, at most one; losses are not negative, but for rounding."""
     if excess <= 0:
         return 0.0
-    return min(excess / value, 1.0) if value > 0 else 1.0
+    return float(min(excess / value, 1.0)) if value > 0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ import majorant
 from majorant import Checkpoint, EarlyStopping, LogisticRegression, LogisticRegressionCV, logistic_regression_path
 from majorant.callbacks import ProgressLine
 
-CHECKED = [LogisticRegression(), LogisticRegression(solver="proximal"), LogisticRegressionCV(Cs=2, cv=3)]
+CHECKED = [LogisticRegression(), LogisticRegression(solver="proximal"), LogisticRegressionCV(Cs=[0.01, 1.0], cv=3)]
 
 
 @parametrize_with_checks(CHECKED)

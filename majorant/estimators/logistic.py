@@ -274,9 +274,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         for callback in callbacks:
             if isinstance(callback, Checkpoint | ProgressLine | StepTasks):
                 callback.finish(str(solution.result))
-        if self._is_worth_a_warning(solution.result, objective.narrow):
-            remedy = "; use a finite C" if solution.result.outcome is Outcome.UNBOUNDED else ""
-            warnings.warn(f"{solution.result}{remedy}.", ConvergenceWarning, stacklevel=6)
+        if self._is_worth_a_warning(self.result_, objective.narrow):
+            remedy = "; use a finite C" if self.result_.outcome is Outcome.UNBOUNDED else ""
+            warnings.warn(f"{self.result_}{remedy}.", ConvergenceWarning, stacklevel=6)
 
     def _is_worth_a_warning(self, result: Result, narrow: bool) -> bool:
         """Return whether the fit is not what was asked for; a stream or an early stop is."""

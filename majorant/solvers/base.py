@@ -13,6 +13,10 @@ from majorant._checks import Array
 from majorant.objective import Objective, Point
 
 UNKNOWN = np.empty(0)
+# A decrease counts if it is no smaller than this share of the rounding errors of F: others come without end.
+MATTERS = 1e-3
+# Where F is flat a gradient has to shrink to this share: by less, it may be noise.
+SHRINKS = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,8 @@ def improves(objective: Objective, new: State, old: State | Point) -> bool:
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.
     """
-    if new.value < old.value:
+    rounding = objective.rounding(old.theta, old.value)
+    if new.value < old.value - MATTERS * rounding:
         return True
-    flat = new.value <= old.value + objective.rounding(old.theta, old.value)
-    return flat and bool(np.linalg.norm(new.gradient) < np.linalg.norm(old.gradient))
+    flat = new.value <= old.value + rounding
+    return flat and bool(np.linalg.norm(new.gradient) < SHRINKS * np.linalg.norm(old.gradient))

@@ -87,7 +87,8 @@ def diagonal_inverse(objective: Objective, point: Point) -> Callable[[Array], Ar
         return lambda b: np.divide(b, D, out=np.zeros_like(b), where=D > 0)
     n, t = objective.model.coefficient_rows, len(objective.data)
     D = D.reshape(n, -1)
-    heavy = np.sort(np.argsort(-D.sum(axis=0), kind="stable")[: min(HEAVY_COLUMNS, t // ROWS_PER_HEAVY_COLUMN)])
+    most = max(min(HEAVY_COLUMNS, t // ROWS_PER_HEAVY_COLUMN), 1)
+    heavy = np.sort(np.argsort(-D.sum(axis=0), kind="stable")[:most])
     inverse = _gram_inverse(objective, point, heavy, 1.0)
 
     def solve(b: Array) -> Array:
