@@ -14,7 +14,7 @@ from majorant.kernels.design import WithConstant, moments
 # A column is centred if its mean is so many standard deviations from zero.
 FAR = 1.0
 # Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
-IMPLICIT = {np.float64: 1e-11, np.float32: 1e-6}
+IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
 
 
 def read_design(name: str, X: Any) -> Any:

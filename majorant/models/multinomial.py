@@ -124,8 +124,11 @@ class Multinomial(ClassModel):
     def class_hessian(self, scores: Array, batch: Labelled) -> Array:
         """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ."""
         P = softmax.log_partition_and_probabilities(scores)[1]
-        weighted = weigh(P, batch.weight)
-        return np.diag(weighted.sum(axis=1)) - weighted @ P.T
+        H = -weigh(P, batch.weight) @ P.T
+        # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
+        np.fill_diagonal(H, 0.0)
+        np.fill_diagonal(H, -H.sum(axis=1))
+        return H
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B."""
