@@ -51,6 +51,7 @@ class Monitor:
         self._steps = 0
         self._certifiable = objective.certifiable
         self._certified: tuple[State, Certificate] | None = None
+        self._gapped: tuple[State, float] | None = None
         self._last_estimate = np.inf  # when a certificate was last looked for
         self._may_run_away = _may_run_away(objective)
         self._gradient_scale = float("nan") if self._certifiable else self._gradient_at_zero()
@@ -93,7 +94,7 @@ class Monitor:
             "cpu_seconds": float(elapsed[1]),
             "objective": state.value,
             "gradient_norm": float(np.linalg.norm(state.gradient)),
-            "gap": self.objective.gap(state.theta, state.value, state.gradient),
+            "gap": self._gap(state),
         }
         for name, metric in self.metrics.items():
             if name in row:
@@ -158,7 +159,12 @@ class Monitor:
         F, state = self.objective, self.state
         if self._certifiable and (F.free_intercept or F.narrow):
             return F.certify(state.theta)
-        return Certificate(state.theta, state.value, state.gradient, F.gap(state.theta, state.value, state.gradient))
+        return Certificate(state.theta, state.value, state.gradient, self._gap(state))
+
+    def _gap(self, state: State) -> float:
+        if self._gapped is None or self._gapped[0] is not state:
+            self._gapped = (state, self.objective.gap(state.theta, state.value, state.gradient))
+        return self._gapped[1]
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
         if outcome is Outcome.UNBOUNDED:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Magnitudes:
     def of_scores(self, theta: Array, epsilon: float) -> Array:
         """Return how far the scores of each class may be off, as the norm over rows."""
         W = np.abs(theta).reshape(-1, self.shape[1])
-        return epsilon * (SAFETY * np.sqrt(self.shape[1]) * (W @ self.columns) + self.measure)
+        return epsilon * (SAFETY * sqrt(self.shape[1]) * (W @ self.columns) + self.measure)
 
     def of_loss(self, theta: Array, epsilon: float) -> float:
         """Return how far the loss may be off."""
@@ -53,15 +54,18 @@ class Magnitudes:
 
     def at_most(self, norm: float, classes: int, epsilon: float, stirred: float = 0.0) -> tuple[float, float]:
         """Return how far loss and gradient (its norm) may be off at any θ of this norm: coarser, but at no cost."""
-        of_scores = epsilon * (SAFETY * np.sqrt(self.shape[1]) * norm * self.norm + np.sqrt(classes) * self.measure)
-        of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * np.sqrt(classes)
-        return self._weights * np.sqrt(classes) * of_scores, of_gradient
+        of_scores = epsilon * (SAFETY * sqrt(self.shape[1]) * norm * self.norm + sqrt(classes) * self.measure)
+        of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * sqrt(classes)
+        return self._weights * sqrt(classes) * of_scores, of_gradient
 
     def _of_residuals(self, of_scores: float, epsilon: float, stirred: float) -> float:
-        of_sums = epsilon * SAFETY * np.sqrt(2.0 * self.shape[0]) * self._weights
-        heaviest = 1.0 if self.weight is None else float(self.weight.max())
-        return 0.5 * heaviest * of_scores + stirred + of_sums
+        of_sums = epsilon * SAFETY * sqrt(2.0 * self.shape[0]) * self._weights
+        return 0.5 * self._heaviest * of_scores + stirred + of_sums
 
     @cached_property
     def _weights(self) -> float:
-        return float(np.sqrt(self.shape[0]) if self.weight is None else np.linalg.norm(self.weight))
+        return float(sqrt(self.shape[0]) if self.weight is None else np.linalg.norm(self.weight))
+
+    @cached_property
+    def _heaviest(self) -> float:
+        return 1.0 if self.weight is None else float(self.weight.max())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +26,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 WIDENED = 2**22
 # A coarse bound on rounding errors is good enough if it makes a gap so much larger.
 NEGLIGIBLE = 1.01
+# Nor need rounding errors of F be known better that are so small a share of it.
+HARMLESS = 1e-9
 
 
 @dataclass
@@ -211,11 +214,11 @@ class Objective:
     ) -> float:
         """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
         plain, sizes = self.penalty.dual_square(gradient), self._magnitudes
-        if sizes is None:
+        if sizes is None or 0.5 * plain >= value:
             return _share(0.5 * plain, value)
         classes = self.size // sizes.shape[1]
         of_loss, hidden = sizes.at_most(float(np.linalg.norm(θ)), classes, epsilon, stirred)
-        coarse = (np.sqrt(plain) + hidden / np.sqrt(self.penalty.least)) ** 2
+        coarse = (sqrt(plain) + hidden / sqrt(self.penalty.least)) ** 2
         if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
             return _share(decrease + 0.5 * coarse, value - of_loss)
         exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, stirred) + 2 * epsilon * np.abs(self.ridge * θ)
@@ -281,12 +284,13 @@ class Objective:
             return least
         # Errors of rows are independent: what is found for all together shrinks by the root of their number.
         share, norm, classes = (
-            SAFETY / np.sqrt(sizes.shape[0]),
+            SAFETY / sqrt(sizes.shape[0]),
             float(np.linalg.norm(theta)),
             self.size // sizes.shape[1],
         )
         coarse = share * sizes.at_most(norm, classes, self.epsilon)[0]
-        return max(least, coarse if coarse <= least else share * sizes.of_loss(theta, self.epsilon))
+        fine = coarse if coarse <= HARMLESS * abs(value) else share * sizes.of_loss(theta, self.epsilon)
+        return max(least, fine)
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""

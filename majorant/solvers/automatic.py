@@ -50,7 +50,7 @@ RENEWED_AGAIN = 3
 SLOW = 0.01
 # A whole Hessian is bought once as many steps have been made as it costs, but not too soon; then again after a few.
 LARGEST_BOUGHT = 2_000
-PATIENCE = 16
+PATIENCE = 25
 BOUGHT_AGAIN = 4
 # A Hessian of that many parameters pays; a Gram matrix of so many columns does.
 LARGEST_HESSIAN = 1_200
@@ -146,7 +146,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _with_metric(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state with a metric made anew where that is due, or with the Hessian where it has been earned."""
-        if self._affords_hessian(objective) and self._is_worth_a_hessian(objective, state):
+        if self._is_worth_a_hessian(objective, state):
             return self._bought(objective, state)
         if self.kind(objective) == "sample" or state.scaled or state.bought:
             return state
@@ -157,10 +157,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return isinstance(objective.model, RowModel) and objective.size <= LARGEST_BOUGHT
 
     def _is_worth_a_hessian(self, objective: Objective, state: QuasiNewtonState) -> bool:
-        """Return whether steps since the last one, or since the first metric, have cost as much as a Hessian would."""
+        """Return whether the steps so far, or half of them since the last one, have cost as much as a Hessian would."""
         if state.bought:
-            return state.steps - state.made_at >= BOUGHT_AGAIN
-        return state.steps >= max(hessian_price(objective), PATIENCE)
+            return state.steps - state.made_at >= max(hessian_price(objective) / 2, BOUGHT_AGAIN)
+        affordable = state.steps >= PATIENCE and self._affords_hessian(objective)
+        return affordable and state.steps >= hessian_price(objective)
 
     def kind(self, objective: Objective) -> str:
         """Return the metric that suits the objective."""

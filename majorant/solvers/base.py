@@ -13,6 +13,8 @@ from majorant._checks import Array
 from majorant.objective import Objective, Point
 
 UNKNOWN = np.empty(0)
+# A relative decrease that is none of rounding's; looking closer would take longer than a small step.
+CLEAR = 1e-6
 # A decrease counts if it is no smaller than this share of the rounding errors of F: others come without end.
 MATTERS = 1e-3
 # Where F is flat a gradient has to shrink to this share: by less, it may be noise.
@@ -79,6 +81,8 @@ def improves(objective: Objective, new: State, old: State | Point) -> bool:
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.
     """
+    if new.value < old.value - CLEAR * abs(old.value):
+        return True
     rounding = objective.rounding(old.theta, old.value)
     if new.value < old.value - MATTERS * rounding:
         return True

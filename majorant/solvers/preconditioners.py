@@ -26,8 +26,9 @@ HEAVY_COLUMNS = 2_000
 ROWS_PER_HEAVY_COLUMN = 4
 # Of a Gram matrix in single precision, relative to its largest entry.
 ROUNDING = 1e-5
-# A product of matrices does so many more operations in a second than a pass; an exponential costs so many.
-MATRIX_SPEED = 2.0
+# A product of matrices does so many more operations in a second than a pass, unless they are sparse; an exponential
+# costs so many.
+MATRIX_SPEED, SPARSE_SPEED = 4.0, 0.5
 EXPONENTIAL = 40.0
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
@@ -64,9 +65,10 @@ def hessian_price(objective: Objective) -> float:
     """Return about how many passes over the data a Hessian and its factor cost."""
     d, outcomes = objective.size, len(objective.data) * objective.row_model.scores_per_row(objective.data)
     classes = objective.model.coefficient_rows if isinstance(objective.model, ClassModel) else 1
-    columns = d / classes * design.density(objective.row_model.design(objective.data))
+    density = design.density(objective.row_model.design(objective.data))
+    columns, speed = d / classes * density, MATRIX_SPEED if density == 1 else SPARSE_SPEED
     gram, factor, one_pass = outcomes * (classes + 1) * columns**2, d**3 / 3, outcomes * (4 * columns + EXPONENTIAL)
-    return (gram + factor) / (MATRIX_SPEED * one_pass)
+    return (gram / speed + factor / MATRIX_SPEED) / one_pass
 
 
 def kronecker_inverse(objective: Objective, point: Point) -> Callable[[Array], Array]:
