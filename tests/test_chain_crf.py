@@ -264,6 +264,13 @@ def test_bad_input_is_named(change, X, y, error, sentence):
         ChainCRF(**change).fit(X, y)
 
 
+@pytest.mark.parametrize("solver", ["bbm", "sbm"])
+def test_a_sequence_too_long_for_bounds_is_refused_before_any_work(solver, monkeypatch):
+    monkeypatch.setattr("majorant.estimators.chain_crf.minimize", None)
+    with pytest.raises(ValueError, match="needs 10 GB for a sequence of 400 tokens"):
+        ChainCRF(solver=solver).fit([*X, [["a"]] * 400], [*Y, [f"L{k}" for k in range(16)] * 25])
+
+
 def test_bad_weights_and_unknown_labels_are_named():
     with pytest.raises(ValueError, match="each of the 60 sequences, got 1"):
         ChainCRF().fit(X, Y, sample_weight=[1.0])
