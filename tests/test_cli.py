@@ -498,6 +498,18 @@ def test_a_full_disk_is_named(folder):
     data = write(folder / "t.csv", flowers())
     call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
     assert "/dev/full: No space left on device" in call("predict", "m.npz", data, "-o", "/dev/full", code=1)
+    command = f"{sys.executable} -m majorant predict m.npz t.csv > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "majorant: error: standard output: No space left on device\n"
+
+
+def test_standard_output_that_is_closed(folder):
+    data = write(folder / "t.csv", flowers())
+    fit = f"{sys.executable} -m majorant fit t.csv --target kind --drop id -m m.npz >&-"
+    assert subprocess.run(["sh", "-c", fit], capture_output=True, timeout=60).returncode == 0
+    predict = f"{sys.executable} -m majorant predict m.npz {data} >&-"
+    done = subprocess.run(["sh", "-c", predict], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "majorant: error: standard output is closed: name a file with --out\n"
 
 
 def test_models_that_are_none(folder):

@@ -355,6 +355,10 @@ def test_labels():
     with pytest.raises(ValueError, match=r"'y' holds 30 different numbers such as 0.5"):
         find_classes([f"{i}.5" for i in range(30)], "y")
     assert match_classes(["1", "2.0"], np.array([1, 2]), "t", int).tolist() == [1, 2]
+    assert match_classes(["true", "FALSE", "1"], np.array([0, 1]), "t", int).tolist() == [1, 0, 1]
+    assert match_classes(["true", "False"], np.array(["FALSE", "TRUE"]), "t", int).tolist() == ["TRUE", "FALSE"]
+    with pytest.raises(ValueError, match=r"'Yes' in row 0 .* none of the classes no, yes"):
+        match_classes(["Yes"], np.array(["no", "yes"]), "t", int)
 
 
 BROKEN = {

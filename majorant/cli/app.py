@@ -155,7 +155,11 @@ def _report(problem: BaseException) -> int:
         fail(f"{problem.format_message()} (majorant --help shows how)")
         return int(getattr(problem, "exit_code", 2))
     if isinstance(problem, OSError):
-        where = f"{problem.filename}: " if problem.filename else ""
+        from majorant.files.atomic import NO_ROOM
+
+        # Files are named by what writes them; what is left is what a shell leads elsewhere.
+        name = problem.filename or ("standard output" if problem.errno in NO_ROOM else "")
+        where = f"{name}: " if name else ""
         fail(f"{where}{problem.strerror or problem}")
     elif isinstance(problem, ValueError | MemoryError):
         fail(str(problem) or type(problem).__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from typing import Any, TextIO
 
 import majorant
 from majorant import __version__
-from majorant.cli.output import progress, show, show_table
+from majorant.cli.output import progress, show, show_table, standard_output
 from majorant.files.atomic import replacing
 from majorant.files.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
 from majorant.files.crfpp import read_templates
@@ -125,7 +124,7 @@ class Tagger:
     def write(self, source: ColumnFile, out: str, marginals: bool) -> tuple[int, int]:
         """Write a file again with the predicted labels; return how many sentences and tokens these are."""
         if out == "-":
-            return self._write(source, sys.stdout, marginals)
+            return self._write(source, standard_output(), marginals)
         with replacing(out) as temporary, open_packing(temporary) as file:
             return self._write(source, file, marginals)
 

@@ -17,6 +17,8 @@ SPOKEN = (
     (r"class_weight='balanced'", "--class-weight balanced"),
     (r"; pass a dict of weights to partial_fit", "; say --class-weight with a weight for each class"),
     (r"\bpartial_fit\b", "--stream"),
+    (r"y holds (\w+) that were not named at the first call", r"the file holds \1 that --classes does not name"),
+    (r"less than min_freq", "less than --min-freq"),
     (
         r"\b(solver|tol|max_iter|c2|min_freq|random_state|delimiter|decimal|encoding|format|missing|separator) must be",
         None,

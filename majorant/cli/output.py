@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import typer
@@ -21,6 +21,13 @@ def on_terminal(stream: Any = None) -> bool:
     """Return whether a person looks at the stream (standard output if not given)."""
     stream = sys.stdout if stream is None else stream
     return stream is not None and bool(stream.isatty())
+
+
+def standard_output() -> TextIO:
+    """Return standard output, or say that there is none."""
+    if sys.stdout is None:
+        raise ValueError("standard output is closed: name a file with --out")
+    return sys.stdout
 
 
 def show(text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from majorant.cli.options import Comment, Data, Decimal, Delimiter, Encoding, Format, Header, Missing, Model, listed
-from majorant.cli.output import check_writable, show
+from majorant.cli.output import check_writable, show, standard_output
 
 if TYPE_CHECKING:
     from majorant.cli.trained import Trained
@@ -98,7 +97,7 @@ def _write(parts: Iterator[Columns], out: str) -> int:
     from majorant.files import replacing
 
     if out == "-":
-        return _write_delimited(parts, sys.stdout, ",")
+        return _write_delimited(parts, standard_output(), ",")
     with replacing(out) as temporary:
         if Path(out).suffix in (".parquet", ".pq"):
             return _write_parquet(parts, temporary)

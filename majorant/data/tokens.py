@@ -12,7 +12,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,10 @@ class Vocabulary:
     def names(self) -> list[str]:
         """Return the attributes, each at its number."""
         return list(self._numbers)
+
+    def names_from(self, number: int) -> list[str]:
+        """Return the attributes from that number on, without a look at those before."""
+        return list(islice(reversed(self._numbers), len(self) - number))[::-1]
 
     def copy(self) -> Vocabulary:
         """Return one that may grow on its own."""
@@ -159,7 +163,7 @@ class Encoder:
         self._counts.extend(np.diff(X.indptr).astype(np.intc))
 
     def _check_names(self, attributes: Array, ends: Array, starts: Array) -> None:
-        for number, name in enumerate(self._vocabulary.names()[self._known :], start=self._known):
+        for number, name in enumerate(self._vocabulary.names_from(self._known), start=self._known):
             if not isinstance(name, str):
                 token = int(np.searchsorted(ends, np.flatnonzero(attributes == number)[0], side="right")) - 1
                 sequence = int(np.searchsorted(starts, token, side="right")) - 1

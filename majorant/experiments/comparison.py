@@ -134,7 +134,7 @@ def _run(problem: Problem, solver: Solver[Any], name: str, seed: int, passes: fl
         metrics=problem.metrics,
     )
     # A step may cost several passes and end beyond the limit: it is not counted, so that all have the same.
-    within = np.count_nonzero(found.trace["passes"] <= passes + 1e-9)
+    within = max(np.count_nonzero(found.trace["passes"] <= passes + 1e-9), 1)
     trace = {column: found.trace[column][:within].tolist() for column in found.trace}
     return {"solver": name, "seed": seed, "outcome": found.result.outcome.value, "trace": trace}
 

@@ -40,7 +40,7 @@ def find_classes(labels: Iterable[str], target: str) -> Array:
 def match_classes(labels: Sequence[str], classes: Array, origin: str, row: Callable[[int], int]) -> Array:
     """Return the labels as entries of ``classes``; one that is not among them is refused, by its row's number.
 
-    Whole numbers may be written as 1.0, and truth as True.
+    Whole numbers may be written as 1.0, and truth as True or 1.
     """
     numbers = classes.dtype.kind in "iu"
     known = {str(each): i for i, each in enumerate(classes)}
@@ -60,4 +60,7 @@ def _place(label: str, known: dict[str, int], otherwise: dict[str, int]) -> int:
 
 
 def _whole(label: str) -> str:
-    return str(int(float(label))) if WHOLE.fullmatch(label) else label
+    """Return a label as a whole number is written, if it stands for one."""
+    if WHOLE.fullmatch(label):
+        return str(int(float(label)))
+    return str(int(TRUTH[label.lower()])) if label.lower() in TRUTH else label
