@@ -118,9 +118,7 @@ def compare(
     if as_json:
         show_json({"data": data, "ridge": penalty, "passes": passes, "runs": runs, "optimum": least, "solvers": rows})
         return
-    _show(problem, rows, data, runs)
-    if out is not None:
-        show(f"\ncurves and results are in {out}")
+    _show(problem, rows, data, runs, out)
 
 
 def _problem(source: Source, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
@@ -187,7 +185,7 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     return facts
 
 
-def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int) -> None:
+def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int, out: str | None) -> None:
     objective = problem.objective
     header = ["solver", "passes", "seconds", "train log-lik", "test log-lik", "test error", "above optimum"]
     title = f"{data}: {len(objective.data)} rows, {objective.size} parameters, λ = {objective.ridge[0]:g}"
@@ -208,6 +206,8 @@ def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int) ->
     for row in rows:
         if row["failure"] is not None:
             show(f"\n{row['solver']} did not run: {in_flags(row['failure'])}")
+    if out is not None:
+        show(f"\ncurves and results are in {out}")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

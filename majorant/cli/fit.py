@@ -127,8 +127,7 @@ def fit(
     """
     from majorant.files import Source, Wanted
 
-    path = model or _default_model(data)
-    check_writable(path, data)
+    path = _model_path(model, data)
     _check_stream(stream, classes, test_size)
     source = Source(data, format, delimiter, header, decimal, encoding, comment)
     wanted = Wanted(target, weight, listed(features), listed(drop), missing or "error", standardize)
@@ -136,8 +135,7 @@ def fit(
     settings |= dict(penalize_intercept=penalize_intercept, class_weight=_class_weight(class_weight), random_state=seed)
     with spoken_warnings():
         done = _train(source, wanted, settings, test_size, seed, listed(classes) if stream else None, chunk_rows)
-    done.estimator.save(path, notes=done.notes(Path(source.name).name))
-    _report(done, path, as_json)
+    _save_and_report(done, path, source.name, as_json)
 
 
 def _check_stream(stream: bool, classes: str | None, test_size: float | None) -> None:
@@ -161,8 +159,9 @@ def _train(
     return fit_whole(source, wanted, estimator, share, seed)
 
 
-def _report(done: Fit, path: str, as_json: bool) -> None:
+def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
     estimator = done.estimator
+    estimator.save(path, notes=done.notes(Path(origin).name))
     facts = {
         "model": path,
         "rows": done.rows,
@@ -189,8 +188,11 @@ def _report(done: Fit, path: str, as_json: bool) -> None:
         show_metrics(done.test, "Held out")
 
 
-def _default_model(data: str) -> str:
-    return f"{'stdin' if data == '-' else Path(data).name.split('.')[0]}.model.npz"
+def _model_path(model: str | None, data: str) -> str:
+    """Return where to write the model, which must be possible."""
+    path = model or f"{'stdin' if data == '-' else Path(data).name.split('.')[0]}.model.npz"
+    check_writable(path, data)
+    return path
 
 
 def _class_weight(text: str | None) -> Any:
