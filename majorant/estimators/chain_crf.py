@@ -21,8 +21,8 @@ from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.data.universe import Universe
 from majorant.estimators import storage
+from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.chain_features import check_lengths, observed_pairs, read, sequences, weights
-from majorant.estimators.restoring import restoring
 from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective
@@ -143,7 +143,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             *self._observed(tokens, labels, len(classes), len(vocabulary)), len(classes), len(vocabulary)
         )
         solution = self._minimize(sequences(universe, tokens, labels, weights(sample_weight, tokens.starts)))
-        with restoring(self):
+        with all_or_nothing(self):
             self.__dict__.pop("_metric", None)
             self._keep(solution.params, classes, vocabulary, universe)
             self._finish(solution)
@@ -167,7 +167,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         theta, metric = learn(data, theta, metric, np.arange(len(data)))
         if not np.isfinite(theta).all():
             raise ValueError("these sequences make weights that are not finite: scale their values down")
-        with restoring(self):
+        with all_or_nothing(self):
             self._keep(theta, classes, vocabulary, universe)
             self._metric = metric
             self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
