@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,13 +16,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from majorant._checks import Array
 from majorant._minimize import minimize
 from majorant._profile import profile_intercept
-from majorant._solution import Outcome, Result, Solution, stream_result
+from majorant._solution import Outcome, Result, Solution
 from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.named import named_solver
+from majorant.estimators.partial_fit import PartialFit
 from majorant.estimators.settings import (
     check_class_count,
     check_class_weight,
@@ -37,7 +37,6 @@ from majorant.estimators.settings import (
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.estimators.step_count import StepCount
-from majorant.estimators.stream import Stream
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
 from majorant.solvers import Solver
@@ -48,7 +47,7 @@ UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
 STUCK = 1e-4
 
 
-class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
+class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  # type: ignore[misc]
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -201,48 +200,6 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             self._set_classes(names)
             return self._fit(X, P, _sample_weights(sample_weight, X), offset)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from one more chunk of rows, by the proximal solver, without keeping them.
-
-        ``classes`` is needed at the first call. A later chunk may lack classes. Rows fed twice count twice. Memory does
-        not depend on how many rows have been seen. ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream
-        starts afresh, from zero: a fit gathers no precision to go on from.
-
-        **Order matters.** Rows of a call are visited in random order (``shuffle``, ``random_state``), so within a call
-        theirs does not. But a chunk of one class alone is fitted perfectly and hardly remembered: on 20,000 rows sorted
-        by label a stream of 20 calls ends at an accuracy of 0.50, and of 0.79 shuffled. A warning says so when it
-        happens; shuffle the rows, or see that every call has all classes.
-        """
-        with all_or_nothing(self):
-            self._check_settings()
-            first = not hasattr(self, "_stream")
-            self._check_stream(first)
-            X, y = self._validate(X, y, reset=first)
-            known = self._stream_classes(classes, first)
-            unknown = np.setdiff1d(y, known)
-            if len(unknown):
-                raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
-            self._set_classes(known)
-            self._learn(self._chunk(X, y, sample_weight, first))
-        return self
-
-    def _learn(self, data: Labelled) -> None:
-        if not hasattr(self, "_stream"):
-            self._forget_fit()
-            self._stream = Stream.begin(self._model(), data, self._ridge(), self._stream_settings())
-        before, seed = self._stream, self._seed()
-        self._stream = before.after(data, np.random.default_rng([seed, before.chunks]) if self.shuffle else None)
-        self.n_iter_, self.gap_ = self._stream.chunks, float("nan")
-        self.result_ = stream_result(self._stream.chunks)
-        self._set_params_of_fit(self._stream.theta)
-        if self._stream.looks_sorted() and not self._stream.was_sorted:
-            label, rows = self._stream.run
-            warnings.warn(
-                f"the last {rows} rows all have the label {self.classes_.tolist()[label]!r}: a stream forgets most of "
-                "what it learns from rows sorted by label; shuffle them, or pass chunks that hold all classes",
-                stacklevel=3,
-            )
-
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
@@ -276,7 +233,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                 callback.finish(str(solution.result))
         if self._is_worth_a_warning(self.result_, objective.narrow):
             remedy = "; use a finite C" if self.result_.outcome is Outcome.UNBOUNDED else ""
-            warnings.warn(f"{self.result_}{remedy}.", ConvergenceWarning, stacklevel=6)
+            warnings.warn(f"{self.result_}{remedy}.", ConvergenceWarning, stacklevel=5)
 
     def _is_worth_a_warning(self, result: Result, narrow: bool) -> bool:
         """Return whether the fit is not what was asked for; a stream or an early stop is."""
@@ -398,9 +355,10 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         return W.ravel()
 
     def _previous_params(self, objective: Objective) -> Array | None:
-        W = self._params_of_fit()
-        if W.size != objective.size:
+        rows = objective.size // objective.data.n_features
+        if self.coef_.shape != (rows, self.n_features_in_):
             return None
+        W = self._params_of_fit()
         # Softmax scores may all move together: the solver stays where they sum to zero.
         return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
 
@@ -438,51 +396,6 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             if isinstance(callback, EarlyStopping | Checkpoint | ProgressLine):
                 callback.start(self, self._model())
         return callbacks
-
-    def _stream_classes(self, classes: Any, first: bool) -> Array:
-        if classes is None and not hasattr(self, "classes_"):
-            raise ValueError("classes must be passed on the first call to partial_fit: a chunk may not hold them all")
-        named = self.classes_ if classes is None else np.unique(classes)
-        if not first and not np.array_equal(named, self.classes_):
-            raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
-        return named
-
-    def _check_stream(self, first: bool) -> None:
-        if np.isinf(self._strength):
-            raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
-        if self.class_weight == "balanced":
-            raise ValueError("class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit")
-        if first:
-            return
-        for name, value in self._stream_settings().items():
-            if not np.array_equal(value, self._stream.settings[name]):
-                raise ValueError(
-                    f"{name} was {self._stream.settings[name]!r} when the stream began, got {value!r}; a stream keeps "
-                    "its settings: clone the estimator to start another"
-                )
-
-    def _stream_settings(self) -> dict[str, Any]:
-        names = (
-            "C",
-            "penalty",
-            "fit_intercept",
-            "penalize_intercept",
-            "feature_penalty",
-            "solver",
-            "intercept_scaling",
-        )
-        return {name: getattr(self, name) for name in names}
-
-    def _chunk(self, X: Any, y: Array, sample_weight: Any, first: bool) -> Labelled:
-        """Return the rows of a call, measured from where the first call's were, in double precision.
-
-        What a stream adds up, rounding errors of single precision would be added to.
-        """
-        weight, labels = self._weights(sample_weight, X, y), np.searchsorted(self.classes_, y)
-        center = self._is_free and not issparse(X) if first else self._stream.centre
-        data = Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)
-        self._centre = data.centre
-        return data.widened() if X.dtype != np.float64 else data
 
 
 def _sample_weights(sample_weight: Any, X: Any) -> Array | None:
