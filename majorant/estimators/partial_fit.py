@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -16,12 +16,13 @@ from majorant.estimators.stream import Stream
 
 # What a stream cannot change its mind about.
 SETTLED = ("C", "penalty", "fit_intercept", "penalize_intercept", "feature_penalty", "solver", "intercept_scaling")
+Classifier = TypeVar("Classifier", bound=Any)
 
 
 class PartialFit:
     """``partial_fit``, for a linear classifier that says how it reads rows, weights and settings."""
 
-    def partial_fit(self: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self: Classifier, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
         """Learn from one more chunk of rows, by the proximal solver, without keeping them.
 
         ``classes`` is needed at the first call. A later chunk may lack classes. Rows fed twice count twice. Memory does
