@@ -11,7 +11,7 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant._minimize import minimize
@@ -30,10 +30,10 @@ from majorant.estimators.settings import (
     check_labels,
     check_penalty,
     check_settings,
-    check_weights,
     read_distributions,
     read_feature_penalty,
     read_offset,
+    read_weights,
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.estimators.step_count import StepCount
@@ -198,7 +198,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             self._dtype = X.dtype
             names, P = read_distributions(P, classes)
             self._set_classes(names)
-            return self._fit(X, P, _sample_weights(sample_weight, X), offset)
+            return self._fit(X, P, read_weights(sample_weight, X), offset)
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
@@ -308,7 +308,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         self.classes_ = classes
 
     def _weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
-        weight = _sample_weights(sample_weight, X)
+        weight = read_weights(sample_weight, X)
         if self.class_weight is None:
             return weight
         check_class_weight(self.class_weight, self.classes_, y, weight)
@@ -396,7 +396,3 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             if isinstance(callback, EarlyStopping | Checkpoint | ProgressLine):
                 callback.start(self, self._model())
         return callbacks
-
-
-def _sample_weights(sample_weight: Any, X: Any) -> Array | None:
-    return None if sample_weight is None else check_weights(_check_sample_weight(sample_weight, X, dtype=np.float64))

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
 from majorant._checks import Array, one_of, whole
 from majorant.estimators.named import ACCEPTED
@@ -81,8 +82,11 @@ def check_labels(y: Array) -> None:
             raise ValueError(f"y must hold labels of one type, got {' and '.join(kinds)}") from None
 
 
-def check_weights(weight: Array) -> Array:
-    """Return the weights of the rows if none is negative, and not all are zero."""
+def read_weights(sample_weight: Any, X: Any) -> Array | None:
+    """Return the weights of the rows, if there are any; none may be negative, and not all zero."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
     if not weight.any():
         raise ValueError("sample_weight must hold a non-zero number: there is nothing to fit")
     if (weight < 0).any():
