@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
 from majorant._monitor import Callback, Limits, Metric, Monitor
+from majorant._ray import Point
 from majorant._solution import Solution
 from majorant.models import Model
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.solvers import BatchMajorization, Solver, State
 
 

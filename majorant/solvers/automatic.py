@@ -26,9 +26,10 @@ from typing import Any, Self
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
+from majorant._ray import Point
 from majorant.models import Chain, RowModel
 from majorant.models.class_space import ClassModel
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.descent import expand_with_inverse

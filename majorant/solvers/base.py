@@ -10,7 +10,8 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from majorant._checks import Array
-from majorant.objective import Objective, Point
+from majorant._ray import Point
+from majorant.objective import Objective
 
 UNKNOWN = np.empty(0)
 # A relative decrease that is none of rounding's; looking closer would take longer than a small step.

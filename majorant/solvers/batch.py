@@ -20,8 +20,9 @@ from typing import Self
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, positive, whole
+from majorant._ray import Point
 from majorant.curvature import Form, form
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.line_search import EXACT
 from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from majorant.objective import DirectRay, Ray
+from majorant._ray import DirectRay, Ray
 
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
 EXACT, LOOSE = 0.1, 0.9

@@ -8,10 +8,11 @@ from typing import Any, cast
 import numpy as np
 
 from majorant._checks import Array
+from majorant._ray import Point
 from majorant.curvature import Dense
 from majorant.kernels import design
 from majorant.models.class_space import ClassModel
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.solvers.descent import Newton, expand_with_inverse
 
 # Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.

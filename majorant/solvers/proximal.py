@@ -19,8 +19,9 @@ from typing import Any, Self
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
+from majorant._ray import Point
 from majorant.models.class_space import ClassModel
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.solvers.base import improves
 from majorant.solvers.line_search import best_step
 from majorant.solvers.metrics import BlockMetric, DiagonalMetric, InverseMetric, Metric, WholeMetric

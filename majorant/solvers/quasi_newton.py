@@ -14,7 +14,8 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from majorant._checks import Array
-from majorant.objective import Objective, Point
+from majorant._ray import Point
+from majorant.objective import Objective
 from majorant.solvers.line_search import LOOSE, best_step
 
 MANY_PARAMETERS = 100_000
