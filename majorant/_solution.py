@@ -44,9 +44,10 @@ class Result:
         return self.message
 
 
-def stream_result(chunks: int) -> Result:
+def stream_result(chunks: int, more: str = "") -> Result:
     """Return what can be said of a stream."""
-    return Result(Outcome.STOPPED, f"learnt from {chunks} chunks in one pass; nothing certifies a stream", float("nan"))
+    sentence = f"learnt from {chunks} chunks in one pass; {more}nothing certifies a stream"
+    return Result(Outcome.STOPPED, sentence, float("nan"))
 
 
 class Trace(Mapping[str, Array]):

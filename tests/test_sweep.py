@@ -163,6 +163,14 @@ def test_calls_that_hold_one_class_each_are_warned_of(stream):
     assert round(feed(LogisticRegression(), *stream).score(*stream), 2) == 0.79
 
 
+def test_a_stream_led_astray_says_so_and_others_how_well_they_foresee(stream):
+    model = feed(LogisticRegression(), *stream)
+    assert "foreseen with a log loss of 0.4" in str(model.result_)
+    wild = sweep.make(Problem(seed=50030, t=1240, p=51, data="pareto"))
+    with pytest.warns(UserWarning, match=r"foreseen worse than by even odds.*heavy tails"):
+        feed(LogisticRegression(), wild.X, wild.y, calls=8)
+
+
 @pytest.mark.parametrize("solver", sweep.SOLVERS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_certificates_hold_where_columns_have_large_means(solver, dtype):

@@ -86,12 +86,7 @@ class PartialFit:
         before, seed = self._stream, self._seed()
         self._stream = before.after(data, np.random.default_rng([seed, before.chunks]) if self.shuffle else None)
         self.n_iter_, self.gap_ = self._stream.chunks, float("nan")
-        self.result_ = stream_result(self._stream.chunks)
+        self.result_ = stream_result(self._stream.chunks, self._stream.foreseen.in_words())
         self._set_params_of_fit(self._stream.theta)
-        if self._stream.looks_sorted() and not self._stream.was_sorted:
-            label, rows = self._stream.run
-            warnings.warn(
-                f"the last {rows} rows all have the label {self.classes_.tolist()[label]!r}: a stream forgets most of "
-                "what it learns from rows sorted by label; shuffle them, or pass chunks that hold all classes",
-                stacklevel=3,
-            )
+        for text in self._stream.warnings[len(before.warnings) :]:
+            warnings.warn(text, stacklevel=3)

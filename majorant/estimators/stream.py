@@ -20,6 +20,45 @@ from majorant.solvers.metrics import Metric
 LONG_RUN = 50
 UNLIKELY = 1e-6
 NO_RUN = (0, 0)
+# Rows after which what was foreseen counts half, and rows that tell, besides 20 and 10 for each parameter, of which few
+# rows make too much; how much worse than even odds is worth a warning.
+HALF_LIFE = 500.0
+ENOUGH_ROWS = 200.0
+WORSE = 1.25
+
+SORTED = (
+    "so many rows in a row have had one label that they look sorted by it: a stream forgets most of what it learns "
+    "from such rows; shuffle them, or pass chunks that hold all classes"
+)
+LOST = (
+    "rows were foreseen worse than by even odds before they were learnt: columns with heavy tails or of wild scales "
+    "lead a stream astray; transform or standardise them, or pass larger chunks"
+)
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """How well rows were foreseen before they were learnt, those of long ago counting less."""
+
+    loss: float = 0.0
+    at_even_odds: float = 0.0
+    weight: float = 0.0
+
+    def and_then(self, loss: float, at_even_odds: float, weight: float, half_lives: float) -> Foreseen:
+        """Return the account after more rows."""
+        kept = 0.5**half_lives
+        return Foreseen(kept * self.loss + loss, kept * self.at_even_odds + at_even_odds, kept * self.weight + weight)
+
+    def in_words(self) -> str:
+        """Return a clause about it, or nothing before there is anything to say."""
+        if not self.weight:
+            return ""
+        loss, even = self.loss / self.weight, self.at_even_odds / self.weight
+        return f"the latest rows were foreseen with a log loss of {loss:.3g} each (even odds: {even:.3g}); "
+
+    def is_worse_than_nothing(self, parameters: int) -> bool:
+        """Return whether even odds would have been better by far, on rows enough to tell."""
+        return self.weight >= ENOUGH_ROWS + 10 * parameters and self.loss > WORSE * self.at_even_odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +75,8 @@ class Stream:
     counts: Array  # of the labels, up to those of the run
     run: tuple[int, int] = NO_RUN  # a label, and how many rows at the end have had no other
     chunks: int = 0
-    was_sorted: bool = False  # and has been said to be
+    foreseen: Foreseen = Foreseen()
+    warnings: tuple[str, ...] = ()  # that were due, each once
 
     @classmethod
     def begin(cls, model: ClassModel, data: Labelled, ridge: Array, settings: dict[str, Any]) -> Stream:
@@ -54,9 +94,25 @@ class Stream:
             theta, metric = self.theta, self.metric.copy()
             for batch in (data if rng is None else data.take(rng.permutation(len(data)))).blocks(self.rows):
                 theta = metric.step(self.model, theta, batch)
-            theta = self._look_back(data, theta)
-        known = self.was_sorted or self.looks_sorted()
-        return replace(self._having_seen(data.y), theta=theta, metric=metric, chunks=self.chunks + 1, was_sorted=known)
+            before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, theta))
+            if after > before:
+                theta = self._look_back(data, theta)
+        seen = replace(self._having_seen(data.y), foreseen=self._foreseen(data, before))
+        said = (*self.warnings, *(text for text in seen._due() if text not in self.warnings))
+        return replace(seen, theta=theta, metric=metric, chunks=self.chunks + 1, warnings=said)
+
+    def _due(self) -> list[str]:
+        """Return what is due now: rows that look sorted are reason enough to foresee others badly."""
+        if self.looks_sorted() or SORTED in self.warnings:
+            return [SORTED]
+        return [LOST] if self.foreseen.is_worse_than_nothing(len(self.theta)) else []
+
+    def _foreseen(self, data: Labelled, loss: float) -> Foreseen:
+        if not self.chunks:  # there was nothing to foresee the first chunk by
+            return self.foreseen
+        weight = float(len(data) if data.weight is None else data.weight.sum())
+        even = weight * float(np.log(len(self.counts)))
+        return self.foreseen.and_then(loss, even, weight, len(data) / (HALF_LIFE + 20 * len(self.theta)))
 
     def looks_sorted(self) -> bool:
         """Return whether so many rows in a row have had one label that it can hardly be chance."""
@@ -64,15 +120,8 @@ class Stream:
         share = (self.counts[label] + 1) / (self.counts.sum() + len(self.counts))
         return length >= LONG_RUN and share**length < UNLIKELY
 
-    def precision(self) -> Array:
-        """Return the precision of a Laplace approximation, whatever was kept of it."""
-        return self.metric.precision()
-
     def _look_back(self, data: Labelled, theta: Array) -> Array:
-        """Return the parameters, or better ones on the way there if the chunk's own loss has risen."""
-        before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, theta))
-        if after <= before:
-            return theta
+        """Return better parameters on the way there, where the chunk's own loss has risen."""
         ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, theta - self.theta)
         return ray.at(min(best_step(ray), 1.0))
 

@@ -32,11 +32,11 @@ from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 from majorant.solvers import dual
 from majorant.solvers.base import State, SteppingSolver, improves
-from majorant.solvers.descent import expand_with_inverse
 from majorant.solvers.dual import Dual
 from majorant.solvers.online import OnlineMajorization
 from majorant.solvers.preconditioners import (
     diagonal_inverse,
+    hessian_inverse,
     hessian_price,
     kronecker_inverse,
     newton_on_a_sample,
@@ -225,7 +225,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return _in_metric(state, make(objective, state.point))
 
     def _bought(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
-        return _in_metric(state, expand_with_inverse(objective, state.theta)[2], bought=True)
+        return _in_metric(state, hessian_inverse(objective, state.theta), bought=True)
 
 
 def _in_metric(state: QuasiNewtonState, solve: Callable[[Array], Array], *, bought: bool = False) -> QuasiNewtonState:

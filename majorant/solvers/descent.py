@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Dense
+from majorant.curvature import Curvature, Dense
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver, improves
@@ -59,15 +58,15 @@ class Newton(Descent):
 
     def expand(self, objective: Objective, theta: Array) -> tuple[float, Array, Array]:
         """Return F, ∇F and the Newton direction."""
-        value, gradient, solve = expand_with_inverse(objective, theta)
-        return value, gradient, -solve(gradient)
+        value, gradient, H = grounded_hessian(objective, theta)
+        return value, gradient, -H.solve(gradient, objective.ridge)
 
 
-def expand_with_inverse(objective: Objective, theta: Array) -> tuple[float, Array, Callable[[Array], Array]]:
-    """Return F, ∇F and the inverse of the Hessian, that of unpenalised softmax columns made non-singular."""
+def grounded_hessian(objective: Objective, theta: Array) -> tuple[float, Array, Curvature]:
+    """Return F, ∇F and the Hessian, that of unpenalised softmax columns made non-singular."""
     value, gradient, H = objective.hessian(theta)
     model = objective.model
     if isinstance(model, ClassModel) and model.coefficient_rows > 1 and not objective.penalty.everywhere:
         free = np.flatnonzero(objective.ridge.reshape(model.coefficient_rows, -1).max(axis=0) == 0)
         H = Dense(grounded(H.as_matrix(), model.coefficient_rows, free), majorizes=False)
-    return value, gradient, H.inverse(objective.ridge)
+    return value, gradient, H

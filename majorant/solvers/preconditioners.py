@@ -13,7 +13,8 @@ from majorant.curvature import Dense
 from majorant.kernels import design
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
-from majorant.solvers.descent import Newton, expand_with_inverse
+from majorant.solvers import cholesky
+from majorant.solvers.descent import Newton, grounded_hessian
 
 # Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
 ROWS_PER_COLUMN = 20
@@ -56,7 +57,7 @@ def newton_on_a_sample(objective: Objective, theta: Array, seed: int) -> tuple[A
         state = newton.step(sample, state)
         if state.stalled:
             break
-    _, _, inverse = expand_with_inverse(sample, state.theta)
+    inverse = hessian_inverse(sample, state.theta)
     objective.work.passes += r / t * sample.work.passes
     objective.work.curvatures += sample.work.curvatures
     return state.theta, lambda b: inverse(b) * (r / t)
@@ -70,6 +71,14 @@ def hessian_price(objective: Objective) -> float:
     columns, speed = d / classes * density, MATRIX_SPEED if density == 1 else SPARSE_SPEED
     gram, factor, one_pass = outcomes * (classes + 1) * columns**2, d**3 / 3, outcomes * (4 * columns + EXPONENTIAL)
     return (gram / speed + factor / MATRIX_SPEED) / one_pass
+
+
+def hessian_inverse(objective: Objective, theta: Array) -> Callable[[Array], Array]:
+    """Return the inverse of the Hessian of F, or of one so near that a Cholesky factor exists."""
+    A = grounded_hessian(objective, theta)[2].as_matrix()
+    A[np.diag_indices_from(A)] += objective.ridge
+    factor = cholesky.factorised(A)
+    return lambda b: cholesky.solve(factor, b)
 
 
 def kronecker_inverse(objective: Objective, point: Point) -> Callable[[Array], Array]:
