@@ -204,11 +204,23 @@ class Objective:
             gradient += model.lift(residual, self._widened(block))
         if np.isinf(best.decrease):
             return Certificate(there, value, gradient, float("nan"))
-        gap = self._bounded_gap(there, value, gradient, EPSILON, best.decrease, best.stirred)
+        # Scores were found at θ, and moved: rounding errors are those of the larger of both.
+        larger = np.maximum(np.abs(θ), np.abs(there))
+        decrease = best.decrease + self._lost_to_the_centre(there)
+        gap = self._bounded_gap(larger, value, gradient, EPSILON, decrease, best.stirred)
         if move:
             return Certificate(there, value, gradient, gap)
         here = sum(model.loss(S, block) for S, block in zip(scores, blocks, strict=True)) + penalty
         return Certificate(θ, here, gradient, _share(here - value + gap * value, here))
+
+    def _lost_to_the_centre(self, θ: Array) -> float:
+        """Return how much F may rise when the intercept of centred columns is rounded to one of columns as they are."""
+        if self.data.centre is None:
+            return 0.0
+        W = np.abs(θ).reshape(-1, self.data.n_features)
+        off = 2 * EPSILON * (W[:, :-1] @ np.abs(self.data.centre) + W[:, -1])
+        weight = len(self.data) if self.data.weight is None else self.data.weight.sum()
+        return 0.25 * float(weight * (off @ off))
 
     def _bounded_gap(
         self, θ: Array, value: float, gradient: Array, epsilon: float, decrease: float = 0.0, stirred: float = 0.0
@@ -219,7 +231,8 @@ class Objective:
             return _share(0.5 * plain, value)
         classes = self.size // sizes.shape[1]
         of_loss, hidden = sizes.at_most(float(np.linalg.norm(θ)), classes, epsilon, stirred)
-        coarse = (sqrt(plain) + hidden / sqrt(self.penalty.least)) ** 2
+        root = sqrt(plain) + hidden / sqrt(self.penalty.least)
+        coarse = root * root  # infinite where a power would raise
         if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
             return _share(decrease + 0.5 * coarse, value - of_loss)
         exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, stirred) + 2 * epsilon * np.abs(self.ridge * θ)

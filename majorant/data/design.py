@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, refuse_non_finite
-from majorant.kernels.design import WithConstant, moments
+from majorant.kernels.design import WithConstant, less, moments
 
 # A column is centred if its mean is so many standard deviations from zero.
 FAR = 1.0
@@ -41,20 +41,22 @@ def with_constant(X: Any, weight: Array | None = None, center: bool | ArrayLike 
     """
     if center is False:
         return WithConstant(X)
-    given = not isinstance(center, bool)
-    centre, ratio = (np.asarray(center), 0.0) if given else _means(X, weight)
+    centre, ratio = _means(X, weight) if center is True else (np.asarray(center), np.inf)
     if not centre.any():
         return WithConstant(X)
     if sp.issparse(X) or ratio * np.finfo(X.dtype).eps <= IMPLICIT[X.dtype.type]:
         return WithConstant(X, centre)
-    return WithConstant((X - centre).astype(X.dtype), centre, source=X)
+    source = None if X.dtype == np.float64 else X
+    return WithConstant(less(X, centre, X.dtype), centre, centred=True, source=source)
 
 
 def _means(X: Any, weight: Array | None) -> tuple[Array, float]:
     """Return the mean of every column that is far from zero, and how many standard deviations the farthest is away."""
     mean, variance = moments(X, np.ones(X.shape[0]) if weight is None else weight)
     deviation = np.sqrt(variance)
-    ratio = np.divide(np.abs(mean), deviation, out=np.zeros_like(mean), where=deviation > 0)
+    # A column that does not vary is far where it is large beside the others.
+    usual = float(np.median(deviation[deviation > 0])) if deviation.any() else 1.0
+    ratio = np.abs(mean) / np.where(deviation > 0, deviation, usual)
     return np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0))
 
 

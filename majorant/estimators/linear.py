@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import block_diag
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
@@ -14,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant.data import Labelled
+from majorant.estimators.posterior import Posterior
 from majorant.estimators.stream import Stream
-from majorant.kernels import design
 from majorant.objective import Objective
 
+# An intercept so large belongs to columns far from zero, whose scores would be lost in single precision.
+FAR = 100.0
 # posterior_covariance inverts a d×d Hessian.
 LARGEST_POSTERIOR = 5_000
 
@@ -33,12 +34,14 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     class_weight: Any
     _centre: Array | None = None  # where the columns of the fit were measured from
     _stream: Stream  # of partial_fit
-    _covariance: Array  # once it has been asked for
+    _posterior: Posterior  # once it has been asked for
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if np.abs(self.intercept_).max() > FAR:
+            X = X.astype(np.float64, copy=False)
         scores = np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True)) + self.intercept_
         scores = scores[:, 0] if len(self.classes_) == 2 else scores
         if offset is None:
@@ -105,76 +108,53 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array of labels, optional
             Needed where there are class weights.
         """
+        if X is not None and not hasattr(self, "_stream"):
+            self._check_posterior_size()
+            self._posterior = self._find_posterior(X, y, sample_weight, offset)
+        return self._known_posterior().uncentred()
+
+    def _known_posterior(self) -> Posterior:
+        self._check_posterior_size()
+        if hasattr(self, "_stream"):
+            stream = self._stream
+            return Posterior.of(stream.metric.precision(), self.coef_.shape[0], stream.centre)
+        if not hasattr(self, "_posterior"):
+            raise ValueError("the posterior needs the rows of the fit, which models do not keep: pass X first")
+        return self._posterior
+
+    def _check_posterior_size(self) -> None:
         check_is_fitted(self, "coef_")
-        size = self.coef_.size + self.fit_intercept * len(self.coef_)
+        rows, columns = self.coef_.shape
+        size = rows * (columns + bool(self.fit_intercept))
         if size > LARGEST_POSTERIOR:
             raise ValueError(
                 f"a posterior covariance of {size} parameters is too large; the limit is {LARGEST_POSTERIOR}"
             )
-        if hasattr(self, "_stream"):
-            return self._uncentred(np.linalg.pinv(_as_matrix(self._stream.metric.precision()), hermitian=True))
-        if X is not None:
-            self._covariance = self._uncentred(
-                np.linalg.pinv(self._precision(X, y, sample_weight, offset), hermitian=True)
-            )
-        if not hasattr(self, "_covariance"):
-            raise ValueError("the posterior needs the rows of the fit, which models do not keep: pass X first")
-        return self._covariance
 
-    def _precision(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Array:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
+    def _find_posterior(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Posterior:
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         if self.class_weight is not None and y is None:
             raise ValueError("class_weight counts in the posterior: pass y as well")
         weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
-        data = self._like_the_fit(X, np.zeros(X.shape[0], dtype=int), weight, offset)
+        labels = np.zeros(X.shape[0], dtype=int)  # which the curvature does not depend on
+        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         objective = Objective(self._model(), data, ridge=self._ridge())
-        H = objective.hessian(self._params_of_fit().ravel())[2]
-        return H.as_matrix() + np.diag(objective.ridge)
+        H = objective.hessian(self._params_of_fit(data.centre).ravel())[2]
+        return Posterior.of(H.as_matrix() + np.diag(objective.ridge), self.coef_.shape[0], data.centre)
 
-    def _like_the_fit(self, X: Any, labels: Array, weight: Any = None, offset: Any = None) -> Labelled:
-        """Return rows whose columns are measured from where those of the fit were."""
-        center = False if self._centre is None else self._centre
-        return Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=center)
-
-    def _params_of_fit(self) -> Array:
-        """Return coefficients and intercepts as the solver has them: of centred columns, class by class."""
+    def _params_of_fit(self, centre: Array | None) -> Array:
+        """Return coefficients and intercepts class by class, of columns measured from a centre."""
         W = sparse.csr_array(self.coef_).toarray() if sparse.issparse(self.coef_) else self.coef_
         W = W.astype(np.float64)
         if not self.fit_intercept:
             return W
-        return np.column_stack([W, self.intercept_ + (0.0 if self._centre is None else W @ self._centre)])
-
-    def _uncentred(self, covariance: Array) -> Array:
-        """Return the covariance that belongs to columns measured from zero."""
-        if self._centre is None:
-            return covariance
-        n = len(self.coef_)
-        C = covariance.reshape(n, -1, n, len(self._centre) + 1).copy()
-        C[:, -1] -= np.einsum("i,ciek->cek", self._centre, C[:, :-1])
-        C[:, :, :, -1] -= np.einsum("i,cjei->cje", self._centre, C[:, :, :, :-1])
-        return C.reshape(covariance.shape)
+        return np.column_stack([W, self.intercept_ + (0.0 if centre is None else W @ centre)])
 
     def _score_variance(self, X: Any, shape: tuple[int, ...]) -> Array:
-        covariance = self.posterior_covariance()
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        rows = Labelled(X, np.zeros(X.shape[0], dtype=int), constant=self.fit_intercept).X
-        n, p = len(self.coef_), rows.shape[1]
-        by_class = covariance.reshape(n, p, n, p)
-        if n > 1:
-            by_class = by_class - by_class.mean(axis=0, keepdims=True)
-            by_class = by_class - by_class.mean(axis=2, keepdims=True)
-        blocks = [by_class[c, :, c] for c in range(n)]
-        dense = design.dense(rows)
-        return np.stack([np.einsum("jp,jp->j", dense @ block, dense) for block in blocks], axis=-1).reshape(shape)
+        return self._known_posterior().score_variances(X, constant=self.fit_intercept).reshape(shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _as_matrix(precision: Array) -> Array:
-    """Return a precision as a d×d matrix, whatever the stream kept of it."""
-    if precision.ndim == 1:
-        return np.diag(precision)
-    return precision if precision.ndim == 2 else block_diag(*precision)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
-from majorant._minimize import minimize
+from majorant._minimize import minimize, numerics
 from majorant._profile import profile_intercept
 from majorant._solution import Outcome, Result, Solution
 from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
@@ -34,6 +34,7 @@ from majorant.estimators.settings import (
     read_feature_penalty,
     read_offset,
     read_weights,
+    take_rows,
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.estimators.step_count import StepCount
@@ -201,7 +202,15 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             return self._fit(X, P, read_weights(sample_weight, X), offset)
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
+        threads = effective_n_jobs(self.n_jobs or 1)
+        with numerics(threads):
+            self._fit_rows(X, labels, weight, offset, threads)
+        return self
+
+    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, threads: int) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
+        if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
+            X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         self._centre = data.centre
         objective = Objective(self._model(), data, ridge=self._ridge())
@@ -215,10 +224,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             tol=self.tol,
             max_steps=self.max_iter,
             callback=lambda row, theta: sum(bool(each(row, theta)) for each in callbacks),  # all of them are called
-            threads=effective_n_jobs(self.n_jobs or 1),
+            threads=threads,
         )
         self._finish(objective, solution, callbacks)
-        return self
 
     def _finish(self, objective: Objective, solution: Solution, callbacks: list[Any]) -> None:
         self.result_, self.gap_ = solution.result, solution.result.gap
@@ -226,14 +234,14 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         self.n_iter_ = int(solution.trace["step"][-1]) if len(solution.trace) else 0
         self._set_params_of_fit(solution.params)
         for callback in callbacks:
-            if isinstance(callback, EarlyStopping) and callback.best_params is not None:
-                self._keep(objective, callback.best_params, callback.best_step)
+            if isinstance(callback, EarlyStopping) and callback.best_step < self.n_iter_[0]:
+                self._keep(objective, callback)
         for callback in callbacks:
             if isinstance(callback, Checkpoint | ProgressLine | StepTasks):
                 callback.finish(str(solution.result))
         if self._is_worth_a_warning(self.result_, objective.narrow):
             remedy = "; use a finite C" if self.result_.outcome is Outcome.UNBOUNDED else ""
-            warnings.warn(f"{self.result_}{remedy}.", ConvergenceWarning, stacklevel=5)
+            warnings.warn(f"{self.result_}{remedy}.", ConvergenceWarning, stacklevel=6)
 
     def _is_worth_a_warning(self, result: Result, narrow: bool) -> bool:
         """Return whether the fit is not what was asked for; a stream or an early stop is."""
@@ -241,15 +249,17 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             return result.outcome in UNWANTED
         return not result.gap <= max(self.tol, STUCK if narrow else 0.0)
 
-    def _keep(self, objective: Objective, params: Array, step: float) -> None:
+    def _keep(self, objective: Objective, stopping: EarlyStopping) -> None:
         """Replace the last step by the one that did best on validation data, and its certificate."""
-        self._set_params_of_fit(params)
-        self.gap_ = objective.certify(params, move=False).gap
-        sentence = f"stopped after {self.n_iter_[0]} steps; kept those of step {step:.0f}, best on the validation data"
-        self.result_ = Result(Outcome.STOPPED, sentence, self.gap_)
+        assert stopping.best_params is not None
+        self._set_params_of_fit(stopping.best_params)
+        self.gap_ = objective.certify(stopping.best_params, move=False).gap
+        outcome = self.result_.outcome if self.result_.outcome in UNWANTED else Outcome.STOPPED
+        kept = f"kept those of step {stopping.best_step:.0f}, best on the validation data"
+        self.result_ = Result(outcome, f"stopped after {self.n_iter_[0]} steps; {kept}", self.gap_)
 
     def _forget_fit(self) -> None:
-        for name in ("_stream", "_covariance", "trace_"):
+        for name in ("_stream", "_posterior", "trace_"):
             self.__dict__.pop(name, None)
 
     # --- files --------------------------------------------------------------------------------------------
@@ -345,12 +355,21 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
 
     def _first_params(self, objective: Objective, offset: Any) -> Array | None:
         start = self._previous_params(objective) if self.warm_start and hasattr(self, "coef_") else None
-        if offset is None or not objective.free_intercept:
-            return start
-        # A large offset saturates every row at zero; the intercept takes it back first.
-        model, W = self._model(), np.zeros(objective.size) if start is None else start
-        scores = [model.scores(W, block) for block in objective.blocks]
-        W = W.reshape(model.coefficient_rows, -1).copy()
+        zero = None if offset is None else self._with_best_intercept(objective, np.zeros(objective.size))
+        if start is None:
+            return zero
+        # Columns may have moved since: then the intercept follows, or the start is none.
+        start = self._with_best_intercept(objective, start)
+        better = objective.value(start) < objective.value(np.zeros(objective.size) if zero is None else zero)
+        return start if better else zero
+
+    def _with_best_intercept(self, objective: Objective, theta: Array) -> Array:
+        """Return θ with a free intercept moved to its best: offsets and far columns saturate every row otherwise."""
+        if not objective.free_intercept:
+            return theta
+        model = self._model()
+        scores = [model.scores(theta, block) for block in objective.blocks]
+        W = theta.reshape(model.coefficient_rows, -1).copy()
         W[:, -1] += profile_intercept(model, objective.blocks, scores).moved
         return W.ravel()
 
@@ -358,7 +377,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         rows = objective.size // objective.data.n_features
         if self.coef_.shape != (rows, self.n_features_in_):
             return None
-        W = self._params_of_fit()
+        W = self._params_of_fit(self._centre)
+        if not np.isfinite(W).all():
+            return None
         # Softmax scores may all move together: the solver stays where they sum to zero.
         return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
 
@@ -386,7 +407,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
-        return self._like_the_fit(X, np.searchsorted(self.classes_, y))
+        labels, center = np.searchsorted(self.classes_, y), False if self._centre is None else self._centre
+        return Labelled(X, labels, constant=self.fit_intercept, center=center)
 
     def _start_callbacks(self) -> list[Any]:
         callbacks = list(self.callbacks or [])

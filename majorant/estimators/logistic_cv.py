@@ -24,6 +24,7 @@ from majorant.estimators.fold import Rows, fit_rows, knowing, score_rows
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
+from majorant.estimators.posterior import Posterior
 from majorant.estimators.settings import check_labels, check_settings, read_offset
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_over
 
@@ -32,7 +33,7 @@ OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "ca
 # What is learnt here, and not taken over from the fit of all rows.
 LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
 # What a model needs to know of its fit to say how sure it is.
-OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_", "_centre")
+OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_")
 
 
 class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
@@ -213,7 +214,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
 
     def _adopt(self, learnt: dict[str, Any]) -> None:
         """Take over what a fit has learnt, in the place of what one before had."""
-        for name in ("_covariance", *self.__dict__.pop("_adopted", ())):
+        for name in ("_posterior", *self.__dict__.pop("_adopted", ())):
             self.__dict__.pop(name, None)
         settings = LogisticRegression().get_params()
         theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
@@ -222,12 +223,12 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
     def _show(self, found: Folds, C: float) -> None:
         self.__dict__.update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
 
-    def _precision(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Array:
+    def _find_posterior(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Posterior:
         if not self.refit:
             raise ValueError("averages of folds have no posterior; set refit=True")
         model = LogisticRegression(**self._settings(), C=float(np.ravel(self.C_)[0]))
         model.__dict__.update({name: value for name, value in self.__dict__.items() if name in OF_A_FIT})
-        return model._precision(X, y, sample_weight, offset)
+        return model._find_posterior(X, y, sample_weight, offset)
 
     # --- scores -------------------------------------------------------------------------------------------
 

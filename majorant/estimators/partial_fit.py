@@ -9,9 +9,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from majorant._checks import Array
+from majorant._minimize import numerics
 from majorant._solution import stream_result
 from majorant.data import Labelled
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.recentring import FEW
+from majorant.estimators.settings import take_rows
 from majorant.estimators.stream import Stream
 
 # What a stream cannot change its mind about.
@@ -44,7 +47,11 @@ class PartialFit:
             if len(unknown):
                 raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
             self._set_classes(known)
-            self._learn(self._chunk(X, y, sample_weight, first))
+            weight = self._weights(sample_weight, X, y)
+            if weight is not None and not weight.all():
+                X, y, weight = take_rows(np.flatnonzero(weight), X, y, weight)
+            if len(y):
+                self._learn(X, np.searchsorted(known, y), weight)
         return self
 
     def _check_stream(self: Any, first: bool) -> None:
@@ -67,26 +74,30 @@ class PartialFit:
             raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
         return named
 
-    def _chunk(self: Any, X: Any, y: Array, sample_weight: Any, first: bool) -> Labelled:
-        """Return the rows of a call, measured from where the first call's were, in double precision.
-
-        What a stream adds up, rounding errors of single precision would be added to.
-        """
-        weight, labels = self._weights(sample_weight, X, y), np.searchsorted(self.classes_, y)
-        center = self._is_free and not issparse(X) if first else self._stream.centre
-        data = Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)
-        self._centre = data.centre
-        return data.widened() if X.dtype != np.float64 else data
-
-    def _learn(self: Any, data: Labelled) -> None:
-        if not hasattr(self, "_stream"):
-            self._forget_fit()
-            settings = {name: getattr(self, name) for name in SETTLED}
-            self._stream = Stream.begin(self._model(), data, self._ridge(), settings)
-        before, seed = self._stream, self._seed()
-        self._stream = before.after(data, np.random.default_rng([seed, before.chunks]) if self.shuffle else None)
+    def _learn(self: Any, X: Any, labels: Array, weight: Array | None) -> None:
+        with numerics(1):
+            before = self._stream_before(X, labels, weight)
+            data = self._chunk(X, labels, weight, before.centre)
+            self._centre = data.centre
+            rng = np.random.default_rng([self._seed(), before.chunks]) if self.shuffle else None
+            self._stream = before.after(data, rng)
         self.n_iter_, self.gap_ = self._stream.chunks, float("nan")
         self.result_ = stream_result(self._stream.chunks, self._stream.foreseen.in_words())
         self._set_params_of_fit(self._stream.theta)
         for text in self._stream.warnings[len(before.warnings) :]:
             warnings.warn(text, stacklevel=3)
+
+    def _stream_before(self: Any, X: Any, labels: Array, weight: Array | None) -> Stream:
+        """Return the stream as it meets these rows: begun if need be, its columns measured from near where they are."""
+        if not hasattr(self, "_stream"):
+            self._forget_fit()
+            # Of a few sparse rows every column that occurs would be far from zero.
+            center = self._is_free and not (issparse(X) and len(labels) < FEW)
+            like, settings = self._chunk(X, labels, weight, center), {name: getattr(self, name) for name in SETTLED}
+            self._stream = Stream.begin(self._model(), like, self._ridge(), settings)
+        return self._stream.having_seen(X, weight) if self._is_free else self._stream
+
+    def _chunk(self: Any, X: Any, labels: Array, weight: Array | None, center: Any) -> Labelled:
+        """Return rows measured from a centre, in double precision: rounding errors would add up as rows do."""
+        data = Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)
+        return data.widened() if X.dtype != np.float64 else data

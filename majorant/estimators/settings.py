@@ -95,6 +95,11 @@ def read_weights(sample_weight: Any, X: Any) -> Array | None:
     return weight
 
 
+def take_rows(rows: Array, *arrays: Any) -> tuple[Any, ...]:
+    """Return some rows of each array that there is."""
+    return tuple(None if array is None else array[rows] for array in arrays)
+
+
 def check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
     """Refuse weights of classes that are no weights."""
     if isinstance(class_weight, Mapping):
@@ -136,7 +141,7 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"the rows of P must be non-negative and sum to one, got {P[row]!r:.80} at row {row}")
-    return names, P[:, order]
+    return names, (P / P.sum(axis=1, keepdims=True))[:, order]
 
 
 def _check_strength(C: Any) -> None:

@@ -65,7 +65,8 @@ def storable(value: Any) -> Any:
         return [[storable(key), storable(each)] for key, each in value.items()]
     if isinstance(value, np.generic):
         return value.item()
-    return np.asarray(value).tolist() if isinstance(value, np.ndarray | list | tuple) else value
+    is_array = isinstance(value, list | tuple) or hasattr(value, "__array__")
+    return np.asarray(value).tolist() if is_array else value
 
 
 def ending(n_iter: Any, result: Result) -> dict[str, Any]:
@@ -86,10 +87,9 @@ def result_of(extra: dict[str, Any]) -> Result:
 def facts_of(model: Any, notes: dict[str, Any] | None) -> dict[str, Any]:
     """Return what JSON can hold of a linear classifier."""
     _refuse_unspeakable(notes)
-    settings = {name: storable(value) for name, value in model.get_params(deep=False).items() if name != "callbacks"}
-    for name in OBJECTS:
-        if not isinstance(settings.get(name), int | str | None):
-            settings[name] = None
+    given = {name: value for name, value in model.get_params(deep=False).items() if name != "callbacks"}
+    left_out = [name for name in OBJECTS if not isinstance(given.get(name), int | np.integer | str | None)]
+    settings = {name: None if name in left_out else storable(value) for name, value in given.items()}
     return {"settings": settings, "notes": notes, **ending(model.n_iter_, model.result_)}
 
 

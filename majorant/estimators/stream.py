@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant._minimize import numerics
 from majorant.data import Labelled
+from majorant.estimators.recentring import FEW, Moments, moved_parameters, moved_precision
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 from majorant.solvers import ProximalMajorization
 from majorant.solvers.line_search import best_step
-from majorant.solvers.metrics import Metric
+from majorant.solvers.metrics import DiagonalMetric, Metric
 
 # Rows of one label in a row: they look sorted if there are so many, and it is as unlikely as that.
 LONG_RUN = 50
@@ -76,6 +76,8 @@ class Stream:
     run: tuple[int, int] = NO_RUN  # a label, and how many rows at the end have had no other
     chunks: int = 0
     foreseen: Foreseen = Foreseen()
+    moments: Moments | None = None
+    looked_at: int = 0  # how many rows there were when centres were last compared with means
     warnings: tuple[str, ...] = ()  # that were due, each once
 
     @classmethod
@@ -88,16 +90,38 @@ class Stream:
         counts = np.zeros(max(model.coefficient_rows, 2))
         return cls(model, settings, ridge, np.zeros(objective.size), prior, rows, data.centre, counts)
 
+    def having_seen(self, X: Any, weight: Array | None) -> Stream:
+        """Return the stream that knows where the columns of these rows are, and measures all from near there.
+
+        Means are compared with centres whenever the rows have doubled.
+        """
+        now = Moments.of(X, weight)
+        moments = now if self.moments is None else self.moments + now
+        stream = replace(self, moments=moments)
+        if moments.rows < max(2 * self.looked_at, FEW) or isinstance(self.metric, DiagonalMetric):
+            return stream
+        centre = np.zeros(X.shape[1]) if self.centre is None else self.centre
+        better = moments.better_centre(centre)
+        stream = replace(stream, looked_at=moments.rows)
+        return stream if better is None else stream._measured_from(better, better - centre)
+
+    def _measured_from(self, centre: Array, shift: Array) -> Stream:
+        n, p = self.model.coefficient_rows, len(shift) + 1
+        A = self.metric.precision()
+        prior = ProximalMajorization.prior_precision(self.ridge)[-1]
+        old, new = moved_precision(A if A.ndim == 3 else A.reshape(n, p, n, p), prior, shift)
+        metric = self.metric.remade(new.reshape(A.shape))
+        return replace(self, centre=centre, metric=metric, theta=moved_parameters(old, new, self.theta, shift))
+
     def after(self, data: Labelled, rng: np.random.Generator | None) -> Stream:
         """Return the stream after one more chunk, its rows in random order if there is a generator for it."""
-        with numerics(1):
-            theta, metric = self.theta, self.metric.copy()
-            for batch in (data if rng is None else data.take(rng.permutation(len(data)))).blocks(self.rows):
-                theta = metric.step(self.model, theta, batch)
-            before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, theta))
-            if after > before:
-                theta = self._look_back(data, theta)
-        seen = replace(self._having_seen(data.y), foreseen=self._foreseen(data, before))
+        theta, metric = self.theta, self.metric.copy()
+        for batch in (data if rng is None else data.take(rng.permutation(len(data)))).blocks(self.rows):
+            theta = metric.step(self.model, theta, batch)
+        before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, theta))
+        if after > before:
+            theta = self._look_back(data, theta)
+        seen = replace(self._with_labels(data.y), foreseen=self._foreseen(data, before))
         said = (*self.warnings, *(text for text in seen._due() if text not in self.warnings))
         return replace(seen, theta=theta, metric=metric, chunks=self.chunks + 1, warnings=said)
 
@@ -125,7 +149,7 @@ class Stream:
         ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, theta - self.theta)
         return ray.at(min(best_step(ray), 1.0))
 
-    def _having_seen(self, labels: Array) -> Stream:
+    def _with_labels(self, labels: Array) -> Stream:
         run, counts = self.run, self.counts.copy()
         label = int(labels[0])
         if label == run[0] and (labels == label).all():

@@ -28,12 +28,16 @@ class WithConstant:
         What is multiplied.
     centre : array of shape (p,), optional
         c. It does not matter to a model with a free intercept, but rounding errors are those of X, not of X − 1cᵀ.
+    centred : bool
+        Whether X is what is left after c has been subtracted, because those would be too large.
     source : array, optional
-        Where those would be too large X itself is centred, and this is what it was before.
+        Then, in single precision, what it was before.
     """
 
-    def __init__(self, X: Any, centre: Array | None = None, source: Array | None = None) -> None:
-        self.X, self.centre, self.source = X, centre, source
+    def __init__(
+        self, X: Any, centre: Array | None = None, *, centred: bool = False, source: Array | None = None
+    ) -> None:
+        self.X, self.centre, self.centred, self.source = X, centre, centred, source
         self.shape = (X.shape[0], X.shape[1] + 1)
         self.dtype = X.dtype
 
@@ -42,12 +46,12 @@ class WithConstant:
 
     def like(self, X: Any, source: Any = None) -> WithConstant:
         """Return other rows with the same centre."""
-        return WithConstant(X, self.centre, source)
+        return WithConstant(X, self.centre, centred=self.centred, source=source)
 
     @property
     def shift(self) -> Array | None:
         """What is still to be subtracted from X."""
-        return self.centre if self.source is None else None
+        return None if self.centred else self.centre
 
     def toarray(self) -> Array:
         """Return the whole matrix, written out."""
@@ -60,7 +64,15 @@ class WithConstant:
         X = self.X if self.source is None else self.source
         if sp.issparse(X) or self.centre is None:
             return WithConstant(X.astype(np.float64), self.centre)
-        return WithConstant(X.astype(np.float64) - self.centre)
+        return WithConstant(less(X, self.centre, np.float64), self.centre, centred=True)
+
+
+def less(X: Array, centre: Array, dtype: Any) -> Array:
+    """Return X − 1cᵀ for a dense X, rounded once."""
+    result = np.empty(X.shape, dtype=dtype)
+    for some in _chunks(X):
+        result[some] = X[some] - centre
+    return result
 
 
 def project(X: Any, W: Array) -> Array:

@@ -40,6 +40,10 @@ class Metric(ABC):
         """Return A: a d×d matrix, one p×p matrix per class, or the diagonal."""
 
     @abstractmethod
+    def remade(self, A: Array) -> Metric:
+        """Return a metric of this kind with another precision, shaped as :meth:`precision` has it."""
+
+    @abstractmethod
     def copy(self) -> Metric:
         """Return a metric that can grow without touching this one."""
 
@@ -63,6 +67,10 @@ class WholeMetric(Metric):
     def precision(self) -> Array:
         """Return A."""
         return self.A
+
+    def remade(self, A: Array) -> Metric:
+        """Return a metric with another A."""
+        return WholeMetric(A, self._classes)
 
     def copy(self) -> Metric:
         """Return a metric on the same A, which is never written to."""
@@ -93,6 +101,10 @@ class InverseMetric(Metric):
     def precision(self) -> Array:
         """Return A."""
         return self.inverse.matrix()
+
+    def remade(self, A: Array) -> Metric:
+        """Return a metric with another A."""
+        return InverseMetric(A, self.inverse.classes)
 
     def copy(self) -> Metric:
         """Return a metric on the same arrays, which are never written to."""
@@ -131,6 +143,10 @@ class BlockMetric(Metric):
         """Return the blocks of A, (n, p, p)."""
         return np.stack([inverse.matrix() for inverse in self.inverses])
 
+    def remade(self, A: Array) -> Metric:
+        """Return a metric with other blocks."""
+        return BlockMetric(A)
+
     def copy(self) -> Metric:
         """Return a metric on the same arrays, which are never written to."""
         other = copy(self)
@@ -167,6 +183,10 @@ class DiagonalMetric(Metric):
         """Return the diagonal."""
         return self.A
 
+    def remade(self, A: Array) -> Metric:
+        """Return a metric with another diagonal."""
+        return DiagonalMetric(A)
+
     def copy(self) -> Metric:
         """Return a copy."""
         return DiagonalMetric(self.A.copy())
@@ -189,7 +209,7 @@ class Inverse:
     M: Array | None
 
     def __init__(self, A: Array, classes: int = 1) -> None:
-        self._A, self._classes = np.ascontiguousarray(A), classes
+        self._A, self.classes = np.ascontiguousarray(A), classes
         self._smallest = float(np.diagonal(A).min())
         self._Q = self._W = np.empty((0, len(A)))
         if np.count_nonzero(A) > len(A):
@@ -226,7 +246,7 @@ class Inverse:
 
     def solve(self, b: Array) -> Array:
         """Return A⁻¹b."""
-        return cholesky.solve(cholesky.factorised(self._lower(), self._classes), b)
+        return cholesky.solve(cholesky.factorised(self._lower(), self.classes), b)
 
     def matrix(self) -> Array:
         """Return A, both triangles."""
@@ -247,7 +267,7 @@ class Inverse:
     def _renew(self) -> None:
         self._A, self._absorbed = self._lower(), 0
         self._Q = self._W = self._Q[:0]
-        self._factor = cholesky.factorised(self._A, self._classes)
+        self._factor = cholesky.factorised(self._A, self.classes)
         trusted = np.diagonal(self._A).max() <= self.ILL_CONDITIONED * self._smallest
         self.M = cholesky.inverse(self._factor) if trusted else None
 

@@ -62,7 +62,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
     ----------
     batch_size : int, optional
         Rows m of a mini-batch. By default 100; where the metric has one block per class or is diagonal, as many as
-        make 400 scores (at least 10). Any m works.
+        make 400 scores (at least 2). Any m works.
     metric : {"auto", "whole", "block", "diagonal"}
         What to remember: the d×d precision (chosen while d ≤ 1,000, or ≤ 2,000 for one-row binary), one p×p block
         per class (p ≤ 2,000), or the diagonal.
@@ -105,7 +105,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         """Return m for data of this shape, however many rows there will be."""
         n = objective.row_model.scores_per_row(objective.data)
         coupled = n > 1 and self._kind(objective) != "whole"
-        return max(COUPLED_SCORES // n, 10) if coupled else DEFAULT_ROWS
+        return max(COUPLED_SCORES // n, 2) if coupled else DEFAULT_ROWS
 
     def start(self, objective: Objective, theta: Array) -> ProximalState:
         """Return the prior."""
@@ -156,9 +156,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def prior(self, objective: Objective, rows: int) -> Metric:
         """Return the metric before any row is seen, suited to mini-batches of that many rows."""
-        ridge, kind = objective.ridge, self._kind(objective)
-        weakest = np.min(ridge[ridge > 0], initial=np.inf)
-        prior = np.where(ridge > 0, ridge, min(weakest, WEAK_PRIOR))
+        prior, kind = self.prior_precision(objective.ridge), self._kind(objective)
         if kind == "diagonal":
             return DiagonalMetric(prior.copy())
         if kind == "block":
@@ -168,6 +166,12 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         classes = objective.model.coefficient_rows if isinstance(objective.model, ClassModel) else 1
         make: Callable[[Array, int], Metric] = WholeMetric if scores >= objective.size else InverseMetric
         return make(np.diag(prior), classes)
+
+    @staticmethod
+    def prior_precision(ridge: Array) -> Array:
+        """Return the penalty, and a weak prior where there is none."""
+        weakest = np.min(ridge[ridge > 0], initial=np.inf)
+        return np.where(ridge > 0, ridge, min(weakest, WEAK_PRIOR))
 
     def _kind(self, objective: Objective) -> str:
         if not isinstance(objective.model, ClassModel):
