@@ -186,6 +186,50 @@ def test_single_precision_is_certified_in_double(binary):
     assert model.gap_ < 1e-4
 
 
+@pytest.mark.parametrize("far", [1e9, 1e12, 1e13])
+@pytest.mark.filterwarnings("ignore:no further decrease")
+def test_the_rounding_of_an_intercept_is_counted(far):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(300, 3))
+    X, y = Z + far, (Z[:, 0] + 0.5 * rng.normal(size=300) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    F = free(Binary(), X, y, center=True)
+    W, b = model.coef_.astype(np.longdouble)[0], model.intercept_.astype(np.longdouble)[0]
+    theta = np.append(W, b + W @ F.data.centre.astype(np.longdouble)).astype(float)
+    best = minimize(F, Newton(), tol=1e-13).trace["objective"][-1]
+    assert excess(F, theta, best) <= model.gap_ + 1e-12
+
+
+def test_scores_of_a_far_start_are_not_trusted():
+    rng = np.random.default_rng(1)
+    F = free(Binary(), rng.normal(size=(300, 3)), rng.integers(0, 2, 300))
+    best = minimize(F, Newton(), tol=1e-12).trace["objective"][-1]
+    for size in (1e12, 1e17, 1e20):
+        found = F.certify([0.0, 0.0, 0.0, size])
+        assert np.isnan(found.gap) or found.gap >= excess(F, found.theta, best)
+
+
+def test_a_large_column_that_does_not_vary_is_no_obstacle():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(300, 3))
+    y = (Z[:, 0] + rng.logistic(size=300) > 0).astype(int)
+    for constant, dtype in ((1.7e9, np.float64), (1e6, np.float32)):
+        X = np.column_stack([Z, np.full(300, constant)]).astype(dtype)
+        assert LogisticRegression(tol=1e-7).fit(X, y).result_.converged
+
+
+@pytest.mark.parametrize("wild", [1e6, 1e100, 1e200])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_that_weigh_nothing_may_hold_anything(wild, intercept):
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.normal(size=(100, 3)), rng.integers(0, 2, 100), np.ones(100)
+    spoilt = X.copy()
+    spoilt[[0, 7]], weight[[0, 7]] = wild, 0.0
+    model = LogisticRegression(fit_intercept=intercept).fit(spoilt, y, weight)
+    without = LogisticRegression(fit_intercept=intercept).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_array_equal(model.coef_, without.coef_)
+
+
 # --- runs that are resumed --------------------------------------------------------------------------------
 
 

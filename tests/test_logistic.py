@@ -354,6 +354,19 @@ def test_posterior_probabilities_are_less_sure(three, binary):
     assert np.isfinite(stream.predict_proba(X, posterior=True)).all()
 
 
+@pytest.mark.parametrize("far", [0.0, 1e5, 1e9])
+def test_the_posterior_is_the_same_wherever_columns_are(three, far, tmp_path):
+    X, y = three
+    near, away = LogisticRegression().fit(X, y), LogisticRegression().fit(X + far, y)
+    away.save(tmp_path / "m.npz")
+    near.posterior_covariance(X)
+    expected = near.predict_proba(X, posterior=True)
+    for model in (away, LogisticRegression.load(tmp_path / "m.npz"), copy.deepcopy(away).sparsify()):
+        slopes = model.posterior_covariance(X + far).reshape(3, 5, 3, 5)[:, :4, :, :4]
+        np.testing.assert_allclose(slopes, near.posterior_covariance().reshape(3, 5, 3, 5)[:, :4, :, :4], rtol=1e-3)
+        np.testing.assert_allclose(model.predict_proba(X + far, posterior=True), expected, atol=1e-5)
+
+
 def test_posterior_is_refused_where_it_cannot_be():
     rng = np.random.default_rng(0)
     model = LogisticRegression(max_iter=1, solver="lbfgs", tol=1.0).fit(rng.normal(size=(4, 5001)), [0, 1, 0, 1])
@@ -384,6 +397,18 @@ def test_early_stopping_keeps_the_best_on_validation_data(three, solver):
     assert model.gap_ >= (reached - best) / reached - 1e-12
     log_likelihood = model.predict_log_proba(X[150:])[np.arange(50), np.searchsorted(model.classes_, y[150:])].mean()
     assert log_likelihood == pytest.approx(stop.best_score, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["step limit", "unbounded"])
+def test_early_stopping_hides_no_warning_of_its_own_accord(three, kind):
+    X, y = two(three)
+    separable = np.where(X[:, 0] > 0, "cedar", "other")
+    settings, labels = (dict(max_iter=1), y) if kind == "step limit" else (dict(C=np.inf), separable)
+    model = LogisticRegression(callbacks=[EarlyStopping(X, y, patience=500)], **settings)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, labels)
+    assert model.result_.outcome.value == kind
+    assert LogisticRegression(callbacks=[EarlyStopping(X, y)]).fit(X, y).n_iter_ > 0
 
 
 def test_checkpoints_can_be_loaded(three, tmp_path):
@@ -525,6 +550,23 @@ def test_warm_starts_start_where_they_left_off(three, solver, rows):
     again = np.random.default_rng(0).integers(200, size=rows)
     model = LogisticRegression(solver=solver, warm_start=True).fit(X[again], y[again])
     assert model.fit(X[again], y[again]).n_iter_ <= 1
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6])
+def test_warm_starts_follow_columns_that_moved(three, far):
+    X, y = three
+    model = LogisticRegression(warm_start=True).fit(X, y).fit(X + far, y)
+    assert model.result_.converged
+    model.coef_ = np.full_like(model.coef_, np.nan)
+    assert model.fit(X, y).result_.converged
+    assert LogisticRegression(warm_start=True).fit(X, y).fit(X[:, :2], y).coef_.shape == (3, 2)
+
+
+def test_far_columns_in_single_precision_are_predicted_as_they_were_fitted(three):
+    X, y = three
+    X = (np.round(X * 4) + 1e7).astype(np.float32)
+    model = LogisticRegression(tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), model.predict_proba(X.astype(np.float64)), atol=1e-9)
 
 
 def test_the_path_is_that_of_separate_fits(three):

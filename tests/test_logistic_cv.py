@@ -262,6 +262,13 @@ def test_save_and_load(request, tmp_path, problem, legacy, l1_ratios):
         LogisticRegression.load(tmp_path / "model.npz")
 
 
+def test_a_list_of_splits_is_left_out_of_files(two, tmp_path):
+    X, y, _ = two
+    splits = [(np.arange(len(y) // 3), np.arange(len(y) // 3, len(y)))]
+    LogisticRegressionCV(Cs=2, cv=splits).fit(X, y).save(tmp_path / "m.npz")
+    assert LogisticRegressionCV.load(tmp_path / "m.npz").cv is None
+
+
 def test_a_fit_that_fails_changes_nothing(three):
     X, y, weight = three
     model = LogisticRegressionCV(Cs=GRID, cv=3).fit(X, y)
