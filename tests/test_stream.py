@@ -5,11 +5,13 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.metrics import log_loss
 
-from majorant import LogisticRegression
+from majorant import Binary, Labelled, LogisticRegression
 from majorant.estimators.recentring import Moments, moved_parameters, moved_precision
 from majorant.kernels import design
+from majorant.solvers.inner import solve_in_scores
 from majorant.solvers.metrics import Inverse
 
 
@@ -89,6 +91,18 @@ def test_pending_rows_are_those_of_a_matrix_written_out():
         inverse.absorb(x, V, G)
         expected = expected + x.T @ x
     np.testing.assert_allclose(inverse.matrix(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("G", [0.0, 1e-6, 3.0, 1e5])
+@pytest.mark.parametrize("target", [0, 1])
+def test_a_single_row_is_solved_as_any_batch_is(G, target):
+    one = Labelled([[1.0]], [target], weight=[2.0])
+    two = Labelled([[1.0], [1.0]], [target, target], weight=[2.0, 1e-300])  # solved by Newton's method
+    for score in (-20.0, 0.0, 5.0):
+        a = solve_in_scores(Binary(), one, np.array([[score]]), np.array([[G]]))
+        expected = solve_in_scores(Binary(), two, np.array([[score, score]]), np.diag([G, G]))[0]
+        assert a[0] == pytest.approx(expected, abs=1e-3 / (1 + G))
+        assert a[0] == pytest.approx(2.0 * (target - expit(score + G * a[0])), abs=1e-3)
 
 
 def test_one_row_calls_write_no_square_array():

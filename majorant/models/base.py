@@ -122,6 +122,7 @@ class RowModel(Model[Batch]):
     """A model whose rows have few enough outcomes to be written out."""
 
     order: str  # in which the bound visits outcomes
+    against_zero: bool = False  # whether a score stands against one of zero that is not written
 
     @abstractmethod
     def scores_per_row(self, data: Batch) -> int:

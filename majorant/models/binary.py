@@ -30,6 +30,7 @@ class Binary(ClassModel):
     """
 
     order: str = field(default="given", init=False, repr=False)  # one score has only one order
+    against_zero: bool = field(default=True, init=False, repr=False)
 
     @property
     def coefficient_rows(self) -> int:

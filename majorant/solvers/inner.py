@@ -26,6 +26,10 @@ SUFFICIENT = 1e-4
 def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -> Array:
     """Return a (flat) for the scores u₀ at θ_i and the dense Gram matrix G (scores × scores)."""
     weights = model.score_weights(batch)
+    if scores.size == 1 and model.against_zero:
+        return _solve_for_one(
+            float(scores.ravel()[0]), float(G[0, 0]), float(weights[0]), float(model.targets(batch)[0])
+        )
     a, moved = np.zeros(scores.size), np.zeros(scores.size)  # moved = Ga: scores of −∞ stay where they are
     loss, slope = _evaluate(model, batch, scores, moved)
     for _ in range(ITERATIONS):
@@ -49,6 +53,15 @@ def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -
         if decrement <= ENOUGH * len(batch):
             return a
     return a
+
+
+def _solve_for_one(score: float, G: float, weight: float, target: float) -> Array:
+    """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row."""
+    from majorant.kernels import dual
+
+    q = G * weight
+    u = dual.logistic_step(score + q * target, q, score) if q > 0 else score
+    return np.array([weight * (target - dual.logistic(u))])
 
 
 def _newton_step(HG: Array, residual: Array) -> Array:

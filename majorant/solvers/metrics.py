@@ -204,14 +204,16 @@ class Inverse:
 
     # max diag(A) / min diag(A₀) beyond which an explicit inverse is not to be trusted.
     ILL_CONDITIONED = 1e9
-    PENDING = 64
+    # Rows that are left pending on M, which every product has to pass, and on A, which nothing does.
+    PENDING, PENDING_ON_A = 96, 512
 
     M: Array | None
+    _Q: tuple[Array, ...]
 
     def __init__(self, A: Array, classes: int = 1) -> None:
         self._A, self.classes = np.ascontiguousarray(A), classes
         self._smallest = float(np.diagonal(A).min())
-        self._Q = self._W = np.empty((0, len(A)))
+        self._Q, self._W = (), np.empty((0, len(A)))
         if np.count_nonzero(A) > len(A):
             self._renew()
         else:  # a prior
@@ -231,7 +233,7 @@ class Inverse:
 
     def absorb(self, Q: Array, QM: Array, growth: Array) -> None:
         """Add QᵀQ to A, given QM and QMQᵀ (overwritten)."""
-        self._Q = np.concatenate([self._Q, Q])
+        self._Q = (*self._Q, Q)
         self._absorbed += len(Q)
         # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
         if self.M is None or not np.diagonal(growth).max() <= 1e6 or self._absorbed > 16 * len(self._A):
@@ -242,7 +244,10 @@ class Inverse:
         except FloatingPointError:  # M has lost too many digits
             self._renew()
         if len(self._W) >= self.PENDING:
-            self._flush()
+            assert self.M is not None
+            self.M, self._W = dgemm(-1.0, self._W.T, self._W.T, 1.0, self.M.T, trans_b=1).T, self._W[:0]
+        if sum(map(len, self._Q)) >= self.PENDING_ON_A:
+            self._A, self._Q = self._lower(), ()
 
     def solve(self, b: Array) -> Array:
         """Return A⁻¹b."""
@@ -254,19 +259,13 @@ class Inverse:
         return np.tril(lower) + np.tril(lower, -1).T
 
     def _lower(self) -> Array:
-        if not len(self._Q):
+        if not self._Q:
             return self._A
         # Rows are columns to BLAS, its upper triangle our lower one.
-        return dsyrk(1.0, self._Q.T, 1.0, self._A.T, overwrite_c=0).T
-
-    def _flush(self) -> None:
-        assert self.M is not None
-        self._A, self.M = self._lower(), dgemm(-1.0, self._W.T, self._W.T, 1.0, self.M.T, trans_b=1).T
-        self._Q = self._W = self._Q[:0]
+        return dsyrk(1.0, np.concatenate(self._Q).T, 1.0, self._A.T, overwrite_c=0).T
 
     def _renew(self) -> None:
-        self._A, self._absorbed = self._lower(), 0
-        self._Q = self._W = self._Q[:0]
+        self._A, self._Q, self._W, self._absorbed = self._lower(), (), self._W[:0], 0
         self._factor = cholesky.factorised(self._A, self.classes)
         trusted = np.diagonal(self._A).max() <= self.ILL_CONDITIONED * self._smallest
         self.M = cholesky.inverse(self._factor) if trusted else None
