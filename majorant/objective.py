@@ -191,14 +191,21 @@ class Objective:
             return Certificate(θ, value, gradient, self._bounded_gap(θ, value, gradient, EPSILON))
         return self._certify_profiled(θ, move)
 
+    def with_best_intercept(self, theta: ArrayLike) -> Array:
+        """Return θ with its free intercept, if there is one, moved to where F is least."""
+        θ = self._read(theta)
+        if not self.free_intercept:
+            return θ
+        self.work.passes += 0.5
+        scores = [self.model.scores(θ, block) for block in self.blocks]
+        return _moved(θ, profile_intercept(cast(ClassModel, self.model), self.blocks, scores).moved)
+
     def _certify_profiled(self, θ: Array, move: bool) -> Certificate:
         self.work.passes += 1
         model, blocks = cast(ClassModel, self.model), self._precise_blocks()
         scores = [model.scores(θ, self._widened(block)) for block in blocks]
         best = profile_intercept(model, blocks, scores)
-        moved = θ.reshape(len(best.moved), -1).copy()
-        moved[:, -1] += best.moved
-        there, penalty = moved.ravel(), 0.5 * self.penalty.inner(θ, θ)
+        there, penalty = _moved(θ, best.moved), 0.5 * self.penalty.inner(θ, θ)
         value, gradient = best.loss + penalty, self.ridge * there
         for residual, block in zip(best.residuals, blocks, strict=True):
             gradient += model.lift(residual, self._widened(block))
@@ -339,6 +346,12 @@ class Objective:
         if θ.shape != (self.size,):
             raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
         return θ
+
+
+def _moved(θ: Array, intercepts: Array) -> Array:
+    W = θ.reshape(len(intercepts), -1).copy()
+    W[:, -1] += intercepts
+    return W.ravel()
 
 
 def _share(excess: float, value: float) -> float:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant._minimize import minimize, numerics
-from majorant._profile import profile_intercept
 from majorant._solution import Outcome, Result, Solution
 from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
 from majorant.data import Labelled
@@ -26,7 +24,6 @@ from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
 from majorant.estimators.settings import (
     check_class_count,
-    check_class_weight,
     check_labels,
     check_penalty,
     check_settings,
@@ -35,6 +32,7 @@ from majorant.estimators.settings import (
     read_offset,
     read_weights,
     take_rows,
+    with_class_weight,
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.estimators.step_count import StepCount
@@ -202,12 +200,11 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             return self._fit(X, P, read_weights(sample_weight, X), offset)
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
-        threads = effective_n_jobs(self.n_jobs or 1)
-        with numerics(threads):
-            self._fit_rows(X, labels, weight, offset, threads)
+        with numerics(threads=effective_n_jobs(self.n_jobs or 1)):
+            self._fit_rows(X, labels, weight, offset)
         return self
 
-    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, threads: int) -> None:
+    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
@@ -224,7 +221,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             tol=self.tol,
             max_steps=self.max_iter,
             callback=lambda row, theta: sum(bool(each(row, theta)) for each in callbacks),  # all of them are called
-            threads=threads,
+            threads=None,
         )
         self._finish(objective, solution, callbacks)
 
@@ -318,15 +315,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         self.classes_ = classes
 
     def _weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
-        weight = read_weights(sample_weight, X)
-        if self.class_weight is None:
-            return weight
-        check_class_weight(self.class_weight, self.classes_, y, weight)
-        # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
-        counted = {"sample_weight": weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
-        each = compute_class_weight(self.class_weight, classes=self.classes_, y=y, **counted)
-        of_row = each[np.searchsorted(self.classes_, y)]
-        return of_row if weight is None else weight * of_row
+        return with_class_weight(self.class_weight, self.classes_, y, read_weights(sample_weight, X))
 
     def _model(self) -> Binary | Multinomial:
         return Binary() if len(self.classes_) == 2 else Multinomial(len(self.classes_))
@@ -355,23 +344,13 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
 
     def _first_params(self, objective: Objective, offset: Any) -> Array | None:
         start = self._previous_params(objective) if self.warm_start and hasattr(self, "coef_") else None
-        zero = None if offset is None else self._with_best_intercept(objective, np.zeros(objective.size))
+        # Offsets, and columns that have moved since, may saturate every row: the intercept follows them.
+        zero = None if offset is None else objective.with_best_intercept(np.zeros(objective.size))
         if start is None:
             return zero
-        # Columns may have moved since: then the intercept follows, or the start is none.
-        start = self._with_best_intercept(objective, start)
+        start = objective.with_best_intercept(start)
         better = objective.value(start) < objective.value(np.zeros(objective.size) if zero is None else zero)
         return start if better else zero
-
-    def _with_best_intercept(self, objective: Objective, theta: Array) -> Array:
-        """Return θ with a free intercept moved to its best: offsets and far columns saturate every row otherwise."""
-        if not objective.free_intercept:
-            return theta
-        model = self._model()
-        scores = [model.scores(theta, block) for block in objective.blocks]
-        W = theta.reshape(model.coefficient_rows, -1).copy()
-        W[:, -1] += profile_intercept(model, objective.blocks, scores).moved
-        return W.ravel()
 
     def _previous_params(self, objective: Objective) -> Array | None:
         rows = objective.size // objective.data.n_features

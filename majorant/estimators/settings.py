@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
+from inspect import signature
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
 from majorant._checks import Array, one_of, whole
@@ -100,7 +102,18 @@ def take_rows(rows: Array, *arrays: Any) -> tuple[Any, ...]:
     return tuple(None if array is None else array[rows] for array in arrays)
 
 
-def check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
+def with_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> Array | None:
+    """Return the weights of the rows times those of their classes."""
+    if class_weight is None:
+        return weight
+    _check_class_weight(class_weight, classes, y, weight)
+    # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
+    counted = {"sample_weight": weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
+    of_row: Array = compute_class_weight(class_weight, classes=classes, y=y, **counted)[np.searchsorted(classes, y)]
+    return of_row if weight is None else weight * of_row
+
+
+def _check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
     """Refuse weights of classes that are no weights."""
     if isinstance(class_weight, Mapping):
         for label, value in class_weight.items():
