@@ -115,27 +115,31 @@ class Monitor:
         )
 
     def _judge(self, state: State) -> Result | None:
-        limits, last = self.limits, state.stalled or self._steps >= self.limits.max_steps
-        converged = self._has_converged(state, last)
+        limit = self._limit_reached()
+        converged = self._has_converged(state, last=state.stalled or bool(limit))
         if self._runs_away(state, converged):
             return self._say(Outcome.UNBOUNDED, UNBOUNDED)
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
         if state.stalled:
             return self._say(Outcome.STALLED, "no further decrease was found in this precision")
-        if self._steps >= limits.max_steps:
-            return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_steps} steps")
-        if self._passes() >= limits.max_passes - 1e-9:  # a pass may be a sum of many shares
-            return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limits.max_passes:g} passes")
-        return None
+        return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limit}") if limit else None
+
+    def _limit_reached(self) -> str:
+        """Return which limit has been reached, in words; none is no words."""
+        if self._steps >= self.limits.max_steps:
+            return f"{self.limits.max_steps} steps"
+        # A pass may be a sum of many shares.
+        return f"{self.limits.max_passes:g} passes" if self._passes() >= self.limits.max_passes - 1e-9 else ""
 
     def _has_converged(self, state: State, last: bool) -> bool:
         if self._certifiable:
-            return (last or self._is_promising(state)) and self._certify().gap <= self.limits.tol
+            free_of_cost = not (self.objective.free_intercept or self.objective.narrow)
+            return (last or free_of_cost or self._is_promising(state)) and self._certify().gap <= self.limits.tol
         return bool(np.linalg.norm(state.gradient) <= self.limits.gradient_tol * self._gradient_scale)
 
     def _is_promising(self, state: State) -> bool:
-        """Return whether a certificate, which may cost a pass, is worth looking for: again only if much has changed."""
+        """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
         estimate = self.objective.estimated_gap(state.value, state.gradient)
         if not estimate <= min(self.limits.tol, AGAIN * self._last_estimate):
             return False

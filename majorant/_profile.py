@@ -20,6 +20,9 @@ FLAT = 1e-20
 FLATNESS = 1e-9
 # Beyond the largest score: the logarithm of how unequal classes may be.
 MARGIN = 50.0
+NOT_FOUND = (np.inf, np.inf, np.inf)
+# The probability of a class that was never observed, relative to the total weight of the rows, that is next to nothing.
+VANISHED = 1e-10
 # Rounding errors of a slope, relative to the total weight of the rows.
 ROUNDING = 1e-15
 
@@ -29,7 +32,8 @@ class Profiled:
     """How far the intercepts move to be at their best, loss and residuals there, and what may be left.
 
     ``decrease`` bounds how much lower the loss could still be, ``stirred`` how far residuals (as one vector) are from
-    those at the minimum; both are infinite where none was found.
+    those at the minimum; both are infinite where none was found. An error of the residuals moves the minimum, and is
+    ``passed_on`` so many times by that.
     """
 
     moved: Array
@@ -37,6 +41,7 @@ class Profiled:
     residuals: list[Array]
     decrease: float
     stirred: float
+    passed_on: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +69,12 @@ def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], scores: lis
             break
         here = there
     observed = sum((block.class_totals(max(len(here.moved), 2)) for block in blocks), np.zeros(1))
-    decrease, distance = _what_is_left(here, observed)
+    decrease, distance, largest = _what_is_left(here, observed)
     # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
-    weights = [
-        np.linalg.norm(model.class_weights(S + here.moved[:, None], b)) for S, b in zip(scores, blocks, strict=True)
-    ]
-    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * float(np.linalg.norm(weights))
-    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred)
+    weights = [model.class_weights(S + here.moved[:, None], b) for S, b in zip(scores, blocks, strict=True)]
+    norm, rows = float(np.linalg.norm([np.linalg.norm(each) for each in weights])), sum(map(len, blocks))
+    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * norm
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, norm * np.sqrt(rows) * largest)
 
 
 def _expand(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> _Expansion:
@@ -110,27 +114,27 @@ def _grounded(H: Array) -> Array:
     return H + np.trace(H) / n**2 if n > 1 else H.copy()
 
 
-def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float]:
-    """Return how much the loss may still decrease, and how far intercepts may still move.
+def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, float]:
+    """Return how much the loss may still decrease, how far intercepts may still move, and max(H⁻¹).
 
     Self-concordance: with slope s, D = √(sᵀH⁻¹s) and a spread S of at most 2√max(H⁻¹), SD ≤ ½ proves a minimum within
     2D√max(H⁻¹), at most D² lower. A class that was never observed has none: its intercept falls for ever, and gains
-    what its slope says. (Bach, *Self-concordant analysis for logistic regression*, 2010.)
+    what its slope says once that is next to nothing. (Bach, *Self-concordant analysis for logistic regression*, 2010.)
     """
-    seen = observed > 0
-    if seen.sum() < 2:
-        return np.inf, np.inf
+    seen, total = observed > 0, float(observed.sum())
     slope, H, unseen = here.slope, here.hessian, 0.0
     if len(slope) > 1:
         unseen = float(np.abs(slope[~seen]).sum())
         slope, H = slope[seen], H[np.ix_(seen, seen)]
-    slope = np.abs(slope) + ROUNDING * float(observed.sum())
+    if seen.sum() < 2 or unseen > VANISHED * total:
+        return NOT_FOUND
+    slope = np.abs(slope) + ROUNDING * total + unseen
     try:
         inverse = cho_solve(cho_factor(_grounded(H), lower=True), np.eye(len(H)))
     except (LinAlgError, ValueError):
-        return np.inf, np.inf
+        return NOT_FOUND
     largest = float(np.diagonal(inverse).max())
     decrement = float(slope @ np.abs(inverse) @ slope)
     if not 4 * largest * decrement <= 0.25:
-        return np.inf, np.inf
-    return decrement + 2 * unseen, 2 * np.sqrt(largest * decrement) + unseen
+        return NOT_FOUND
+    return decrement + 2 * unseen, 2 * np.sqrt(largest * decrement) + unseen, largest

@@ -1,7 +1,8 @@
-"""How far rounding may have moved a gradient: what a certificate has to allow for.
+"""How far rounding may have moved scores, losses and gradients: what a certificate has to allow for.
 
-Scores are sums over p columns, gradients sums over t rows, and rounding errors of a sum of k terms grow like √k. With
-column norms ‖x_i‖ and Cauchy's inequality the errors of all scores, as a vector over rows, are at most
+Scores are sums over p columns, gradients sums over t rows. Rounding errors are taken to be independent, so that those
+of a sum of k terms grow like √k, and twice that is allowed for; if all k conspired it would not be enough. With column
+norms ‖x_i‖ and Cauchy's inequality the errors of all scores, as a vector over rows, are then at most
 
     δ_c = ε (2√p Σ_i |W_ci| ‖x_i‖ + ‖offset‖),
 
@@ -42,6 +43,10 @@ class Magnitudes:
         """Return how far the scores of each class may be off, as the norm over rows."""
         W = np.abs(theta).reshape(-1, self.shape[1])
         return epsilon * (SAFETY * sqrt(self.shape[1]) * (W @ self.columns) + self.measure)
+
+    def of_residuals(self, theta: Array, epsilon: float) -> float:
+        """Return how far errors of scores may have moved the residuals, all together."""
+        return 0.5 * self._heaviest * float(np.linalg.norm(self.of_scores(theta, epsilon)))
 
     def of_loss(self, theta: Array, epsilon: float) -> float:
         """Return how far the loss may be off."""

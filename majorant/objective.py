@@ -155,7 +155,9 @@ class Objective:
         return Ray(self, self._read(theta), self._read(direction), scores)
 
     def gap(self, theta: ArrayLike, value: float, gradient: Array) -> float:
-        """Return a bound on (F(θ) − F*) / F(θ), rounding errors included; NaN where a parameter is unpenalised.
+        """Return a bound on (F(θ) − F*) / F(θ), rounding errors included.
+
+        NaN where there is none: a parameter is unpenalised, or the loss is not convex.
 
         F is strongly convex in the norm of the ridge, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
         non-negative, so F* ≥ 0 and the gap never exceeds one.
@@ -214,18 +216,23 @@ class Objective:
         # Scores were found at θ, and moved: rounding errors are those of the larger of both.
         larger = np.maximum(np.abs(θ), np.abs(there))
         decrease = best.decrease + self._lost_to_the_centre(there)
-        gap = self._bounded_gap(larger, value, gradient, EPSILON, decrease, best.stirred)
+        sizes = self._magnitudes
+        assert sizes is not None
+        # Errors of scores move the best intercept, and that the residuals once more.
+        stirred = best.stirred + best.passed_on * sizes.of_residuals(larger, EPSILON)
+        gap = self._bounded_gap(larger, value, gradient, EPSILON, decrease, stirred)
         if move:
             return Certificate(there, value, gradient, gap)
         here = sum(model.loss(S, block) for S, block in zip(scores, blocks, strict=True)) + penalty
-        return Certificate(θ, here, gradient, _share(here - value + gap * value, here))
+        off = sizes.of_loss(larger, EPSILON)
+        return Certificate(θ, here, gradient, _share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
 
     def _lost_to_the_centre(self, θ: Array) -> float:
         """Return how much F may rise when the intercept of centred columns is rounded to one of columns as they are."""
         if self.data.centre is None:
             return 0.0
         W = np.abs(θ).reshape(-1, self.data.n_features)
-        off = 2 * EPSILON * (W[:, :-1] @ np.abs(self.data.centre) + W[:, -1])
+        off = SAFETY * sqrt(self.data.n_features) * EPSILON * (W[:, :-1] @ np.abs(self.data.centre) + W[:, -1])
         weight = len(self.data) if self.data.weight is None else self.data.weight.sum()
         return 0.25 * float(weight * (off @ off))
 

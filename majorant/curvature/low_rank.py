@@ -69,6 +69,8 @@ class LowRank(Curvature):
         if not (E > 0).all():
             refuse_large(self.size, "a low-rank curvature with an unpenalised parameter")
             return Dense(self.as_matrix(), self.majorizes).solve(b, ridge)
+        if not len(self.S):  # which older versions of SciPy cannot factorise
+            return b / E
         Q = self._root()
         QE = Q / E
         small = cho_factor(np.eye(len(Q)) + QE @ Q.T)

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
 from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.settings import take_rows
 
 # A class whose rows are all in other folds is given at least this little a chance: its intercept has no optimum.
 LEAST_CHANCE = 1e-15
@@ -31,9 +32,8 @@ class Rows:
 
     def take(self, some: Array) -> Rows:
         """Return some of the rows."""
-        weight = None if self.weight is None else self.weight[some]
-        offset = None if self.offset is None else self.offset[some]
-        return Rows(self.X[some], self.y[some], weight, offset, self.classes)
+        X, y, weight, offset = take_rows(some, self.X, self.y, self.weight, self.offset)
+        return Rows(X, y, weight, offset, self.classes)
 
     @property
     def present(self) -> Array:

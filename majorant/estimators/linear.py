@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from majorant._checks import Array
 from majorant.data import Labelled
 from majorant.estimators.posterior import Posterior
+from majorant.estimators.settings import read_offset
 from majorant.estimators.stream import Stream
 from majorant.objective import Objective
 
@@ -136,7 +137,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.class_weight is not None and y is None:
             raise ValueError("class_weight counts in the posterior: pass y as well")
         weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
-        labels = np.zeros(X.shape[0], dtype=int)  # which the curvature does not depend on
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        # The curvature does not depend on labels; but a class that cannot happen cannot be one.
+        labels = np.zeros(X.shape[0], dtype=int) if np.ndim(offset) < 2 else np.argmax(offset, axis=1)
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         objective = Objective(self._model(), data, ridge=self._ridge())
         H = objective.hessian(self._params_of_fit(data.centre).ravel())[2]

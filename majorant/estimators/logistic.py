@@ -249,8 +249,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     def _keep(self, objective: Objective, stopping: EarlyStopping) -> None:
         """Replace the last step by the one that did best on validation data, and its certificate."""
         assert stopping.best_params is not None
-        self._set_params_of_fit(stopping.best_params)
-        self.gap_ = objective.certify(stopping.best_params, move=False).gap
+        certified = objective.certify(stopping.best_params, move=False)
+        self._set_params_of_fit(certified.theta)
+        self.gap_ = certified.gap
         outcome = self.result_.outcome if self.result_.outcome in UNWANTED else Outcome.STOPPED
         kept = f"kept those of step {stopping.best_step:.0f}, best on the validation data"
         self.result_ = Result(outcome, f"stopped after {self.n_iter_[0]} steps; {kept}", self.gap_)

@@ -99,5 +99,5 @@ class PartialFit:
 
     def _chunk(self: Any, X: Any, labels: Array, weight: Array | None, center: Any) -> Labelled:
         """Return rows measured from a centre, in double precision: rounding errors would add up as rows do."""
-        data = Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)
-        return data.widened() if X.dtype != np.float64 else data
+        X = X.astype(np.float64, copy=False)
+        return Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)

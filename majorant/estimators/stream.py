@@ -20,10 +20,11 @@ from majorant.solvers.metrics import DiagonalMetric, Metric
 LONG_RUN = 50
 UNLIKELY = 1e-6
 NO_RUN = (0, 0)
-# Rows after which what was foreseen counts half, and rows that tell, besides 20 and 10 for each parameter, of which few
-# rows make too much; how much worse than even odds is worth a warning.
-HALF_LIFE = 500.0
-ENOUGH_ROWS = 200.0
+# Rows after which what was foreseen counts half.
+HALF_LIFE, HALF_LIFE_PER_PARAMETER = 500.0, 20.0
+# Rows that tell: of as few as there are parameters, any stream makes too much.
+ENOUGH_ROWS, ROWS_PER_PARAMETER = 200.0, 10.0
+# How much worse than even odds is worth a warning.
 WORSE = 1.25
 
 SORTED = (
@@ -43,11 +44,17 @@ class Foreseen:
     loss: float = 0.0
     at_even_odds: float = 0.0
     weight: float = 0.0
+    rows: float = 0.0
 
-    def and_then(self, loss: float, at_even_odds: float, weight: float, half_lives: float) -> Foreseen:
+    def and_then(self, loss: float, at_even_odds: float, weight: float, rows: int, half_life: float) -> Foreseen:
         """Return the account after more rows."""
-        kept = 0.5**half_lives
-        return Foreseen(kept * self.loss + loss, kept * self.at_even_odds + at_even_odds, kept * self.weight + weight)
+        kept = 0.5 ** (rows / half_life)
+        return Foreseen(
+            kept * self.loss + loss,
+            kept * self.at_even_odds + at_even_odds,
+            kept * self.weight + weight,
+            kept * self.rows + rows,
+        )
 
     def in_words(self) -> str:
         """Return a clause about it, or nothing before there is anything to say."""
@@ -58,7 +65,8 @@ class Foreseen:
 
     def is_worse_than_nothing(self, parameters: int) -> bool:
         """Return whether even odds would have been better by far, on rows enough to tell."""
-        return self.weight >= ENOUGH_ROWS + 10 * parameters and self.loss > WORSE * self.at_even_odds
+        enough = ENOUGH_ROWS + ROWS_PER_PARAMETER * parameters
+        return self.rows >= enough and self.loss > WORSE * self.at_even_odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +81,7 @@ class Stream:
     rows: int  # of a mini-batch
     centre: Array | None
     counts: Array  # of the labels, up to those of the run
-    run: tuple[int, int] = NO_RUN  # a label, and how many rows at the end have had no other
+    run: tuple[int, int] = NO_RUN  # a label, and how many rows the latest chunks had that had no other
     chunks: int = 0
     foreseen: Foreseen = Foreseen()
     moments: Moments | None = None
@@ -136,7 +144,8 @@ class Stream:
             return self.foreseen
         weight = float(len(data) if data.weight is None else data.weight.sum())
         even = weight * float(np.log(len(self.counts)))
-        return self.foreseen.and_then(loss, even, weight, len(data) / (HALF_LIFE + 20 * len(self.theta)))
+        half_life = HALF_LIFE + HALF_LIFE_PER_PARAMETER * len(self.theta)
+        return self.foreseen.and_then(loss, even, weight, len(data), half_life)
 
     def looks_sorted(self) -> bool:
         """Return whether so many rows in a row have had one label that it can hardly be chance."""

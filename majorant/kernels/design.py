@@ -259,10 +259,10 @@ def _worth_sparse(X: Any) -> bool:
 def _dense_grams(X: Any, B: Array, dtype: Any) -> Array:
     n, p = len(B), X.shape[1]
     grams = np.zeros((n, n, p, p))
-    step = max(CHUNK // (n * p), 128)
+    step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
     for start in range(0, X.shape[0], step):
         x = _written_out(X[start : start + step])
-        if n == 1 and (B >= 0).all():  # a square: half the work
+        if square:  # half the work
             root = x * np.sqrt(B[0, 0, start : start + step, None]).astype(x.dtype, copy=False)
             root = root.astype(dtype, copy=False)
             grams[0, 0] += root.T @ root

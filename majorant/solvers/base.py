@@ -45,7 +45,7 @@ class State:
         return replace(self, value=float("nan"), gradient=UNKNOWN, **changes)
 
     def resumed_at(self, point: Point) -> Self:
-        """Return the state with everything that depends on the data found again."""
+        """Return the state with F and ∇F found again."""
         return replace(self, theta=point.theta, value=point.value, gradient=point.gradient)
 
 

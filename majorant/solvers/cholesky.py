@@ -16,7 +16,7 @@ GROWTH = 100.0
 
 
 def factorised(A: Array, classes: int = 1) -> tuple[Array, bool]:
-    """Return a Cholesky factor of A, or of the nearest matrix to it that has one, for SciPy's ``cho_solve``.
+    """Return a Cholesky factor of A for SciPy's ``cho_solve``; a share of its diagonal is added until there is one.
 
     Only the lower triangle of A is read. Of several ``classes`` the direction in which all move together is grounded:
     nothing but the prior resists there, which is lost to rounding beside large columns; but no step goes there either.

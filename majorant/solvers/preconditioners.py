@@ -74,7 +74,7 @@ def hessian_price(objective: Objective) -> float:
 
 
 def hessian_inverse(objective: Objective, theta: Array) -> Callable[[Array], Array]:
-    """Return the inverse of the Hessian of F, or of one so near that a Cholesky factor exists."""
+    """Return the inverse of the Hessian of F, or of one with so much more on its diagonal that it has a factor."""
     A = grounded_hessian(objective, theta)[2].as_matrix()
     A[np.diag_indices_from(A)] += objective.ridge
     factor = cholesky.factorised(A)
