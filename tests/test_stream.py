@@ -116,6 +116,39 @@ def test_one_row_calls_write_no_square_array():
     assert [after._A is arrays[0], after.M is arrays[1]] == [True, True]
 
 
+@pytest.mark.parametrize("size", [1, 5, 40])
+@pytest.mark.parametrize("far", [1e8, 1e12])
+def test_a_stream_that_begins_where_nothing_can_be_seen_begins_again(size, far):
+    X, y = draw(2, rows=1000)
+    model = fed(sp.csr_array(X + np.array([0, far, 0])), y, size)
+    loss = log_loss(y, model.predict_proba(sp.csr_array(X + np.array([0, far, 0]))))
+    expected = log_loss(y, LogisticRegression().fit(X, y).predict_proba(X)) if far < 1e10 else 0.69
+    assert loss < 1.1 * expected
+
+
+def test_wide_sparse_streams_find_their_centre_at_first():
+    r = np.random.default_rng(0)
+    Z = r.normal(size=(300, 2500))
+    y = (Z @ r.normal(size=2500) > 0).astype(int)
+    far, near = fed(sp.csr_array(Z + 1e4), y, 30), fed(sp.csr_array(Z), y, 30)
+    assert far.score(sp.csr_array(Z + 1e4), y) >= near.score(sp.csr_array(Z), y) - 0.05
+
+
+def test_the_posterior_of_a_stream_is_near_that_of_a_fit():
+    X, y = draw(3, rows=600)
+    stream, whole = fed(X, y, 60), LogisticRegression().fit(X, y)
+    ratio = np.diag(stream.posterior_covariance()) / np.diag(whole.posterior_covariance(X))
+    assert 0.7 < ratio.min() <= ratio.max() < 1.3
+
+
+def test_rows_that_weigh_nothing_teach_nothing():
+    X, y = draw(2, rows=100)
+    model = fed(X, y, 50)
+    before = model.coef_.copy()
+    model.partial_fit(X[:5], y[:5], sample_weight=np.zeros(5))
+    np.testing.assert_array_equal(model.coef_, before)
+
+
 def test_settings_of_a_stream_are_kept():
     X, y = draw(2)
     model = fed(X, y, 500)

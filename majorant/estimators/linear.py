@@ -118,7 +118,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_posterior_size()
         if hasattr(self, "_stream"):
             stream = self._stream
-            return Posterior.of(stream.metric.precision(), self.coef_.shape[0], stream.centre)
+            classes = self.coef_.shape[0]
+            free = stream.ridge.reshape(classes, -1)[0] == 0
+            return Posterior.of(stream.metric.precision(), classes, stream.centre, free)
         if not hasattr(self, "_posterior"):
             raise ValueError("the posterior needs the rows of the fit, which models do not keep: pass X first")
         return self._posterior

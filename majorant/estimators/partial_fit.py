@@ -47,6 +47,8 @@ class PartialFit:
             if len(unknown):
                 raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
             self._set_classes(known)
+            if not first and np.shape(sample_weight) == np.shape(y) and not np.any(sample_weight):
+                return self  # rows that weigh nothing teach nothing
             weight = self._weights(sample_weight, X, y)
             if weight is not None and not weight.all():
                 X, y, weight = take_rows(np.flatnonzero(weight), X, y, weight)

@@ -25,13 +25,22 @@ class Posterior:
     centre: Array | None
 
     @classmethod
-    def of(cls, precision: Array, classes: int, centre: Array | None) -> Posterior:
-        """Invert a precision: a d×d matrix, one block per class, or a diagonal."""
+    def of(cls, precision: Array, classes: int, centre: Array | None, free: Array | None = None) -> Posterior:
+        """Invert a precision: a d×d matrix, one block per class, or a diagonal.
+
+        Of ``free`` columns, which nothing but a stream's own prior holds, softmax coefficients are known only up to a
+        number that all share: that direction is left out.
+        """
         if precision.ndim == 1:
             whole = np.diag(precision)
         else:
             whole = precision if precision.ndim == 2 else block_diag(*precision)
-        return cls(np.linalg.pinv(whole, hermitian=True), classes, centre)
+        covariance = np.linalg.pinv(whole, hermitian=True)
+        if classes > 1 and free is not None and free.any():
+            C = covariance.reshape(classes, len(free), classes, len(free))
+            C[:, free] -= C[:, free].mean(axis=0)
+            C[:, :, :, free] -= C[:, :, :, free].mean(axis=2, keepdims=True)
+        return cls(covariance, classes, centre)
 
     def uncentred(self) -> Array:
         """Return the covariance that belongs to columns measured from zero."""

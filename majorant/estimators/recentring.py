@@ -18,6 +18,8 @@ from majorant.solvers import cholesky
 
 # Standard deviations between a column's mean and its centre that are too many.
 TOO_FAR = 10.0
+# And those beyond which what was learnt has no digits left to be moved.
+HOPELESS = 1e6
 # Fewer rows do not tell where a column is.
 FEW = 50
 
@@ -42,6 +44,10 @@ class Moments:
         share, apart = other.weight / total, other.mean - self.mean
         variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart**2
         return Moments(self.rows + other.rows, total, self.mean + share * apart, variance)
+
+    def is_hopeless(self, shift: Array) -> bool:
+        """Return whether columns are so far away that nothing could be learnt of them from there."""
+        return bool((np.abs(shift) > HOPELESS * np.sqrt(self.variance)).any())
 
     def better_centre(self, centre: Array) -> Array | None:
         """Return the centre with what is too far away moved to its mean; nothing if all is near."""

@@ -20,12 +20,14 @@ from majorant.solvers.metrics import DiagonalMetric, Metric
 LONG_RUN = 50
 UNLIKELY = 1e-6
 NO_RUN = (0, 0)
+# Rows that may be forgotten.
+AT_FIRST = 200
 # Rows after which what was foreseen counts half.
 HALF_LIFE, HALF_LIFE_PER_PARAMETER = 500.0, 20.0
 # Rows that tell: of as few as there are parameters, any stream makes too much.
 ENOUGH_ROWS, ROWS_PER_PARAMETER = 200.0, 10.0
-# How much worse than even odds is worth a warning.
-WORSE = 1.25
+# How much worse than even odds is worth a warning, and is so even if there were few rows for the parameters.
+WORSE, FAR_WORSE = 1.25, 2.0
 
 SORTED = (
     "so many rows in a row have had one label that they look sorted by it: a stream forgets most of what it learns "
@@ -65,6 +67,8 @@ class Foreseen:
 
     def is_worse_than_nothing(self, parameters: int) -> bool:
         """Return whether even odds would have been better by far, on rows enough to tell."""
+        if self.loss > FAR_WORSE * self.at_even_odds:
+            return self.rows >= ENOUGH_ROWS
         enough = ENOUGH_ROWS + ROWS_PER_PARAMETER * parameters
         return self.rows >= enough and self.loss > WORSE * self.at_even_odds
 
@@ -106,12 +110,26 @@ class Stream:
         now = Moments.of(X, weight)
         moments = now if self.moments is None else self.moments + now
         stream = replace(self, moments=moments)
-        if moments.rows < max(2 * self.looked_at, FEW) or isinstance(self.metric, DiagonalMetric):
+        if moments.rows < max(2 * self.looked_at, FEW):
             return stream
         centre = np.zeros(X.shape[1]) if self.centre is None else self.centre
         better = moments.better_centre(centre)
         stream = replace(stream, looked_at=moments.rows)
-        return stream if better is None else stream._measured_from(better, better - centre)
+        if better is None:
+            return stream
+        if moments.is_hopeless(better - centre):
+            return stream._begun_again(better)
+        if isinstance(self.metric, DiagonalMetric):  # which cannot be moved, but there is little to lose at first
+            return stream._begun_again(better) if moments.rows < AT_FIRST else stream
+        return stream._measured_from(better, better - centre)
+
+    def _begun_again(self, centre: Array) -> Stream:
+        """Return the prior, from another centre: what was learnt from where nothing could be seen is forgotten."""
+        prior, p = ProximalMajorization.prior_precision(self.ridge), len(centre) + 1
+        shape = self.metric.precision().ndim
+        blocks = np.stack([np.diag(each) for each in prior.reshape(-1, p)]) if shape == 3 else np.diag(prior)
+        metric = self.metric.remade(prior.copy() if shape == 1 else blocks)
+        return replace(self, centre=centre, metric=metric, theta=np.zeros_like(self.theta), foreseen=Foreseen())
 
     def _measured_from(self, centre: Array, shift: Array) -> Stream:
         n, p = self.model.coefficient_rows, len(shift) + 1
