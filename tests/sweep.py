@@ -372,7 +372,8 @@ class Facts:
         if problem.mode == "one call":
             return True
         every_class = all(len(np.unique(self.arrays.y[rows])) == problem.n for rows in calls)
-        return every_class and not problem.by_label and problem.t // len(calls) >= 10 + 2 * problem.p
+        fewest = min(len(self.arrays.y[rows]) for rows in calls)
+        return every_class and not problem.by_label and fewest >= 10 + 2 * problem.p
 
 
 def _above_zero(facts):
