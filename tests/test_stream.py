@@ -88,6 +88,7 @@ def test_pending_rows_are_those_of_a_matrix_written_out():
         M = np.linalg.inv(expected)
         np.testing.assert_allclose(V, x @ M, atol=1e-9)
         np.testing.assert_allclose(G, x @ M @ x.T, atol=1e-9)
+        np.testing.assert_allclose(inverse.solve(x[0]), M @ x[0], atol=1e-9)
         inverse.absorb(x, V, G)
         expected = expected + x.T @ x
     np.testing.assert_allclose(inverse.matrix(), expected, rtol=1e-12)

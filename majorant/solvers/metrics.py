@@ -209,6 +209,7 @@ class Inverse:
 
     M: Array | None
     _Q: tuple[Array, ...]
+    _factor_of_all: tuple[Array, bool] | None = None
 
     def __init__(self, A: Array, classes: int = 1) -> None:
         self._A, self.classes = np.ascontiguousarray(A), classes
@@ -233,7 +234,7 @@ class Inverse:
 
     def absorb(self, Q: Array, QM: Array, growth: Array) -> None:
         """Add QᵀQ to A, given QM and QMQᵀ (overwritten)."""
-        self._Q = (*self._Q, Q)
+        self._Q, self._factor_of_all = (*self._Q, Q), None
         self._absorbed += len(Q)
         # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
         if self.M is None or not np.diagonal(growth).max() <= 1e6 or self._absorbed > 16 * len(self._A):
@@ -250,8 +251,10 @@ class Inverse:
             self._A, self._Q = self._lower(), ()
 
     def solve(self, b: Array) -> Array:
-        """Return A⁻¹b."""
-        return cholesky.solve(cholesky.factorised(self._lower(), self.classes), b)
+        """Return A⁻¹b; the factor is kept until A grows again."""
+        if self._factor_of_all is None:
+            self._factor_of_all = cholesky.factorised(self._lower(), self.classes)
+        return cholesky.solve(self._factor_of_all, b)
 
     def matrix(self) -> Array:
         """Return A, both triangles."""
