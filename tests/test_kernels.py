@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from majorant.kernels import compiled, design, low_rank, partition, softmax
+from majorant.kernels import design, gram, logistic, low_rank, partition, partition_compiled, sgd, softmax
 from tests import oracles
 
 
@@ -77,14 +77,14 @@ def test_row_and_feature_kernels_equal_class_space(seed, n, descending):
     S = random_scores(seed, n, t=4) if n > 1 else np.random.default_rng(seed).normal(size=(1, 4))
     F = np.random.default_rng(seed).normal(size=(n, 3))
     for j in range(4):
-        L, p = compiled.row_bound(S[:, j].copy(), descending, n == 1)
+        L, p = partition_compiled.row_bound(S[:, j].copy(), descending, n == 1)
         if n == 1:
             B, P = partition.curvature_weight(S[:, j]), 1 / (1 + np.exp(-S[:, j]))
         else:
             B, P = partition.bound_matrices(S, order)[:, :, j], softmax.log_partition_and_probabilities(S)[1][:, j]
             visit = partition.visiting_order(S[:, [j]], order)
             visit = np.arange(n) if visit is None else visit[:, 0]
-            Q = compiled.bound_rows(S[:, j].copy(), visit, np.array([0, n]), np.full(1, 4.0), F)
+            Q = partition_compiled.bound_rows(S[:, j].copy(), visit, np.array([0, n]), np.full(1, 4.0), F)
             np.testing.assert_allclose(Q.T @ Q, 4 * F.T @ B @ F, atol=1e-10)
         np.testing.assert_allclose(L.T @ L, B.reshape(n, n), atol=1e-12)
         np.testing.assert_allclose(p, P, atol=1e-12)
@@ -96,7 +96,7 @@ def test_the_logistic_kernel_is_exact_on_any_scale(weighted):
     for y in (np.zeros(84, dtype=int), np.ones(84, dtype=int)):
         w = np.random.default_rng(0).exponential(size=84) if weighted else np.ones(84)
         residual = np.empty(84)
-        loss = compiled.logistic_loss_and_residual(u, y, w if weighted else np.empty(0), residual)
+        loss = logistic.loss_and_residual(u, y, w if weighted else np.empty(0), residual)
         margin = np.where(y == 1, u, -u)
         assert loss == pytest.approx(w @ np.logaddexp(0, -margin), rel=1e-14)
         np.testing.assert_allclose(residual, w * np.where(y == 1, -1, 1) * expit(-margin), rtol=1e-14)
@@ -108,7 +108,7 @@ def test_compiled_kernels_equal_their_python_twins():
     X.sum_duplicates()
     weights = rng.normal(size=(30, 2))
     arguments = (X.data, X.indices, X.indptr, weights, 6)
-    np.testing.assert_allclose(compiled.csr_grams(*arguments), compiled.csr_grams.py_func(*arguments), atol=1e-13)
+    np.testing.assert_allclose(gram.csr_grams(*arguments), gram.csr_grams.py_func(*arguments), atol=1e-13)
     rows = rng.normal(size=(20, 6))
     states = [(np.eye(3, 6), np.zeros((3, 3)), np.zeros(6)) for _ in range(2)]
     low_rank.absorb_rows(*states[0], rows)
@@ -117,7 +117,7 @@ def test_compiled_kernels_equal_their_python_twins():
     np.testing.assert_allclose(*matrices, atol=1e-10)
 
 
-@pytest.mark.parametrize("run", [compiled.softmax_residual, compiled.softmax_residual.py_func])
+@pytest.mark.parametrize("run", [sgd.softmax_residual, sgd.softmax_residual.py_func])
 @pytest.mark.parametrize("weight", [1.0, 2.5])
 def test_a_residual_is_the_weight_times_probabilities_less_the_label(run, weight):
     scores = np.array([1.0, -2.0, 0.5])
@@ -134,8 +134,8 @@ def both_forms_of_sgd(X, start, gains):
     rng, form = np.random.default_rng(0), sp.csr_array(X)
     rest = (rng.integers(0, 3, size=len(X)), rng.uniform(0.5, 3, size=len(X)), rng.normal(size=(3, len(X))))
     dense, sparse = start.copy(), np.ascontiguousarray(start.T)
-    compiled.sgd_dense(X, *rest, dense, np.array(gains), 2, 3.0)
-    compiled.sgd_csr(form.data, form.indices, form.indptr, *rest, sparse, np.array(gains), 2, 3.0)
+    sgd.dense_pass(X, *rest, dense, np.array(gains), 2, 3.0)
+    sgd.csr_pass(form.data, form.indices, form.indptr, *rest, sparse, np.array(gains), 2, 3.0)
     assert np.isfinite(dense).all()
     return dense, sparse.T
 
@@ -163,5 +163,5 @@ def test_a_step_of_sgd_is_its_definition():
     scores = X @ W.T
     P = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     expected = W - 0.1 * ((weight[:, None] * (P - np.eye(3)[y])).T @ X + 4 * 0.7 * W)
-    compiled.sgd_dense(X, y, weight, np.zeros((3, 4)), W, np.array([0.1]), 4, 0.7)
+    sgd.dense_pass(X, y, weight, np.zeros((3, 4)), W, np.array([0.1]), 4, 0.7)
     np.testing.assert_allclose(W, expected, rtol=1e-12)

@@ -18,13 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiled import curvature_weight
-from majorant.kernels.compiler import compiler
-
-_compile = compiler(error_model="numpy", fastmath={"reassoc", "contract"})
+from majorant.kernels.compiler import compile_sums
+from majorant.kernels.partition_compiled import curvature_weight
 
 
-@_compile
+@compile_sums
 def project(
     indptr: Array, where: Array, count: Array, values: Array | None, label: Array, θ: Array, table: Array, U: Array
 ) -> None:
@@ -47,7 +45,7 @@ def project(
                     row[label[f]] += v * θ[f]
 
 
-@_compile
+@compile_sums
 def lift(
     indptr: Array, where: Array, count: Array, values: Array | None, label: Array, R: Array, table: Array, G: Array
 ) -> None:
@@ -65,7 +63,7 @@ def lift(
                     G[f] += v * row[label[f]]
 
 
-@_compile
+@compile_sums
 def shift(U: Array, n: int, E: Array, largest: Array) -> None:
     """Write the largest of n scores of each row, and the row less that."""
     for t in range(len(U)):
@@ -77,7 +75,7 @@ def shift(U: Array, n: int, E: Array, largest: Array) -> None:
         largest[t] = top
 
 
-@_compile
+@compile_sums
 def forward(E: Array, T: Array, starts: Array, α: Array, scale: Array) -> None:
     """Write α and the sums it was divided by: Σ_t log scale_t is log Z, but for the shift."""
     n = E.shape[1]
@@ -101,7 +99,7 @@ def forward(E: Array, T: Array, starts: Array, α: Array, scale: Array) -> None:
             scale[t] = c
 
 
-@_compile
+@compile_sums
 def backward(E: Array, transposed: Array, starts: Array, α: Array, scale: Array, P: Array, γ: Array) -> None:
     """Write the marginals P and γ; rows of γ that begin a sequence are zero, since nothing leads there."""
     n = E.shape[1]
@@ -124,7 +122,7 @@ def backward(E: Array, transposed: Array, starts: Array, α: Array, scale: Array
                     β[i] += g * row[i]
 
 
-@_compile
+@compile_sums
 def conditionals(
     E: Array, T: Array, starts: Array, y: Array, weight: Array, largest: Array, P: Array, pairs: Array
 ) -> float:
@@ -163,7 +161,7 @@ def conditionals(
     return total
 
 
-@_compile
+@compile_sums
 def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
     """Write the likeliest labels; of equally likely ones the first."""
     back = np.empty((len(U), n), dtype=np.int32)
@@ -191,7 +189,7 @@ def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
             last = back[t, last]
 
 
-@_compile
+@compile_sums
 def bound_rows(U: Array, A: Array) -> Array:
     """Return Q with log Z ≤ … + ½ δᵀQᵀQδ for every change δ of the scores of one sequence: T n states, n² transitions.
 

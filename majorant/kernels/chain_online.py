@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import _compile, backward, forward, shift
+from majorant.kernels.chain import backward, forward, shift
+from majorant.kernels.compiler import compile_sums
 
 # More than this a score does not move for one token or, of a transition, for one sequence.
 LEAP = 8.0
 
 
-@_compile
+@compile_sums
 def online_pass(
     indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, starts: Array, y: Array,
     weight: Array, order: Array, n: int, share: float, θ: Array, D: Array, A: Array, DA: Array,
@@ -56,7 +57,7 @@ def online_pass(
         move_transitions(α[:m], γ[:m], T, labels, w, share, A, DA)
 
 
-@_compile
+@compile_sums
 def move_states(
     indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, P: Array, y: Array,
     w: Array, share: float, θ: Array, D: Array,
@@ -77,7 +78,7 @@ def move_states(
                 θ[f] -= slope / max(D[f], abs(slope) * total / LEAP)
 
 
-@_compile
+@compile_sums
 def move_transitions(α: Array, γ: Array, T: Array, y: Array, w: Array, share: float, A: Array, DA: Array) -> None:
     """Move the transition parameters by what one sequence says."""
     m, n = α.shape

@@ -290,10 +290,10 @@ def _sparse_grams(X: Any, B: Array) -> Array:
 
 def _triangles(X: Any, weights: Array) -> Array:
     """Return Σ_j weights[j, k] x_j x_jᵀ for every k, upper triangles, as a (p, p, m) array."""
-    from majorant.kernels import compiled
+    from majorant.kernels import gram
 
     if not isinstance(X, WithConstant):
-        return compiled.csr_grams(X.data, X.indices, X.indptr, weights, X.shape[1])
+        return gram.csr_grams(X.data, X.indices, X.indptr, weights, X.shape[1])
     p, sums, total = X.shape[1] - 1, np.asarray(X.X.T @ weights), weights.sum(axis=0)
     whole = np.empty((p + 1, p + 1, weights.shape[1]))
     whole[:p, :p], whole[:p, p], whole[p], whole[p, p] = _triangles(X.X, weights), sums, 0.0, total

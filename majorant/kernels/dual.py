@@ -16,9 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compiler
+from majorant.kernels.compiler import compile_sums
 
-_compile = compiler(error_model="numpy", fastmath={"reassoc", "contract"})
 # Newton's method on one row stops when it moves scores by less than this, relative to the score.
 SETTLED = 1e-4
 # And probabilities sum to one within this; they are rescaled afterwards.
@@ -28,14 +27,14 @@ LEAST_SETTLED, LEAST_SUMS = 1e-9, 1e-13
 ITERATIONS = 50
 
 
-@_compile
+@compile_sums
 def logistic(u: float) -> float:
     """Return 1 / (1 + exp(−u)), without overflow."""
     e = np.exp(-abs(u))
     return (1.0 if u >= 0 else e) / (1 + e)
 
 
-@_compile
+@compile_sums
 def logistic_step(c: float, q: float, z: float) -> float:
     """Return z with z + q/(1 + exp(−z)) = c, from a first guess: Newton's method inside a shrinking bracket."""
     # If z > log q the root is within one of c − q; so beyond these it cannot be.
@@ -55,7 +54,7 @@ def logistic_step(c: float, q: float, z: float) -> float:
     return z
 
 
-@_compile
+@compile_sums
 def softmax_step(c: Array, q: float, v: Array, log_z: float) -> None:
     """Overwrite v by log p with log p + log Z + q p = c and Σ p = 1, from a first guess of v and log Z.
 
@@ -87,7 +86,7 @@ def softmax_step(c: Array, q: float, v: Array, log_z: float) -> None:
         v[i] -= np.log(total)
 
 
-@_compile
+@compile_sums
 def row_squares(data: Array, indptr: Array) -> Array:
     """Return the sum of squares of each row."""
     sums = np.zeros(len(indptr) - 1)
@@ -97,7 +96,7 @@ def row_squares(data: Array, indptr: Array) -> Array:
     return sums
 
 
-@_compile
+@compile_sums
 def binary_epoch(
     data: Array, indices: Array, indptr: Array, y: Array, weight: Array, q: Array, inverse: float, order: Array,
     r: Array, W: Array,
@@ -121,7 +120,7 @@ def binary_epoch(
     return moved
 
 
-@_compile
+@compile_sums
 def softmax_epoch(
     data: Array, indices: Array, indptr: Array, y: Array, weight: Array, q: Array, inverse: float, order: Array,
     r: Array, W: Array,

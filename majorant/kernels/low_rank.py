@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiled import _compile, row_bound
+from majorant.kernels.compiler import compile_strict
+from majorant.kernels.partition_compiled import row_bound
 
 
-@_compile
+@compile_strict
 def drop_smallest(S: Array, p: Array, γ: float) -> tuple[float, Array, float, Array]:
     """Drop the smallest eigenpair (s, v) of M = [[S + ppᵀ, γp], [γpᵀ, γ²]] and write what is left of it to S.
 
@@ -32,7 +33,7 @@ def drop_smallest(S: Array, p: Array, γ: float) -> tuple[float, Array, float, A
     return s, v, sign, scale * u[:k]
 
 
-@_compile
+@compile_strict
 def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
     """Update V, S, D in place so that VᵀSV + diag(D) still dominates after Σ q qᵀ over ``rows`` is added to it.
 
@@ -60,7 +61,7 @@ def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
         V -= np.outer(scaled, r + sign * g)
 
 
-@_compile
+@compile_strict
 def low_rank_rows(
     data: Array,
     indices: Array,
@@ -107,7 +108,7 @@ def low_rank_rows(
         θ -= η * low_rank_solve(V, S, D, μ)
 
 
-@_compile
+@compile_strict
 def absorb_sparse(V: Array, S: Array, D: Array, where: Array, q: Array) -> None:
     """Do what :func:`absorb_rows` does for one row with few non-zeros ``q`` at ``where``, in two products with V.
 
@@ -144,7 +145,7 @@ def absorb_sparse(V: Array, S: Array, D: Array, where: Array, q: Array) -> None:
             V[a, i] -= scaled[a] * W[i]
 
 
-@_compile
+@compile_strict
 def low_rank_solve(V: Array, S: Array, E: Array, b: Array) -> Array:
     """Return (VᵀSV + diag(E))⁻¹b = E⁻¹b − E⁻¹Vᵀ (I + S VE⁻¹Vᵀ)⁻¹ S VE⁻¹b."""
     x = b / E
@@ -155,7 +156,7 @@ def low_rank_solve(V: Array, S: Array, E: Array, b: Array) -> Array:
     return x - np.linalg.solve(small, S @ (V @ x)) @ VE
 
 
-@_compile
+@compile_strict
 def diagonal_rows(
     data: Array,
     indices: Array,
@@ -205,7 +206,7 @@ def diagonal_rows(
         catch_up(θ, μ, i, η / D[i], shrink[i], len(indptr) - 1 - seen[i % p])
 
 
-@_compile
+@compile_strict
 def catch_up(θ: Array, μ: Array, i: int, b: float, a: float, times: int) -> None:
     """Apply μ ← μ + aθ, θ ← θ − bμ so many times to coordinate i, by repeated squaring."""
     A00, A01, A10, A11 = 1.0 - a * b, -b, a, 1.0

@@ -204,7 +204,7 @@ class OutcomeFactors(Factors):
         return self.kronecker(lambda B: B)
 
     def _bound_rows(self, scores: Array, some: Choices) -> Array:
-        from majorant.kernels import compiled
+        from majorant.kernels import partition_compiled
 
         visit = np.arange(len(scores))
         for _, at in some.by_size:
@@ -212,7 +212,7 @@ class OutcomeFactors(Factors):
             if order is not None:
                 visit[at] = np.take_along_axis(at, order, axis=0)
         weight = np.ones(len(some)) if some.weight is None else some.weight
-        return compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
+        return partition_compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
         return Enumerated().hessian_root_times(scores, some, design.dense(some.features))

@@ -96,7 +96,7 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
     ridge = objective.ridge
     if not (ridge == ridge[0]).all():
         return _descend(objective, theta, rows, gains, m)
-    from majorant.kernels import compiled
+    from majorant.kernels import sgd
 
     decay = float(ridge[0]) / len(objective.data)
     W = theta.reshape(-1, rows.n_features)
@@ -104,9 +104,9 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
     offset = np.zeros((len(W), len(rows))) if rows.offset is None else rows.offset
     if not design.is_sparse(rows.X):
         W = W.copy()
-        compiled.sgd_dense(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
+        sgd.dense_pass(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
     X = design.csr(rows.X)
-    compiled.sgd_csr(X.data, X.indices, X.indptr, rows.y, weight, offset, U, gains, m, decay)
+    sgd.csr_pass(X.data, X.indices, X.indptr, rows.y, weight, offset, U, gains, m, decay)
     return U.T.ravel()

@@ -1,0 +1,86 @@
+"""Passes of stochastic gradient descent, compiled by Numba. Import this module inside functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.kernels.compiler import compile_strict, compile_sums
+
+
+@compile_strict
+def softmax_residual(scores: Array, y: int, weight: float) -> None:
+    """Turn the scores of one row into weight·(p − e_y), in place; a single score is that of label 1 against 0."""
+    if len(scores) == 1:
+        u = scores[0]
+        p = 1.0 / (1.0 + np.exp(-u)) if u > 0 else np.exp(u) / (1.0 + np.exp(u))
+        scores[0] = weight * (p - y)
+        return
+    top = np.max(scores)
+    total = 0.0
+    for c in range(len(scores)):
+        scores[c] = np.exp(scores[c] - top)
+        total += scores[c]
+    for c in range(len(scores)):
+        scores[c] *= weight / total
+    scores[y] -= weight
+
+
+@compile_sums
+def dense_pass(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float) -> None:
+    """Visit the rows in mini-batches of m: W ← W − gain·(Σ residual xᵀ + rows·decay·W), in place."""
+    n, p = W.shape
+    R = np.empty((m, n))
+    for k in range(len(gains)):
+        start, stop = k * m, min((k + 1) * m, len(X))
+        for j in range(start, stop):
+            for c in range(n):
+                s = offset[c, j]
+                for i in range(p):
+                    s += W[c, i] * X[j, i]
+                R[j - start, c] = s
+            softmax_residual(R[j - start], y[j], weight[j])
+        shrink = 1.0 - gains[k] * decay * (stop - start)
+        for c in range(n):
+            for i in range(p):
+                W[c, i] *= shrink
+            for j in range(start, stop):
+                step = gains[k] * R[j - start, c]
+                for i in range(p):
+                    W[c, i] -= step * X[j, i]
+
+
+@compile_sums
+def csr_pass(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    y: Array,
+    weight: Array,
+    offset: Array,
+    W: Array,
+    gains: Array,
+    m: int,
+    decay: float,
+) -> None:
+    """Do what :func:`dense_pass` does, touching non-zeros only: W is kept as scale·U. W is (p, n) here."""
+    n = W.shape[1]
+    R = np.empty((m, n))
+    scale = 1.0
+    for k in range(len(gains)):
+        start, stop = k * m, min((k + 1) * m, len(indptr) - 1)
+        for j in range(start, stop):
+            R[j - start] = offset[:, j]
+            for a in range(indptr[j], indptr[j + 1]):
+                for c in range(n):
+                    R[j - start, c] += scale * W[indices[a], c] * data[a]
+            softmax_residual(R[j - start], y[j], weight[j])
+        scale *= 1.0 - gains[k] * decay * (stop - start)
+        if abs(scale) < 1e-100 or abs(scale) > 1e100:  # also a gain so large that it shrinks W to nothing
+            W *= scale
+            scale = 1.0
+        for j in range(start, stop):
+            for a in range(indptr[j], indptr[j + 1]):
+                for c in range(n):
+                    W[indices[a], c] -= gains[k] * R[j - start, c] * data[a] / scale
+    W *= scale
