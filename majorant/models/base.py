@@ -178,9 +178,7 @@ class Model(ABC, Generic[Batch]):
         """Return whether :meth:`learn` is there."""
         return False
 
-    def learn(
-        self, data: Batch, theta: Array, precision: Array, order: Array, curvature: str
-    ) -> tuple[Array, Array]:
+    def learn(self, data: Batch, theta: Array, precision: Array, order: Array, curvature: str) -> tuple[Array, Array]:
         """Return parameters and a diagonal precision after a step at every row, in order."""
         self._has_no("online pass")
 
@@ -245,7 +243,7 @@ class WithIntercept(Protocol):
         """Return how much of each class was observed."""
 
     def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
-        """Return how much the loss may rise when an intercept of centred columns is rounded to one of columns as they are."""
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
 
 
 class RowModel(Model[Batch]):
