@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import majorant
 from majorant.cli.app import build
-from majorant.files import Schema, Source, Wanted
+from majorant.cli.tables import Schema, Source, Wanted
 
 CONTROL = re.compile(r"[\x1b┃│╭┏]")
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from majorant.files import Matrix, Schema, Source, Wanted, replacing
-from majorant.files.labels import find_classes, match_classes
+from majorant._atomic import replacing
+from majorant.cli.tables import Matrix, Schema, Source, Wanted
+from majorant.cli.tables.labels import find_classes, match_classes
 
 ROWS = [
     (1.5, "red", "yes"),

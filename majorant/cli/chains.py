@@ -11,12 +11,12 @@ from typing import Any, TextIO
 
 import majorant
 from majorant import __version__
+from majorant._atomic import replacing
+from majorant.cli.columns.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
+from majorant.cli.columns.crfpp import read_templates
+from majorant.cli.columns.templates import CHUNKING, TemplateSet, window
 from majorant.cli.output import progress, show, show_table, standard_output
-from majorant.files.atomic import replacing
-from majorant.files.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
-from majorant.files.crfpp import read_templates
-from majorant.files.packing import open_packing
-from majorant.files.templates import CHUNKING, TemplateSet, window
+from majorant.cli.packing import open_packing
 from majorant.metrics import ChunkScores, Score, are_chunk_labels, chunk_scores
 
 NAMED_TEMPLATES = ("window", "chunking")

@@ -28,10 +28,10 @@ from majorant.cli.options import (
 from majorant.cli.output import on_terminal, show, show_json, show_table
 
 if TYPE_CHECKING:
+    from majorant.cli.tables import Source, Wanted
     from majorant.data import Labelled
     from majorant.experiments.comparison import Entry
     from majorant.experiments.problem import Problem
-    from majorant.files import Source, Wanted
 
 COMPARING = "The comparison"
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
@@ -103,7 +103,7 @@ def compare(
     majorant compare ecoli --passes 5
     majorant compare flowers.csv --target species --solvers proximal,lbfgs,sgd --out flowers
     """
-    from majorant.files import Source, Wanted
+    from majorant.cli.tables import Source, Wanted
 
     names, penalty = _known(listed(solvers)), _penalty(C, ridge)
     source = Source(data, format, delimiter, header, decimal, encoding, comment)
@@ -225,8 +225,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _write(folder: Path, entries: list[Entry], rows: list[dict[str, Any]], data: str) -> None:
+    from majorant._atomic import replacing
     from majorant.experiments import store
-    from majorant.files import replacing
     from majorant.plotting import draw_curves
 
     runs = [run for entry in entries for run in entry.runs]

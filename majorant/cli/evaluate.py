@@ -20,8 +20,8 @@ from majorant.cli.options import (
 from majorant.cli.output import show, show_json
 
 if TYPE_CHECKING:
+    from majorant.cli.tables import Source
     from majorant.cli.trained import Trained
-    from majorant.files import Source
 
 
 def evaluate(
@@ -42,9 +42,9 @@ def evaluate(
     \b
     majorant evaluate flowers.npz more.csv
     """
-    from majorant.cli.metrics import show_metrics
+    from majorant.cli.scores import show_metrics
+    from majorant.cli.tables import Source
     from majorant.cli.trained import Trained
-    from majorant.files import Source
 
     trained = Trained.load(model, target=target, missing=missing)
     metrics = _measure(trained, Source(data, format, delimiter, header, decimal, encoding, comment))
@@ -59,7 +59,7 @@ def evaluate(
 def _measure(trained: Trained, source: Source) -> dict[str, Any]:
     import numpy as np
 
-    from majorant.cli.metrics import measure
+    from majorant.cli.scores import measure
 
     labels, found, left_out = [], [], 0
     for rows, kept, probability in trained.probabilities(source):

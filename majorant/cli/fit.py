@@ -125,7 +125,7 @@ def fit(
     majorant fit flowers.csv --target species --drop id --test-size 0.2
     majorant fit clicks.csv.gz --target clicked --stream --classes 0,1
     """
-    from majorant.files import Source, Wanted
+    from majorant.cli.tables import Source, Wanted
 
     path = _model_path(model, data)
     _check_stream(stream, classes, test_size)
@@ -183,7 +183,7 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
     show(done.result)
     show(f"model written to {path}")
     if done.test is not None:
-        from majorant.cli.metrics import show_metrics
+        from majorant.cli.scores import show_metrics
 
         show_metrics(done.test, "Held out")
 
@@ -199,7 +199,7 @@ def _class_weight(text: str | None) -> Any:
     """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
     if text is None or text == "balanced":
         return text
-    from majorant.files.labels import find_classes, match_classes
+    from majorant.cli.tables.labels import find_classes, match_classes
 
     pairs = [pair.rpartition("=") for pair in listed(text)]
     try:

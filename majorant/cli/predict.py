@@ -13,8 +13,8 @@ from majorant.cli.options import Comment, Data, Decimal, Delimiter, Encoding, Fo
 from majorant.cli.output import check_writable, show, standard_output
 
 if TYPE_CHECKING:
+    from majorant.cli.tables import Source
     from majorant.cli.trained import Trained
-    from majorant.files import Source
 
 Columns = dict[str, list[Any]]
 
@@ -45,8 +45,8 @@ def predict(
     \b
     majorant predict flowers.npz new.csv --out species.csv --keep id --proba
     """
+    from majorant.cli.tables import Source
     from majorant.cli.trained import Trained
-    from majorant.files import Source
 
     check_writable(out, data, model)
     trained = Trained.load(model, missing=missing)
@@ -68,7 +68,7 @@ def _check_kept(names: list[str], classes: list[str]) -> None:
 def _predictions(trained: Trained, source: Source, proba: bool, keep: list[str]) -> Iterator[Columns]:
     import numpy as np
 
-    from majorant.files import Matrix
+    from majorant.cli.tables import Matrix
 
     classes = trained.estimator.classes_
     for rows, kept, probability in trained.probabilities(source):
@@ -94,7 +94,7 @@ def _spread(values: list[Any], places: Any, rows: int) -> list[Any]:
 
 
 def _write(parts: Iterator[Columns], out: str) -> int:
-    from majorant.files import replacing
+    from majorant._atomic import replacing
 
     if out == "-":
         return _write_delimited(parts, standard_output(), ",")
@@ -117,7 +117,7 @@ def _write_delimited(parts: Iterator[Columns], file: Any, delimiter: str) -> int
 
 
 def _write_parquet(parts: Iterator[Columns], path: Path) -> int:
-    from majorant.files.parquet import write_parquet
+    from majorant.cli.tables.parquet import write_parquet
 
     whole: Columns = {}
     for columns in parts:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant.cli.tables import Matrix, Schema, Source, Table
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
-from majorant.files import Matrix, Schema, Source, Table
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Any
 
 from majorant import __version__
 from majorant._checks import Array
-from majorant.cli.metrics import measure
 from majorant.cli.output import progress
+from majorant.cli.scores import measure
 from majorant.cli.split import split
+from majorant.cli.tables import Matrix, Schema, Source, Table, Wanted
+from majorant.cli.tables.labels import find_classes
+from majorant.cli.tables.schema import read_labels
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
-from majorant.files import Matrix, Schema, Source, Table, Wanted
-from majorant.files.labels import find_classes
-from majorant.files.schema import read_labels
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.files.table import MARK_HINT, Column, Matrix, MixedColumn, Table, TextColumn, is_number, looks_numeric
+from majorant.cli.tables.table import (
+    MARK_HINT,
+    Column,
+    Matrix,
+    MixedColumn,
+    Table,
+    TextColumn,
+    is_number,
+    looks_numeric,
+)
 
 # A column of that many different strings, more than one for every two rows, is a name and not a category.
 MOST_CATEGORIES = 50

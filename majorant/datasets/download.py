@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from majorant.files.atomic import replacing
+from majorant._atomic import replacing
 
 # Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
 Progress: TypeAlias = Callable[[str, int, int], None]

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from majorant._checks import one_of, whole
-from majorant.files.delimited import Dialect, read_delimited
-from majorant.files.indexed import read_npz, read_svmlight
-from majorant.files.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
-from majorant.files.parquet import read_parquet
-from majorant.files.table import Matrix, MixedColumn, Table, join, join_matrices
+from majorant.cli.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.tables.delimited import Dialect, read_delimited
+from majorant.cli.tables.indexed import read_npz, read_svmlight
+from majorant.cli.tables.parquet import read_parquet
+from majorant.cli.tables.table import Matrix, MixedColumn, Table, join, join_matrices
 
 FORMATS = ("csv", "tsv", "parquet", "svmlight", "npz")
 SUFFIXES = {

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from majorant._checks import Array
-from majorant.files.table import BooleanColumn, Column, NumberColumn, OpaqueColumn, Table, TextColumn, refuse_twice
+from majorant.cli.tables.table import BooleanColumn, Column, NumberColumn, OpaqueColumn, Table, TextColumn, refuse_twice
 
 
 def arrow() -> Any:

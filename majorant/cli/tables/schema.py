@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from majorant._checks import Array, one_of
-from majorant.files.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
-from majorant.files.indexed import IndexLearner, Indices
-from majorant.files.labels import find_classes, match_classes
-from majorant.files.sources import Source, settle_types
-from majorant.files.table import Matrix, Table
+from majorant.cli.tables.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
+from majorant.cli.tables.indexed import IndexLearner, Indices
+from majorant.cli.tables.labels import find_classes, match_classes
+from majorant.cli.tables.sources import Source, settle_types
+from majorant.cli.tables.table import Matrix, Table
 
 MISSING_RULES = ("error", "mean", "drop")
 

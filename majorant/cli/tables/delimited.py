@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from majorant._checks import one_of
-from majorant.files.table import Table, TextColumn, is_number, refuse_twice
+from majorant.cli.tables.table import Table, TextColumn, is_number, refuse_twice
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from majorant.files.packing import named_failures
-from majorant.files.templates import Template, TemplateSet
+from majorant.cli.columns.templates import Template, TemplateSet
+from majorant.cli.packing import named_failures
 
 PLACE = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 

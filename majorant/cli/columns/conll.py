@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from majorant._checks import one_of
-from majorant.files.packing import ENCODING_HINT, known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.packing import ENCODING_HINT, known_encoding, named_failures, open_unpacked, standard_input
 
 SEPARATORS = ("auto", "space", "tab")
 # Stands between the documents of CoNLL-2003 and its kin; it is no token.
