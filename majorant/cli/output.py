@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 import typer
 
+from majorant.cli.advice import explain
 from majorant.cli.flags import in_flags
 
 
@@ -75,7 +76,7 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for each in caught:
-        warn(str(each.message))
+        warn(explain(each.message))
 
 
 @contextmanager

@@ -69,5 +69,5 @@ def _check_whole(templates: list[Template], transitions: bool, origin: str) -> N
     if not transitions:
         raise ValueError(
             f"{origin} has no B line: transitions between labels are always learnt here, so add the line B "
-            "(without them, each token stands alone: that is majorant fit)"
+            "(without them, each token stands alone: that is a logistic regression)"
         )

@@ -1,4 +1,4 @@
-"""CSV and its kin, by the csv module: the same answer whether pyarrow is installed or not."""
+"""CSV and its kin: the same answer whether pyarrow is installed, which makes it faster, or not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from majorant._checks import one_of
-from majorant.cli.tables.table import Table, TextColumn, is_number, refuse_twice
+from majorant.cli.refusals import NoHeader
+from majorant.cli.tables.arrow_csv import arrow_columns
+from majorant.cli.tables.column import TextColumn
+from majorant.cli.tables.lines import Layout, Lines
+from majorant.cli.tables.numbers import is_number
+from majorant.cli.tables.table import Table, refuse_twice
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -48,65 +53,85 @@ class Dialect:
             return _delimiter(sample, [mark for mark in DELIMITERS if mark != self.decimal])
         return _read_delimiter(self.delimiter)
 
-    def holds(self, line: str) -> bool:
-        """Return whether a line has cells in it."""
-        return bool(line.strip()) and not (self.comment and line.startswith(self.comment))
+    def lines(self, file: Iterable[str]) -> Iterator[str]:
+        """Yield the lines that have cells in them."""
+        held, comment = filter(str.strip, file), self.comment
+        return (line for line in held if not line.startswith(comment)) if comment else held
 
 
 def read_delimited(file: TextIO, origin: str, rows: int, dialect: Dialect) -> Iterator[Table]:
     """Yield tables of at most so many rows."""
-    lines = filter(dialect.holds, file)
-    sample = list(itertools.islice(lines, SAMPLE))
+    held = dialect.lines(file)
+    sample = list(itertools.islice(held, SAMPLE))
     if not sample:
         raise ValueError(f"{origin} is empty")
-    records = _records(itertools.chain(sample, lines), origin, dialect.mark(sample))
-    first = next(records)
-    names = _names(first, origin, dialect.header)
+    lines, delimiter = Lines(itertools.chain(sample, held)), dialect.mark(sample)
+    first, stood_on = _first(lines, origin, delimiter)
+    layout = Layout(origin, _names(first, origin, dialect.header), delimiter, dialect.decimal)
     if dialect.header is False:
-        records = itertools.chain([first], records)
-    yield from _tables(records, names, origin, rows, dialect.decimal)
+        lines.put_back(stood_on)
+    yield from _tables(lines, layout, rows)
 
 
-def _records(lines: Iterable[str], origin: str, delimiter: str) -> Iterator[list[str]]:
+def _first(lines: Lines, origin: str, delimiter: str) -> tuple[list[str], list[str]]:
+    """Return the first record, and the lines that it stood on."""
+    stood_on: list[str] = []
+
+    def remembered() -> Iterator[str]:
+        for line in lines:
+            stood_on.append(line)
+            yield line
+
+    return next(_records(remembered(), lines, origin, delimiter)), stood_on
+
+
+def _tables(lines: Lines, layout: Layout, rows: int) -> Iterator[Table]:
+    row = 1
+    for columns in arrow_columns(lines, layout, rows):
+        yield Table(layout.origin, dict(zip(layout.names, columns, strict=True)), row)
+        row += len(columns[0])
+    records = _records(lines, lines, layout.origin, layout.delimiter)
+    while batch := list(itertools.islice(records, rows)):
+        _check_lengths(batch, layout, row)
+        columns = [TextColumn(values, decimal=layout.decimal) for values in zip(*batch, strict=True)]
+        yield Table(layout.origin, dict(zip(layout.names, columns, strict=True)), row)
+        row += len(batch)
+    if row == 1:
+        raise ValueError(f"{layout.origin} has a header but no rows")
+
+
+def _records(source: Iterable[str], lines: Lines, origin: str, delimiter: str) -> Iterator[list[str]]:
+    """Yield the records of a source of lines, which takes them from ``lines``."""
     spaces = delimiter == " "
     reader = csv.reader(
-        (line.strip() for line in lines) if spaces else lines,
+        (line.strip() for line in source) if spaces else source,
         delimiter=delimiter,
         skipinitialspace=True,
         strict=True,
     )
     try:
-        for number, record in enumerate(reader):
-            yield [cell.strip() for cell in record] if number == 0 else record
+        yield from reader
     except csv.Error as problem:
-        raise ValueError(f"{origin} is not well-formed near line {reader.line_num}: {problem}") from None
+        raise ValueError(f"{origin} is not well-formed near line {lines.taken}: {problem}") from None
 
 
-def _tables(records: Iterator[list[str]], names: list[str], origin: str, rows: int, decimal: str) -> Iterator[Table]:
-    first_row = 1
-    while batch := list(itertools.islice(records, rows)):
-        for place, record in enumerate(batch):
-            if len(record) != len(names):
-                raise ValueError(
-                    f"row {first_row + place} of {origin} has {len(record)} fields, but there are {len(names)} columns"
-                )
-        columns = [TextColumn(values, decimal=decimal) for values in zip(*batch, strict=True)]
-        yield Table(origin, dict(zip(names, columns, strict=True)), first_row)
-        first_row += len(batch)
-    if first_row == 1:
-        raise ValueError(f"{origin} has a header but no rows")
+def _check_lengths(batch: list[list[str]], layout: Layout, row: int) -> None:
+    width = len(layout.names)
+    for place, record in enumerate(batch):
+        if len(record) != width:
+            raise ValueError(
+                f"row {row + place} of {layout.origin} has {len(record)} fields, but there are {width} columns"
+            )
 
 
 def _names(first: list[str], origin: str, header: bool | None) -> list[str]:
     if header is False:
         return [f"c{i}" for i in range(1, len(first) + 1)]
     if header is None and all(map(is_number, first)):
-        raise ValueError(
-            f"the first line of {origin} holds numbers, not the names of columns; "
-            "say --no-header to call them c1, c2, … or --header if these are the names"
-        )
-    refuse_twice(first, origin)
-    return first
+        raise NoHeader(origin)
+    names = [cell.strip() for cell in first]
+    refuse_twice(names, origin)
+    return names
 
 
 def _read_delimiter(delimiter: str) -> str:

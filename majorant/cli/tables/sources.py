@@ -15,7 +15,7 @@ from majorant.cli.packing import PACKED, known_encoding, named_failures, open_un
 from majorant.cli.tables.delimited import Dialect, read_delimited
 from majorant.cli.tables.indexed import read_npz, read_svmlight
 from majorant.cli.tables.parquet import read_parquet
-from majorant.cli.tables.table import Matrix, MixedColumn, Table, join, join_matrices
+from majorant.cli.tables.table import Matrix, MixedColumns, Table, join, join_matrices
 
 FORMATS = ("csv", "tsv", "parquet", "svmlight", "npz")
 SUFFIXES = {
@@ -146,9 +146,8 @@ class Source:
 
 
 def settle_types(read: Callable[[frozenset[str]], T], text: frozenset[str]) -> T:
-    """Read; where a column turns out to hold text after a while, once more with that column as text."""
-    while True:
-        try:
-            return read(text)
-        except MixedColumn as mixed:
-            text = text | {mixed.name}
+    """Read; where columns turn out to hold text after a while, once more with all of them as text."""
+    try:
+        return read(text)
+    except MixedColumns as mixed:
+        return read(text | mixed.names)
