@@ -654,6 +654,23 @@ def test_a_terminal_gets_tables(folder):
     assert "rose" in shown.decode()
 
 
+def test_help_lists_the_solvers_there_are():
+    from majorant.cli import options
+    from majorant.estimators import chain_crf, named
+
+    assert (options.SOLVERS, options.CHAIN_SOLVERS) == (named.SOLVERS, chain_crf.SOLVERS)
+    for command, names in (("fit", named.SOLVERS), ("compare", named.SOLVERS), ("crf train", chain_crf.SOLVERS)):
+        said = " ".join(call(*command.split(), "--help").split())
+        assert ", ".join(names[:-1]) in said
+
+
+def test_commands_that_read_tables_share_their_options():
+    shared = ["--format", "--delimiter", "--no-header", "--decimal", "--encoding", "--comment", "--missing"]
+    for command, more in (("fit", ["--drop"]), ("compare", ["--drop"]), ("predict", []), ("evaluate", [])):
+        said = call(command, "--help")
+        assert all(option in said for option in (*shared, *more))
+
+
 def test_version():
     assert shell("--version").stdout == f"majorant {majorant.__version__}\n"
     assert call() == call("--help")

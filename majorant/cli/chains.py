@@ -180,12 +180,12 @@ def train_stream(
     first = next(parts)
     tagger = Tagger(estimator, *layout.of(first[0]), reading)
     sentences = tokens = chunks = 0
-    with progress("streaming", None) as advance:
+    with progress("streaming") as move:
         for batch in itertools.chain([first], parts):
             y = [sentence.labels(tagger.label_column) for sentence in batch]
             estimator.partial_fit(tagger.templates.extract(batch), y, classes=classes)
             sentences, tokens, chunks = sentences + len(batch), tokens + sum(map(len, batch)), chunks + 1
-            advance(len(batch))
+            move(sentences)
     facts = _facts(estimator, paths, sentences, tokens, read - began, time.perf_counter() - read)
     result = f"one pass over {sentences} sentences in {chunks} chunks; nothing certifies a stream"
     return Training(tagger, {**facts, "result": result, "gap": None, "steps": chunks})

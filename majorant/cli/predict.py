@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.options import Comment, Data, Decimal, Delimiter, Encoding, Format, Header, Missing, Model, listed
+from majorant.cli.options import Data, Missing, Model, TableReading, expanded, listed
 from majorant.cli.output import check_writable, show, standard_output
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Columns = dict[str, list[Any]]
 
 
+@expanded
 def predict(
     model: Model,
     data: Data,
@@ -30,12 +31,8 @@ def predict(
         str | None, typer.Option(metavar="COLS", help="Columns of DATA to copy, such as an identifier.")
     ] = None,
     missing: Missing = None,
-    format: Format = None,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = "utf-8",
-    comment: Comment = None,
+    *,
+    reading: TableReading,
 ) -> None:
     """Predict the class of each row.
 
@@ -45,14 +42,12 @@ def predict(
     \b
     majorant predict flowers.npz new.csv --out species.csv --keep id --proba
     """
-    from majorant.cli.tables import Source
     from majorant.cli.trained import Trained
 
     check_writable(out, data, model)
     trained = Trained.load(model, missing=missing)
-    source = Source(data, format, delimiter, header, decimal, encoding, comment)
     _check_kept(listed(keep), [str(name) for name in trained.estimator.classes_] if proba else [])
-    parts = _predictions(trained, source, proba, listed(keep))
+    parts = _predictions(trained, reading.source(data), proba, listed(keep))
     rows = _write(parts, out)
     if out != "-":
         show(f"{rows} predictions written to {out}")
@@ -71,11 +66,12 @@ def _predictions(trained: Trained, source: Source, proba: bool, keep: list[str])
     from majorant.cli.tables import Matrix
 
     classes = trained.estimator.classes_
-    for rows, kept, probability in trained.probabilities(source):
+    for part in trained.probabilities(source):
+        rows, probability = part.rows, part.probability
         if keep and isinstance(rows, Matrix):
             raise ValueError(f"the columns of {source.name} have no names, so leave out --keep")
         columns: Columns = {} if isinstance(rows, Matrix) else {name: rows.text(name) for name in keep}
-        places = np.flatnonzero(kept)
+        places = np.flatnonzero(part.kept)
         columns["prediction"] = _spread(classes[probability.argmax(axis=1)].tolist(), places, len(rows))
         if proba:
             for c, name in enumerate(classes):

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from majorant.cli.options import AsJson
-from majorant.cli.output import on_terminal, show, show_json, show_table
+from majorant.cli.output import on_terminal, progress, show, show_json, show_table
 
 WHAT = ("bound", "toy", "ecoli", "secstr", "mnist", "digit1", "text", "gisette", "mnist4v9", "all")
 
@@ -114,33 +114,16 @@ def _check_any(names: list[str], out: Path) -> None:
 @contextmanager
 def _progress(title: str) -> Iterator[Any]:
     """Yield what shows an event: a bar on a terminal, else a line on standard error when the experiment is done."""
-    if on_terminal(sys.stderr):
-        with _bar(title) as tell:
-            yield tell
-        return
     began, reused = time.perf_counter(), 0
-
-    def count(event: Any) -> None:
-        nonlocal reused
-        reused += event.reused
-
-    yield count
-    kept = f", {reused} runs were there already" if reused else ""
-    typer.echo(f"{title}: {time.perf_counter() - began:.1f} s{kept}", err=True)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+    with progress(title, stays=True) as move:
 
         def tell(event: Any) -> None:
-            where = f"{title}: {event.method}, run {event.seed + 1}"
+            nonlocal reused
+            reused += event.reused
             running = f" ({event.share:.0%})" if 0 < event.share < 1 else ""
-            bar.update(task, description=where + running, completed=event.done, total=event.total)
+            move(event.done, event.total, f"{title}: {event.method}, run {event.seed + 1}{running}")
 
         yield tell
+    if not on_terminal(sys.stderr):
+        kept = f", {reused} runs were there already" if reused else ""
+        typer.echo(f"{title}: {time.perf_counter() - began:.1f} s{kept}", err=True)

@@ -106,7 +106,7 @@ def _columns(batch: Sequence[str], layout: Layout) -> list[TextColumn] | None:
     if look is None or (look.quotes and look.spaces) or len(data) >= MOST:
         return None
     arrays = _parsed(data, layout)
-    if arrays is None or len(arrays[0]) != len(batch):
+    if arrays is None:
         return None
     return [_column(_trimmed(array) if look.spaces else array, layout.decimal) for array in arrays]
 
