@@ -1,10 +1,12 @@
 """The command line as a person uses it: real files in a folder, what is printed, what is left behind."""
 
 import csv
+import dataclasses
 import json
 import os
 import re
 import signal
+import string
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import majorant
+from majorant.cli import advice, refusals
 from majorant.cli.app import build
 from majorant.cli.tables import Schema, Source, Wanted
 
@@ -481,6 +484,15 @@ def test_a_solver_without_its_penalty_speaks_of_flags(folder):
     data = write(folder / "t.csv", flowers())
     said = call("compare", data, "--target", "kind", "--drop", "id", "--solvers", "sbm", "--ridge", "0", code=1)
     assert "say --ridge with a number above 0" in said
+
+
+def test_advice_speaks_of_what_a_refusal_knows():
+    for kind, words in advice.ADVICE.items():
+        known = {field.name for field in dataclasses.fields(kind)}
+        assert {name for _, name, _, _ in string.Formatter().parse(words) if name is not None} <= known
+    refusal = refusals.UnusableType("{day}", "t.parquet", "date32")
+    assert advice.explain(refusal).endswith("neither numbers nor text; leave it out with --drop {day}")
+    assert advice.explain(ValueError("{day}")) == "{day}"
 
 
 def test_standard_input_that_is_closed(folder):

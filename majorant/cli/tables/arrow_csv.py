@@ -1,4 +1,4 @@
-"""CSV by pyarrow, where it is installed: the same table as by the csv module, and several times faster.
+"""CSV by pyarrow, where it is installed: the same table as by the csv module, and faster.
 
 The csv module says what CSV means here; pyarrow is given only what it is known to read alike, and numbers are Python's
 floats to the last bit. It is *not* given, and the csv module reads from there to the end of the file:
@@ -141,7 +141,7 @@ def _parsed(data: bytes, layout: Layout) -> list[Any] | None:
 
     names = [str(number) for number in range(len(layout.names))]
     read = arrow.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1)
-    parse = arrow.ParseOptions(delimiter=layout.delimiter, ignore_empty_lines=False)
+    parse = arrow.ParseOptions(delimiter=layout.delimiter)
     convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), check_utf8=False)
     try:
         table = arrow.read_csv(pa.BufferReader(data), read, parse, convert)
@@ -174,7 +174,7 @@ def _numbers(array: Any, decimal: str) -> Array | None:
         found = compute.cast(compute.if_else(missing, None, array), pa.float64())
     except pa.ArrowInvalid:  # a word, or a number that only Python reads, such as one with blanks around it
         return None
-    values = found.to_numpy(zero_copy_only=False)
     # Of what is not finite pyarrow has ideas of its own: nan(1) is a number to it.
-    strange = compute.any(compute.invert(compute.is_finite(found))).as_py()
-    return None if strange else np.asarray(values, np.float64)
+    if compute.any(compute.invert(compute.is_finite(found))).as_py():
+        return None
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.float64)
