@@ -20,7 +20,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import majorant
-from majorant.cli import advice, refusals
+from majorant.cli import advice, output, refusals
 from majorant.cli.app import build
 from majorant.cli.tables import Schema, Source, Wanted
 
@@ -681,6 +681,19 @@ def test_commands_that_read_tables_share_their_options():
     for command, more in (("fit", ["--drop"]), ("compare", ["--drop"]), ("predict", []), ("evaluate", [])):
         said = call(command, "--help")
         assert all(option in said for option in (*shared, *more))
+
+
+def test_a_bar_moves_on_a_terminal_and_nothing_elsewhere(monkeypatch, capsys):
+    with output.progress("one") as move:
+        move(1, 2, "two")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(output, "on_terminal", lambda stream: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with output.progress("one", stays=True) as move:
+        move(1, 2, "[two]")
+    shown = capsys.readouterr().err
+    assert "[two]" in shown
+    assert "1/2" in shown
 
 
 def test_version():

@@ -4,6 +4,8 @@ import functools
 import gzip
 import hashlib
 import http.server
+import io
+import sys
 import threading
 
 import numpy as np
@@ -189,3 +191,16 @@ def test_principal_components_are_those_of_largest_variance():
     images = rng.normal(size=(200, 5)) * [5.0, 0.1, 3.0, 0.1, 0.1]
     found = readers.principal_components(images, components=2)
     assert np.var(found, axis=0).sum() == pytest.approx(np.linalg.eigvalsh(np.cov(images.T, ddof=0))[-2:].sum())
+
+
+def test_a_terminal_shows_one_line(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    for received in (1_000_000, 2_000_000):
+        download.progress_line("set.gz", received, 2_000_000)
+    first, last = ("\r\x1b[2Kdownloading set.gz: " + size for size in ("1.0 of 2.0 MB", "2.0 of 2.0 MB\n"))
+    assert screen.getvalue() == first + last
