@@ -19,7 +19,7 @@ from majorant import Chain, ChainCRF, held_out
 from majorant.data.tokens import Vocabulary, encode
 from majorant.data.universe import Universe
 from majorant.estimators import chain_features, storage
-from majorant.estimators.chain_features import observed_pairs, read, sequences, weights
+from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences, token_weights
 
 WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
 NEXT = {"DET": ["NOUN", "ADJ"], "ADJ": ["NOUN"], "NOUN": ["VERB"], "VERB": ["DET"]}
@@ -266,7 +266,7 @@ def test_bad_input_is_named(change, X, y, error, sentence):
 
 @pytest.mark.parametrize("solver", ["bbm", "sbm"])
 def test_a_sequence_too_long_for_bounds_is_refused_before_any_work(solver, monkeypatch):
-    monkeypatch.setattr("majorant.estimators.chain_crf.minimize", None)
+    monkeypatch.setattr("majorant.estimators.chain_crf.run", None)
     with pytest.raises(ValueError, match="needs 10 GB for a sequence of 400 tokens"):
         ChainCRF(solver=solver).fit([*X, [["a"]] * 400], [*Y, [f"L{k}" for k in range(16)] * 25])
 
@@ -494,12 +494,12 @@ def test_wide_matrices_are_read_quickly():
 
 
 def test_held_out_metrics_of_weighted_sequences():
-    tokens, labels, classes = read(X, Y, None, vocabulary := Vocabulary())
+    tokens, labels, classes = read_sequences(X, Y, None, vocabulary := Vocabulary())
     found = observed_pairs(
         tokens, labels, len(classes), len(vocabulary), min_freq=0, all_states=False, all_transitions=False
     )
     universe = Universe.of(*found, len(classes), len(vocabulary))
-    data = sequences(universe, tokens, labels, weights(np.arange(len(X)), tokens.starts))
+    data = sequences(universe, tokens, labels, token_weights(np.arange(len(X)), tokens.starts))
     metrics = held_out(Chain(), data)
     zero = np.zeros(universe.size)
     assert metrics["test_log_likelihood"](zero) == pytest.approx(-np.log(4))
