@@ -50,12 +50,13 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         per class (p ≤ 2,000), or the diagonal.
     memory : int
         Secant pairs of the finishing steps.
+    warm_start : bool
+        Whether the finish may start at ``start``, where that is better than where the pass has led: half a pass tells.
 
     Notes
     -----
-    The prior is centred at zero, and so the pass starts there; the finish starts where the pass ended, or at ``start``
-    if that is better. An unpenalised parameter gets the prior precision min(λ, 10⁻³) during the stream.
-    ``solution.state.memory.precision`` is A.
+    The prior is centred at zero, and so the pass starts there whatever ``start`` is, except to resume. An unpenalised
+    parameter gets the prior precision min(λ, 10⁻³) during the stream. ``solution.state.memory.precision`` is A.
 
     Examples
     --------
@@ -72,6 +73,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
     batch_size: int | None = None
     curvature: str = "auto"
     memory: int = 20
+    warm_start: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +90,8 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         """Return the prior; θ is remembered until the pass is over."""
         model, prior = objective.model.as_rows(), objective.penalty.as_prior()
         memory = prior_memory(model, objective.like, prior, self.rows_per_batch(objective), self.curvature)
-        return ProximalState(theta=np.zeros(objective.size), memory=memory, warm=theta if theta.any() else None)
+        warm = theta if self.warm_start and theta.any() else None
+        return ProximalState(theta=np.zeros(objective.size), memory=memory, warm=warm)
 
     def step(self, objective: Objective, state: ProximalState) -> ProximalState:
         """Return the next state: of the stream while it lasts, then of the finish."""
