@@ -49,8 +49,8 @@ class Dual:
 
 def suits(objective: Objective, theta: Array) -> bool:
     """Return whether dual coordinate descent can start here: hard labels, no offsets, a penalty, at zero, many rows."""
-    whole = objective.whole
-    if whole is None or len(whole) < LEAST_ROWS or theta.any() or not objective.ridge.any():
+    whole, prior = objective.whole, objective.penalty.prior
+    if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not prior.any():
         return False
     rows = objective.model.hard_rows(whole)
     return rows is not None and rows.plain and (rows.is_sparse or rows.shape[0] * rows.shape[1] <= LARGEST_DENSE)
