@@ -60,8 +60,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     c1 : float
         Accepted for sklearn-crfsuite's sake; only 0 is done here.
     solver : {"auto", "proximal", "sbm", "bbm", "lbfgs"}
-        "auto": an online pass, then quasi-Newton steps in its metric. "proximal": that one pass only. "sbm": one pass
-        with the curvature of the bound over a chain. "bbm": batch majorization with that bound, monotone by
+        "auto": an online pass, then quasi-Newton steps scaled by its precision. "proximal": that one pass only. "sbm":
+        one pass with the curvature of the bound over a chain. "bbm": batch majorization with that bound, monotone by
         construction. Both work on n² numbers a token and are for short sequences and few labels. "lbfgs": for
         comparison. None has a step size.
     tol : float
@@ -305,40 +305,29 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         Callbacks and a random state that is not a number are left out.
         """
         check_is_fitted(self, "_theta")
-        names = [name.encode(errors="surrogatepass") for name in self._vocabulary.names()]
         universe = self._universe_
         arrays = {
             "theta": self._theta,
             "classes": self.classes_,
             "pairs": np.sort(universe.pairs),
             "steps": universe.steps,
-            "names": np.frombuffer(b"".join(names), dtype=np.uint8),
-            "name_lengths": np.array([len(name) for name in names], dtype=np.int64),
+            **storage.packed(self._vocabulary.names()),
         }
         if hasattr(self, "_precision"):
             arrays["metric"] = self._precision
-        given = {name: value for name, value in self.get_params().items() if name != "callbacks"}
-        settings = {name: storage.storable(value) for name, value in given.items()}
-        if not isinstance(settings["random_state"], int | None):
-            settings["random_state"] = None
-        extra = {"settings": settings, "notes": notes, **storage.ending(self.n_iter_, self.result_)}
-        storage.write(path, type(self).__name__, extra, arrays)
+        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Return the model that :meth:`save` wrote."""
-        extra, arrays = storage.read(path, cls.__name__)
-        model = cls(**extra["settings"])
-        ends = np.cumsum(arrays["name_lengths"])
-        text = arrays["names"].tobytes()
-        names = [
-            text[i:j].decode(errors="surrogatepass") for i, j in zip(ends - arrays["name_lengths"], ends, strict=True)
-        ]
+        facts, arrays = storage.read(path, cls.__name__)
+        model = cls(**storage.settings_from(facts))
+        names = storage.unpacked(arrays)
         universe = Universe.of(arrays["pairs"], arrays["steps"], len(arrays["classes"]), len(names))
         model._keep(arrays["theta"], arrays["classes"], Vocabulary(names), universe)
         if "metric" in arrays:
             model._precision = arrays["metric"]
-        model.n_iter_, model.result_, model.notes_ = extra["n_iter"], storage.result_of(extra), extra.get("notes")
+        model.n_iter_, model.result_, model.notes_ = facts["n_iter"], storage.result_of(facts), facts.get("notes")
         model.gap_ = model.result_.gap
         return model
 

@@ -63,9 +63,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     solver : str
-        "auto" (quasi-Newton in a metric chosen by size), "bbm", "newton", "lbfgs", "proximal" (one streaming pass, then
-        finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's names are accepted:
-        "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum
+        "auto" (quasi-Newton steps scaled by a curvature that suits the size), "bbm", "newton", "lbfgs", "proximal" (one
+        streaming pass, then finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's
+        names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum
         of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
         ``intercept_scaling``), and it takes two classes only.
     tol : float

@@ -1,4 +1,4 @@
-"""One pass over sequences in a diagonal metric that grows as it goes. Import this module inside functions."""
+"""One pass over sequences in a diagonal precision that grows as it goes. Import this module inside functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def online_pass(
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
     A token with marginals p and attributes of values v adds share·‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
-    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the metric. Where a model is
+    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model is
     surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
     width = A.shape[0]

@@ -102,7 +102,7 @@ class Chain(Model[Sequences]):
         return batch.universe.joined_parts(G, table, B)
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
-        """Return Σ_t v² p(1 − p), as if tokens were independent: a metric."""
+        """Return Σ_t v² p(1 − p), as if tokens were independent: to scale steps by."""
         U, A = split_scores(scores, batch)
         G, table, B = np.zeros(batch.universe.size), batch.universe.table(), np.zeros_like(A)
         for tokens, piece in batch.pieces():
