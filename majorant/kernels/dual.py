@@ -17,6 +17,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_sums
+from majorant.kernels.logistic import sigmoid
 
 # Newton's method on one row stops when it moves scores by less than this, relative to the score.
 SETTLED = 1e-4
@@ -28,13 +29,6 @@ ITERATIONS = 50
 
 
 @compile_sums
-def logistic(u: float) -> float:
-    """Return 1 / (1 + exp(−u)), without overflow."""
-    e = np.exp(-abs(u))
-    return (1.0 if u >= 0 else e) / (1 + e)
-
-
-@compile_sums
 def logistic_step(c: float, q: float, z: float) -> float:
     """Return z with z + q/(1 + exp(−z)) = c, from a first guess: Newton's method inside a shrinking bracket."""
     # If z > log q the root is within one of c − q; so beyond these it cannot be.
@@ -42,7 +36,7 @@ def logistic_step(c: float, q: float, z: float) -> float:
     low, high = max(c - q, min(c, 0.0) - wide), min(c, max(c - q, 0.0) + wide)
     z, last = min(max(z, low), high), 2 * (high - low)
     for _ in range(ITERATIONS):
-        p = logistic(z)
+        p = sigmoid(z)
         excess = z + q * p - c
         low, high = (low, z) if excess > 0 else (z, high)
         move = -excess / (1 + q * p * (1 - p))
@@ -110,7 +104,7 @@ def binary_epoch(
         s = 0.0
         for e in range(indptr[j], indptr[j + 1]):
             s += data[e] * W[indices[e]]
-        p = logistic(logistic_step(s + q[j] * (r[j] + weight[j] * y[j]), q[j] * weight[j], s))
+        p = sigmoid(logistic_step(s + q[j] * (r[j] + weight[j] * y[j]), q[j] * weight[j], s))
         move = weight[j] * (p - y[j]) - r[j]
         r[j] += move
         moved += move * move

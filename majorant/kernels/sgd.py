@@ -6,15 +6,14 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict, compile_sums
+from majorant.kernels.logistic import sigmoid
 
 
 @compile_strict
 def softmax_residual(scores: Array, y: int, weight: float) -> None:
     """Turn the scores of one row into weight·(p − e_y), in place; a single score is that of label 1 against 0."""
     if len(scores) == 1:
-        u = scores[0]
-        p = 1.0 / (1.0 + np.exp(-u)) if u > 0 else np.exp(u) / (1.0 + np.exp(u))
-        scores[0] = weight * (p - y)
+        scores[0] = weight * (sigmoid(scores[0]) - y)
         return
     top = np.max(scores)
     total = 0.0
