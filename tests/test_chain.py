@@ -183,7 +183,7 @@ def printed_trace(U, A, times):
             for i in range(n):
                 u = log_z[i] + A[i, j] - total
                 if total > -np.inf:
-                    trace += chain.curvature_weight(abs(u))
+                    trace += partition.curvature_weight(u)
                 total = np.logaddexp(total, log_z[i] + A[i, j])
             new_z[j], new[j] = total + U[t, j], trace
         log_z, Σ = new_z, new

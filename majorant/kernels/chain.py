@@ -19,7 +19,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_sums
-from majorant.kernels.partition_compiled import curvature_weight
+from majorant.kernels.partition_compiled import absorb
 
 
 @compile_sums
@@ -207,29 +207,30 @@ def bound_rows(U: Array, A: Array) -> Array:
     for t in range(1, T):
         new_z, new_g = np.empty(n), np.zeros((n, m))
         for j in range(n):
-            total = -np.inf
-            for i in np.argsort(-(log_z + A[:, j])):
-                u = log_z[i] + A[i, j] - total
-                if total == -np.inf:
-                    new_g[j] = g[i]
-                    new_g[j, T * n + i * n + j] += 1.0
-                    total = log_z[i] + A[i, j]
-                    continue
-                difference = g[i] - new_g[j]
-                difference[T * n + i * n + j] += 1.0
-                Q[k] = np.sqrt(curvature_weight(abs(u))) * difference
-                k += 1
-                new_g[j] += difference / (1 + np.exp(-u))
-                total = max(total, log_z[i] + A[i, j]) + np.log1p(np.exp(-abs(u)))
+            rows = Q[k : k + n - 1]
+            new_z[j] = U[t, j] + absorb_labels(log_z + A[:, j], g, T * n + j, new_g[j], rows)
             new_g[j, t * n + j] += 1.0
-            new_z[j] = total + U[t, j]
+            k += n - 1
         log_z, g = new_z, new_g
-    order = np.argsort(-log_z)
-    mean, total = g[order[0]].copy(), log_z[order[0]]
-    for i in order[1:]:
-        u = log_z[i] - total
-        Q[k] = np.sqrt(curvature_weight(abs(u))) * (g[i] - mean)
-        k += 1
-        mean += (g[i] - mean) / (1 + np.exp(-u))
-        total = max(total, log_z[i]) + np.log1p(np.exp(-abs(u)))
+    absorb_labels(log_z, g, m, np.zeros(m), Q[k:])
     return Q
+
+
+@compile_sums
+def absorb_labels(scores: Array, g: Array, step: int, mean: Array, Q: Array) -> float:
+    """Sum over the label of a token by Algorithm 1: write the rows √β l to Q, add the mean to ``mean``, return log z.
+
+    Label i has the features g[i] and one more, of the step that leaves it: at ``step`` for the first label, n further
+    for each of the others. A step beyond all features leads nowhere: after the last token.
+    """
+    n, log_z, k = len(scores), -np.inf, -1  # the first label has β = 0, and no row
+    for i in np.argsort(-scores):
+        β, κ, log_z = absorb(log_z, scores[i])
+        own = step + i * n
+        for f in range(len(mean)):
+            direction = g[i, f] - mean[f] + (1.0 if f == own else 0.0)
+            if k >= 0:
+                Q[k, f] = np.sqrt(β) * direction
+            mean[f] += κ * direction
+        k += 1
+    return log_z
