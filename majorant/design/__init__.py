@@ -1,0 +1,9 @@
+"""The design matrix X, dense or sparse, with or without a constant column: the only thing that sees the numbers in it."""
+
+from majorant.design.base import Design
+from majorant.design.constant import Constant
+from majorant.design.csr import CsrDesign
+from majorant.design.dense import DenseDesign
+from majorant.design.reading import read_design, with_constant
+
+__all__ = ["Constant", "CsrDesign", "DenseDesign", "Design", "read_design", "with_constant"]

@@ -1,0 +1,188 @@
+"""What a design matrix can do. Parameters of a class model are a matrix W (n×p), scores are class-major (n×t)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+
+# Rows are taken so many scalars at a time: the weighted copies of X then stay in cache.
+CHUNK = 2**19
+
+
+class Design(ABC):
+    """A matrix X (t×p) that is multiplied by parameters and by residuals, and asked for nothing else.
+
+    Five methods make one: :attr:`shape`, :attr:`dtype`, :meth:`project`, :meth:`pull_back`, :meth:`part` and
+    :meth:`toarray`; the others are written in terms of these, some rows at a time, and may be made faster. Products are
+    found in the precision of X and returned in double precision.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows t and columns p."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The precision in which X is multiplied: float64 or float32."""
+
+    @abstractmethod
+    def project(self, W: Array) -> Array:
+        """Return the scores W Xᵀ (n×t)."""
+
+    @abstractmethod
+    def pull_back(self, R: Array) -> Array:
+        """Return R X (n×p): residuals on scores become a gradient on parameters."""
+
+    @abstractmethod
+    def part(self, rows: slice | Array) -> Design:
+        """Return some rows: a slice as a view, if that can be, numbers as a copy in that order."""
+
+    @abstractmethod
+    def toarray(self) -> Array:
+        """Return X written out, in its own precision."""
+
+    # --- what may be made faster --------------------------------------------------------------------------
+
+    @property
+    def centre(self) -> Array | None:
+        """Where columns are measured from, if not from zero."""
+        return None
+
+    @property
+    def density(self) -> float:
+        """The share of X that is stored."""
+        return 1.0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+        return False
+
+    def dense(self) -> Array:
+        """Return X written out, in double precision."""
+        return np.asarray(self.toarray(), dtype=np.float64)
+
+    def csr(self) -> sp.csr_array:
+        """Return X as a CSR array, in its own precision."""
+        return sp.csr_array(self.toarray())
+
+    def widened(self) -> Design:
+        """Return X in double precision."""
+        from majorant.design.dense import DenseDesign
+
+        return DenseDesign(self.dense())
+
+    def columns(self, which: Array) -> Design:
+        """Return some columns, given in rising order."""
+        from majorant.design.dense import DenseDesign
+
+        return DenseDesign(self.toarray()[:, which])
+
+    def occurring(self) -> tuple[Array, Array]:
+        """Return the columns that are not empty, as a dense array, and which they are."""
+        return self.dense(), np.arange(self.shape[1])
+
+    def times(self, M: Array) -> Array:
+        """Return X M for a p×k array."""
+        return self.project(M.T).T
+
+    def pull_back_squares(self, R: Array) -> Array:
+        """Return R X² (n×p), with every entry of X squared, for R ≥ 0."""
+        parts = (R[:, some] @ self.part(some).dense() ** 2 for some in self.chunks())
+        return sum(parts, np.zeros((len(R), self.shape[1])))
+
+    def column_norms(self) -> Array:
+        """Return for each column how large its sum of products is before anything cancels: ‖x‖, and of the centre."""
+        return np.sqrt(np.maximum(self.pull_back_squares(np.ones((1, self.shape[0])))[0], 0.0))
+
+    def frobenius_norm(self) -> float:
+        """Return a bound on the norm of X as one long vector, before anything cancels."""
+        return float(np.sqrt(sum(float(np.sum(self.part(some).dense() ** 2)) for some in self.chunks())))
+
+    def absolute(self) -> tuple[Design, Array]:
+        """Return |X| and the sum of each of its rows."""
+        from majorant.design.dense import DenseDesign
+
+        magnitude = np.abs(self.toarray())
+        return DenseDesign(magnitude), magnitude.sum(axis=1, dtype=np.float64)
+
+    def moments(self, weight: Array) -> tuple[Array, Array]:
+        """Return the weighted mean and variance of every column, in double precision."""
+        share = weight / weight.sum()
+        first, mean, squares = self.part(slice(0, 1)).dense()[0], np.zeros(self.shape[1]), np.zeros(self.shape[1])
+        for some in self.chunks():  # less its first row a column loses no digits to its mean
+            x = self.part(some).toarray() - first
+            mean += share[some] @ x
+            squares += share[some] @ np.square(x, out=x)
+        return first + mean, np.maximum(squares - mean**2, 0.0)
+
+    def gram(self, B: Array, dtype: Any = np.float64) -> Array:
+        """Return Σ_j B[:, :, j] ⊗ x_j x_jᵀ, an (np×np) matrix, for symmetric B of shape (n, n, t).
+
+        A dense X may be multiplied in another precision, where n = 1. Cost: n(n+1)/2 weighted Gram products of X (BLAS
+        3), or as many sums over the pairs of non-zeros in a row.
+        """
+        n, p = len(B), self.shape[1]
+        grams = self._sparse_grams(B) if self.counts_pairs else self._dense_grams(B, dtype)
+        full = np.empty((n, p, n, p))
+        for c in range(n):
+            for e in range(c, n):
+                full[c, :, e] = full[e, :, c] = grams[c, e]
+        return full.reshape(n * p, n * p)
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether X is so sparse that :meth:`triangles` beats products of matrices."""
+        return False
+
+    def triangles(self, weights: Array) -> Array:
+        """Return Σ_j w[j, k] x_j x_jᵀ for every column k of w, upper triangles, as a (p, p, m) array."""
+        raise NotImplementedError(f"{type(self).__name__} has no pairs of non-zeros to count")
+
+    def outer_rows(self, L: Array) -> Array:
+        """Return the rows Σ_c L[y, c, j] e_c ⊗ x_j, one for each row j and outcome y, as a (t·m)×(np) matrix."""
+        m, n, t = L.shape
+        rows = np.einsum("ycj,jp->jycp", L, self.dense(), optimize=False)
+        return np.ascontiguousarray(rows).reshape(t * m, n * self.shape[1])
+
+    def chunks(self) -> Iterator[slice]:
+        """Yield slices of rows, a cacheful at a time."""
+        step = max(CHUNK // self.shape[1], 128)
+        return (slice(start, start + step) for start in range(0, self.shape[0], step))
+
+    def _dense_grams(self, B: Array, dtype: Any) -> Array:
+        n, p = len(B), self.shape[1]
+        grams = np.zeros((n, n, p, p))
+        step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
+        for start in range(0, self.shape[0], step):
+            some = slice(start, start + step)
+            x = self.part(some).toarray()
+            if square:  # half the work
+                root = x * np.sqrt(B[0, 0, some, None]).astype(x.dtype, copy=False)
+                root = root.astype(dtype, copy=False)
+                grams[0, 0] += root.T @ root
+                continue
+            # Of several classes a difference is left, which single precision may turn negative.
+            x = x.astype(np.float64, copy=False)
+            xt = np.ascontiguousarray(x.T)
+            for c in range(n):
+                weighted = (B[c, c:, None, some] * xt).reshape(-1, len(x))
+                grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
+        return grams
+
+    def _sparse_grams(self, B: Array) -> Array:
+        n, p = len(B), self.shape[1]
+        upper = np.triu_indices(n)
+        triangles = self.triangles(np.ascontiguousarray(B[upper].T))
+        grams = np.empty((n, n, p, p))
+        for k, (c, e) in enumerate(zip(*upper, strict=True)):
+            grams[c, e] = triangles[:, :, k] + np.triu(triangles[:, :, k], 1).T
+        return grams

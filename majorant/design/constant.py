@@ -1,0 +1,168 @@
+"""A constant column, and columns measured from their centres, without a copy of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.design.base import Design
+from majorant.design.csr import CsrDesign
+from majorant.design.dense import DenseDesign
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Design):
+    """[X − 1cᵀ, 1]: columns measured from a centre, and a last column of ones, neither of them stored.
+
+    Parameters
+    ----------
+    inner : Design
+        X, which is what is multiplied.
+    origin : array of shape (p,), optional
+        c. It does not matter to a model with a free intercept, but rounding errors are those of X, not of X − 1cᵀ.
+    centred : bool
+        Whether X is what is left after c has been subtracted, because those would be too large.
+    source : Design, optional
+        Then, in single precision, what it was before.
+    """
+
+    inner: Design
+    origin: Array | None = None
+    centred: bool = False
+    source: Design | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, the constant one included."""
+        return self.inner.shape[0], self.inner.shape[1] + 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of X."""
+        return self.inner.dtype
+
+    @property
+    def centre(self) -> Array | None:
+        """Where columns are measured from."""
+        return self.origin
+
+    @property
+    def density(self) -> float:
+        """The share of X that is stored; the ones are not."""
+        return self.inner.density
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+        return self.inner.is_sparse
+
+    @property
+    def shift(self) -> Array | None:
+        """What is still to be subtracted from X."""
+        return None if self.centred else self.origin
+
+    def project(self, W: Array) -> Array:
+        """Return W [X − 1cᵀ, 1]ᵀ."""
+        constant = W[:, -1:] if self.shift is None else W[:, -1:] - (W[:, :-1] @ self.shift)[:, None]
+        return self.inner.project(W[:, :-1]) + constant
+
+    def pull_back(self, R: Array) -> Array:
+        """Return R [X − 1cᵀ, 1]."""
+        total = R.sum(axis=1)
+        G = np.column_stack([self.inner.pull_back(R), total])
+        if self.shift is not None:
+            G[:, :-1] -= np.outer(total, self.shift)
+        return G
+
+    def part(self, rows: slice | Array) -> Constant:
+        """Return some rows, with the same centre."""
+        source = None if self.source is None else self.source.part(rows)
+        return Constant(self.inner.part(rows), self.origin, self.centred, source)
+
+    def toarray(self) -> Array:
+        """Return the whole matrix, written out."""
+        X = self.inner.toarray()
+        centred = X if self.shift is None else X - self.shift
+        return np.column_stack([centred, np.ones(len(X), dtype=X.dtype)])
+
+    def csr(self) -> sp.csr_array:
+        """Return the whole matrix as a CSR array; of centred columns all are stored."""
+        if not self.is_sparse or self.shift is not None:
+            return sp.csr_array(self.toarray())
+        ones = np.ones((self.shape[0], 1), dtype=self.dtype)
+        return sp.hstack([self.inner.csr(), ones], format="csr")
+
+    def widened(self) -> Constant:
+        """Return the matrix in double precision, rounded only once."""
+        X = self.inner if self.source is None else self.source
+        if self.origin is None or not isinstance(X, DenseDesign):
+            return Constant(X.widened(), self.origin)
+        return Constant(X.less(self.origin, np.float64), self.origin, centred=True)
+
+    def columns(self, which: Array) -> Design:
+        """Return some columns, the constant one among them or not."""
+        if len(which) == self.shape[1]:
+            return self
+        stored = which[which < self.shape[1] - 1]
+        some = Constant(self.inner.columns(stored), None if self.shift is None else self.shift[stored])
+        if len(stored) < len(which):
+            return some
+        return some.inner if some.shift is None else DenseDesign(some.toarray()[:, :-1])
+
+    def occurring(self) -> tuple[Array, Array]:
+        """Return the columns that are not empty, as a dense array, and which they are."""
+        if not isinstance(self.inner, CsrDesign):
+            return super().occurring()
+        occurs = self.inner.not_empty() | (False if self.shift is None else self.shift != 0)
+        which = np.flatnonzero(np.append(occurs, True))
+        return self.columns(which).dense(), which
+
+    def times(self, M: Array) -> Array:
+        """Return [X − 1cᵀ, 1] M."""
+        return self.inner.times(M[:-1]) + (M[-1] if self.shift is None else M[-1] - self.shift @ M[:-1])
+
+    def pull_back_squares(self, R: Array) -> Array:
+        """Return R times the squares of the entries."""
+        total, squares = R.sum(axis=1, keepdims=True), self.inner.pull_back_squares(R)
+        if self.shift is not None:
+            squares += total * self.shift**2 - 2 * self.shift * self.inner.pull_back(R)
+        return np.column_stack([np.maximum(squares, 0.0), total])
+
+    def column_norms(self) -> Array:
+        """Return for each column how large its sum of products is before anything cancels."""
+        root, norms = np.sqrt(self.shape[0]), self.inner.column_norms()
+        return np.append(norms if self.shift is None else norms + root * np.abs(self.shift), root)
+
+    def frobenius_norm(self) -> float:
+        """Return a bound on the norm of the matrix as one long vector, before anything cancels."""
+        shift = 0.0 if self.shift is None else float(np.linalg.norm(self.shift))
+        return self.inner.frobenius_norm() + float(np.sqrt(self.shape[0])) * (shift + 1.0)
+
+    def absolute(self) -> tuple[Constant, Array]:
+        """Return |X − 1cᵀ| with its column of ones, and the sum of each row."""
+        inner = self.inner if self.shift is None else DenseDesign(self.toarray()[:, :-1])
+        magnitude, total = inner.absolute()
+        return Constant(magnitude), total + 1.0
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether the inner matrix does."""
+        return self.inner.counts_pairs
+
+    def triangles(self, weights: Array) -> Array:
+        """Return the triangles of the inner matrix, bordered by its column sums, and moved to the centre."""
+        # Sums in single precision could leave a matrix that is not positive.
+        inner = self.inner if self.dtype == np.float64 else self.inner.widened()
+        p, sums, total = self.shape[1] - 1, inner.pull_back(weights.T).T, weights.sum(axis=0)
+        whole = np.empty((p + 1, p + 1, weights.shape[1]))
+        whole[:p, :p], whole[:p, p], whole[p], whole[p, p] = inner.triangles(weights), sums, 0.0, total
+        if self.shift is not None:
+            c = self.shift[:, None]
+            cross = c[:, None] * sums[None] + sums[:, None] * c[None]
+            whole[:p, :p] += np.triu(np.ones((p, p)))[:, :, None] * (c[:, None] * c[None] * total - cross)
+            whole[:p, p] -= c * total
+        return whole

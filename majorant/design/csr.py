@@ -1,0 +1,123 @@
+"""X by its non-zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.design.base import Design
+
+# Above this density a CSR block is multiplied faster as a dense one.
+DENSE_ENOUGH = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class CsrDesign(Design):
+    """A SciPy CSR matrix of shape (t, p), float64 or float32."""
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the non-zeros."""
+        return self.matrix.dtype
+
+    @property
+    def density(self) -> float:
+        """The share of X that is not zero."""
+        return self.matrix.nnz / (self.shape[0] * self.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """True."""
+        return True
+
+    def project(self, W: Array) -> Array:
+        """Return W Xᵀ."""
+        W = W.astype(self.matrix.dtype, copy=False)
+        return np.ascontiguousarray((self.matrix @ W.T).T, dtype=np.float64)
+
+    def pull_back(self, R: Array) -> Array:
+        """Return R X."""
+        R = R.astype(self.matrix.dtype, copy=False)
+        return np.asarray((self.matrix.T @ R.T).T, dtype=np.float64)
+
+    def part(self, rows: slice | Array) -> CsrDesign:
+        """Return some rows; those of a slice are views."""
+        if not isinstance(rows, slice):
+            return CsrDesign(self.matrix[rows])
+        start, stop, _ = rows.indices(self.shape[0])
+        X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
+        arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
+        return CsrDesign(type(X)(arrays, shape=(stop - start, X.shape[1]), copy=False))
+
+    def toarray(self) -> Array:
+        """Return X, zeros included."""
+        return self.matrix.toarray()
+
+    def csr(self) -> sp.csr_array:
+        """Return X."""
+        return sp.csr_array(self.matrix)
+
+    def widened(self) -> CsrDesign:
+        """Return X in double precision."""
+        return CsrDesign(self.matrix.astype(np.float64))
+
+    def columns(self, which: Array) -> CsrDesign:
+        """Return some columns."""
+        return self if len(which) == self.shape[1] else CsrDesign(self.matrix[:, which])
+
+    def occurring(self) -> tuple[Array, Array]:
+        """Return the columns that are not empty, as a dense array, and which they are."""
+        which = np.flatnonzero(self.not_empty())
+        return self.columns(which).dense(), which
+
+    def not_empty(self) -> Array:
+        """Return for each column whether anything is stored in it."""
+        occurs = np.zeros(self.shape[1], dtype=bool)
+        occurs[self.matrix.indices] = True
+        return occurs
+
+    def times(self, M: Array) -> Array:
+        """Return X M."""
+        return self.matrix @ M
+
+    def pull_back_squares(self, R: Array) -> Array:
+        """Return R X²."""
+        return CsrDesign(self.matrix.power(2)).pull_back(R)
+
+    def frobenius_norm(self) -> float:
+        """Return the norm of the non-zeros."""
+        return float(np.linalg.norm(self.matrix.data))
+
+    def absolute(self) -> tuple[CsrDesign, Array]:
+        """Return |X| and the sum of each of its rows."""
+        magnitude = abs(self.matrix)
+        return CsrDesign(magnitude), np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
+
+    def moments(self, weight: Array) -> tuple[Array, Array]:
+        """Return the weighted mean and variance of every column: zeros are the most of it, and cancel nothing."""
+        share = weight[None] / weight.sum()
+        mean = self.pull_back(share)[0]
+        return mean, np.maximum(self.pull_back_squares(share)[0] - mean**2, 0.0)
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether few enough entries are stored."""
+        return self.density < DENSE_ENOUGH
+
+    def triangles(self, weights: Array) -> Array:
+        """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
+        from majorant.kernels import compiled
+
+        X = self.matrix
+        return compiled.csr_grams(X.data, X.indices, X.indptr, weights, X.shape[1])

@@ -1,0 +1,72 @@
+"""X as an array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.design.base import Design
+
+
+@dataclass(frozen=True, eq=False)
+class DenseDesign(Design):
+    """An array of shape (t, p), float64 or float32."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the array."""
+        return self.array.dtype
+
+    def project(self, W: Array) -> Array:
+        """Return W Xᵀ."""
+        return (W.astype(self.array.dtype, copy=False) @ self.array.T).astype(np.float64, copy=False)
+
+    def pull_back(self, R: Array) -> Array:
+        """Return R X."""
+        return np.asarray(R.astype(self.array.dtype, copy=False) @ self.array, dtype=np.float64)
+
+    def part(self, rows: slice | Array) -> DenseDesign:
+        """Return some rows."""
+        return DenseDesign(self.array[rows])
+
+    def toarray(self) -> Array:
+        """Return the array itself."""
+        return self.array
+
+    def widened(self) -> DenseDesign:
+        """Return X in double precision."""
+        return DenseDesign(self.array.astype(np.float64))
+
+    def columns(self, which: Array) -> DenseDesign:
+        """Return some columns."""
+        return self if len(which) == self.array.shape[1] else DenseDesign(self.array[:, which])
+
+    def times(self, M: Array) -> Array:
+        """Return X M."""
+        return self.array @ M
+
+    def pull_back_squares(self, R: Array) -> Array:
+        """Return R X²."""
+        parts = (DenseDesign(self.array[some] ** 2).pull_back(R[:, some]) for some in self.chunks())
+        return sum(parts, np.zeros((len(R), self.shape[1])))
+
+    def frobenius_norm(self) -> float:
+        """Return the norm of X as one long vector."""
+        return float(np.linalg.norm(self.array.ravel()))
+
+    def less(self, centre: Array, dtype: Any) -> DenseDesign:
+        """Return X − 1cᵀ, rounded once."""
+        result = np.empty(self.shape, dtype=dtype)
+        for some in self.chunks():
+            result[some] = self.array[some] - centre
+        return DenseDesign(result)

@@ -1,0 +1,65 @@
+"""Reading what people have as a design matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from majorant._checks import Array, finite_array, refuse_non_finite
+from majorant.design.base import Design
+from majorant.design.constant import Constant
+from majorant.design.csr import CsrDesign
+from majorant.design.dense import DenseDesign
+
+# A column is centred if its mean is so many standard deviations from zero.
+FAR = 1.0
+# Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
+IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
+
+
+def read_design(name: str, X: Any) -> Design:
+    """Return X as a design: an array, a canonical CSR, or a design as it is; NaN and infinities are refused."""
+    if isinstance(X, Design):
+        return X
+    if np.ndim(X) == 2 and np.shape(X)[1] == 0:
+        raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
+    if not sp.issparse(X):
+        return DenseDesign(np.ascontiguousarray(finite_array(name, X, ndim=2)))
+    csr = X.tocsr()
+    if csr.dtype != np.float32:
+        csr = csr.astype(np.float64, copy=False)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    refuse_non_finite(f"{name}.data", csr.data)
+    return CsrDesign(csr)
+
+
+def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Constant:
+    """Return a design with a last column of ones, which is not stored, and its columns measured from a centre.
+
+    That is their mean, found here, or what is given. Columns as near to zero as to their mean stay as they are, so
+    that non-zeros are all there is to most sparse data.
+    """
+    if center is False:
+        return Constant(design)
+    centre, ratio = _means(design, weight) if center is True else (np.asarray(center), np.inf)
+    if not centre.any():
+        return Constant(design)
+    if not isinstance(design, DenseDesign) or ratio * np.finfo(design.dtype).eps <= IMPLICIT[design.dtype.type]:
+        return Constant(design, centre)
+    source = None if design.dtype == np.float64 else design
+    return Constant(design.less(centre, design.dtype), centre, centred=True, source=source)
+
+
+def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
+    """Return the mean of every column that is far from zero, and how many standard deviations the farthest is away."""
+    mean, variance = design.moments(np.ones(design.shape[0]) if weight is None else weight)
+    deviation = np.sqrt(variance)
+    # A column that does not vary is far where it is large beside the others.
+    usual = float(np.median(deviation[deviation > 0])) if deviation.any() else 1.0
+    ratio = np.abs(mean) / np.where(deviation > 0, deviation, usual)
+    return np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0))
