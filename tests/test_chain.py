@@ -275,10 +275,9 @@ def test_compiled_kernels_are_their_twins():
     data = make(lengths=(4, 0, 3), values=True)
     theta = np.random.default_rng(7).normal(size=data.universe.size)
     universe = data.universe
-    arguments = (data.indptr, data.where, data.count, data.values, universe.label)
     U, V = np.empty((7, universe.width)), np.empty((7, universe.width))
-    chain.project(*arguments, theta, universe.table(theta), U)
-    chain.project.py_func(*arguments, theta, universe.table(theta), V)
+    chain.project(data.placements(), theta, universe.table(theta), U)
+    chain.project.py_func(data.placements(), theta, universe.table(theta), V)
     np.testing.assert_allclose(U, V, atol=1e-12)
     A = np.random.default_rng(8).normal(size=(3, 3))
     np.testing.assert_allclose(chain.bound_rows(U[:4, :3], A), chain.bound_rows.py_func(U[:4, :3], A), atol=1e-12)

@@ -12,6 +12,7 @@ from scipy.special import expit, softmax
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.kernels import dual as kernels
+from majorant.kernels.sparse import Csr
 from majorant.solvers import dual
 
 
@@ -90,7 +91,7 @@ def test_compiled_sweeps_are_the_uncompiled_ones(n):
     for run in (epoch, epoch.py_func):
         r, W = np.zeros((40, n)), np.zeros((60, n))
         free = (r[:, 0], W[:, 0]) if n == 1 else (r, W)
-        moved = run(X.data, X.indices, X.indptr, y, np.ones(40), norms, 1.0, np.arange(40), *free)
+        moved = run(Csr.of(X), y, np.ones(40), norms, 1.0, np.arange(40), *free)
         found.append((moved, r, W))
     for compiled, twin in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, twin, rtol=1e-9, atol=1e-12)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from majorant.kernels import design, gram, logistic, low_rank, partition, partition_compiled, sgd, softmax
+from majorant.kernels.sparse import Csr
 from tests import oracles
 
 
@@ -135,7 +136,7 @@ def both_forms_of_sgd(X, start, gains):
     rest = (rng.integers(0, 3, size=len(X)), rng.uniform(0.5, 3, size=len(X)), rng.normal(size=(3, len(X))))
     dense, sparse = start.copy(), np.ascontiguousarray(start.T)
     sgd.dense_pass(X, *rest, dense, np.array(gains), 2, 3.0)
-    sgd.csr_pass(form.data, form.indices, form.indptr, *rest, sparse, np.array(gains), 2, 3.0)
+    sgd.csr_pass(Csr.of(form), *rest, sparse, np.array(gains), 2, 3.0)
     assert np.isfinite(dense).all()
     return dense, sparse.T
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.data.universe import Universe
+from majorant.kernels.sparse import Occurrences, Placements
 
 # Tokens whose messages stay in cache.
 PIECE = 2_000
@@ -82,10 +83,18 @@ class Sequences:
             each = np.ones(piece.n_tokens) if piece.weight is None else piece.weight
             R = np.zeros((piece.n_tokens, universe.width))
             R[np.arange(len(R)), piece.y] = each
-            chain.lift(piece.indptr, piece.where, piece.count, piece.values, universe.label, R, table, counts)
+            chain.lift(piece.placements(), R, table, counts)
             inner = piece.inner_tokens()
             np.add.at(steps, (piece.y[inner - 1], piece.y[inner]), each[inner])
         return universe.joined_parts(counts, table, steps)
+
+    def occurrences(self) -> Occurrences:
+        """Return the attributes of tokens, as kernels take them."""
+        return Occurrences(self.indptr, self.attributes, self.values, self.universe.first, self.universe.label)
+
+    def placements(self) -> Placements:
+        """Return the same, with the parameters of each attribute looked up."""
+        return Placements(self.indptr, self.where, self.count, self.values, self.universe.label)
 
     def inner_tokens(self) -> Array:
         """Return the tokens that follow another one."""

@@ -8,9 +8,6 @@ A         transition scores from label to label
 E, T      exp(U) shifted row by row, exp(A)
 α, γ      forward messages scaled to sum to one; E∘β scaled, so that α_{t−1,i} T_ij γ_tj is P(y_{t−1} = i, y_t = j)
 ========  ==================================================================================================
-
-Parameters of attributes are compact: attribute a has one for each label it was seen with, from first[a] to first[a+1],
-and label[f] says which label. Indices are unsigned, so that compiled loops need not ask whether they are negative.
 """
 
 from __future__ import annotations
@@ -20,47 +17,46 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_sums
 from majorant.kernels.partition_compiled import absorb
+from majorant.kernels.sparse import Placements
 
 
 @compile_sums
-def project(
-    indptr: Array, where: Array, count: Array, values: Array | None, label: Array, θ: Array, table: Array, U: Array
-) -> None:
-    """Write the state scores of every token; without ``values`` all are ones.
+def value_of(values: Array | None, e: int) -> float:
+    """Return the value of an occurrence; a function, since Numba drops a branch on None only for an argument."""
+    return 1.0 if values is None else values[e]
 
-    An occurrence of an attribute says where its parameters begin and how many they are; or, if that is zero, which row
-    of a table holds them: attributes with many labels add faster as whole rows.
-    """
+
+@compile_sums
+def project(x: Placements, θ: Array, table: Array, U: Array) -> None:
+    """Write the state scores of every token."""
     for t in range(len(U)):
         row = U[t]
         row[:] = 0.0
-        for e in range(indptr[t], indptr[t + 1]):
-            v = 1.0 if values is None else values[e]
-            if count[e] == 0:
-                of_attribute = table[where[e]]
+        for e in range(x.indptr[t], x.indptr[t + 1]):
+            v = value_of(x.values, e)
+            if x.counts[e] == 0:
+                of_attribute = table[x.where[e]]
                 for i in range(table.shape[1]):
                     row[i] += v * of_attribute[i]
             else:
-                for f in range(where[e], where[e] + count[e]):
-                    row[label[f]] += v * θ[f]
+                for f in range(x.where[e], x.where[e] + x.counts[e]):
+                    row[x.label[f]] += v * θ[f]
 
 
 @compile_sums
-def lift(
-    indptr: Array, where: Array, count: Array, values: Array | None, label: Array, R: Array, table: Array, G: Array
-) -> None:
+def lift(x: Placements, R: Array, table: Array, G: Array) -> None:
     """Add what residuals on state scores make of the gradient, of tabled attributes to the table."""
     for t in range(len(R)):
         row = R[t]
-        for e in range(indptr[t], indptr[t + 1]):
-            v = 1.0 if values is None else values[e]
-            if count[e] == 0:
-                of_attribute = table[where[e]]
+        for e in range(x.indptr[t], x.indptr[t + 1]):
+            v = value_of(x.values, e)
+            if x.counts[e] == 0:
+                of_attribute = table[x.where[e]]
                 for i in range(table.shape[1]):
                     of_attribute[i] += v * row[i]
             else:
-                for f in range(where[e], where[e] + count[e]):
-                    G[f] += v * row[label[f]]
+                for f in range(x.where[e], x.where[e] + x.counts[e]):
+                    G[f] += v * row[x.label[f]]
 
 
 @compile_sums

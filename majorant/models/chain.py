@@ -259,10 +259,10 @@ def _exponentials(U: Array, A: Array, piece: Sequences) -> tuple[Array, Array, A
 def _project(θ: Array, table: Array, batch: Sequences, U: Array) -> None:
     from majorant.kernels import chain
 
-    chain.project(batch.indptr, batch.where, batch.count, batch.values, batch.universe.label, θ, table, U)
+    chain.project(batch.placements(), θ, table, U)
 
 
 def _lift(R: Array, batch: Sequences, values: Array | None, table: Array, G: Array) -> None:
     from majorant.kernels import chain
 
-    chain.lift(batch.indptr, batch.where, batch.count, values, batch.universe.label, R, table, G)
+    chain.lift(batch.placements()._replace(values=values), R, table, G)

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from majorant._checks import Array
 from majorant.data import Labelled
 from majorant.kernels import design
+from majorant.kernels.sparse import Csr
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 
@@ -84,7 +85,7 @@ def begin(objective: Objective) -> Dual:
         X,
         data.y,
         np.ones(len(data)) if data.weight is None else data.weight,
-        kernels.row_squares(X.data, X.indptr) / ridge,
+        kernels.row_squares(Csr.of(X)) / ridge,
         scale,
         ridge,
         residual=np.zeros((len(data), n)),
@@ -107,12 +108,11 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     r, W, moved = dual.residual.copy(), dual.coefficients.copy(), 0.0
     one = W.shape[1] == 1
     epoch, free = (kernels.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.softmax_epoch, (r, W))
-    # Unsigned indices cannot be negative, which the compiled loops would have to ask at every non-zero.
-    X = (dual.X.data, dual.X.indices.view(f"u{dual.X.indices.itemsize}"), dual.X.indptr)
+    X = Csr.of(dual.X)
     epochs = EPOCHS if dual.sweeps else FIRST_EPOCHS
     for _ in range(epochs):
         order = rng.permutation(len(r))
-        moved = epoch(*X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
+        moved = epoch(X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
     objective.work.passes += epochs
     contracts = 0 < moved <= CONTRACTION * dual.moved
     return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + epochs, contracts=contracts)

@@ -78,10 +78,8 @@ def learn(data: Sequences, theta: Array, metric: Array, order: Array) -> tuple[A
     A, DA = universe.transition_matrix(θ), universe.transition_matrix(D)
     # A transition that has no parameter does not move.
     DA[DA == 0] = np.inf
-    online_pass(
-        data.indptr, data.attributes, data.values, universe.first, universe.label, data.starts, data.y,
-        np.ones(data.n_tokens) if data.weight is None else data.weight, order, universe.n, SHARE, θ, D, A, DA,
-    )  # fmt: skip
+    weight = np.ones(data.n_tokens) if data.weight is None else data.weight
+    online_pass(data.occurrences(), data.starts, data.y, weight, order, universe.n, SHARE, θ, D, A, DA)
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
     return θ, D
 

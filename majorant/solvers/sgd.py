@@ -96,7 +96,7 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
     ridge = objective.ridge
     if not (ridge == ridge[0]).all():
         return _descend(objective, theta, rows, gains, m)
-    from majorant.kernels import sgd
+    from majorant.kernels import sgd, sparse
 
     decay = float(ridge[0]) / len(objective.data)
     W = theta.reshape(-1, rows.n_features)
@@ -108,5 +108,5 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
         return W.ravel()
     U = W.T.copy()
     X = design.csr(rows.X)
-    sgd.csr_pass(X.data, X.indices, X.indptr, rows.y, weight, offset, U, gains, m, decay)
+    sgd.csr_pass(sparse.Csr.of(X), rows.y, weight, offset, U, gains, m, decay)
     return U.T.ravel()

@@ -101,7 +101,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         return replace(state, theta=θ - η * curvature.solve(μ), curvature=curvature, mu=μ)
 
     def _visit_rows(self, objective: Objective, state: LowRankState, rows: Labelled) -> LowRankState:
-        from majorant.kernels import low_rank
+        from majorant.kernels import low_rank, sparse
 
         t, Σ = len(objective.data), state.curvature
         X = design.csr(rows.X).astype(np.float64, copy=False)
@@ -109,7 +109,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         offset = np.zeros((len(θ) // rows.n_features, len(rows))) if rows.offset is None else rows.offset
         η = 1 / t if self.step_size is None else self.step_size
-        batch = (X.data, X.indices, X.indptr, rows.y, weight, offset, objective.row_model.order == "descending")
+        batch = (sparse.Csr.of(X), rows.y, weight, offset, objective.row_model.order == "descending")
         if self.rank == 0:
             low_rank.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
         else:
