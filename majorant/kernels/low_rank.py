@@ -91,8 +91,8 @@ def low_rank_rows(
         scores = offset[:, j].copy()
         for c in range(n):
             for a in range(len(at)):
-                where[c * len(at) + a] = c * p + np.int64(at[a])
-                scores[c] += θ[c * p + np.int64(at[a])] * x[a]
+                where[c * len(at) + a] = c * p + np.int64(at[a])  # an unsigned one would make it a float
+                scores[c] += θ[where[c * len(at) + a]] * x[a]
         L, P = row_bound(scores, descending, n == 1)
         for k in range(len(L)):
             for c in range(n):
@@ -101,7 +101,7 @@ def low_rank_rows(
         for c in range(n):
             observed = (y[j] == c) if n > 1 else y[j]
             for a in range(len(at)):
-                μ[c * p + np.int64(at[a])] += weight[j] * (P[c] - observed) * x[a]
+                μ[where[c * len(at) + a]] += weight[j] * (P[c] - observed) * x[a]
         for i in range(len(θ)):
             μ[i] += shrink[i] * θ[i]
         θ -= η * low_rank_solve(V, S, D, μ)
@@ -199,8 +199,8 @@ def diagonal_rows(
                 D[i] += weight[j] * curvature * abs(x[a]) * size
                 μ[i] += weight[j] * (P[c] - observed) * x[a] + shrink[i] * θ[i]
                 θ[i] -= η * μ[i] / D[i]
-    for i in range(len(θ)):
-        catch_up(θ, μ, i, η / D[i], shrink[i], len(X.indptr) - 1 - seen[i % p])
+    for k in range(len(θ)):
+        catch_up(θ, μ, k, η / D[k], shrink[k], len(X.indptr) - 1 - seen[k % p])
 
 
 @compile_strict
