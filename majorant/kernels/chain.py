@@ -1,4 +1,4 @@
-"""Linear chains: scores of tokens, forward–backward, Viterbi, compiled by Numba. Import this module inside functions.
+"""Linear chains: scores of tokens, forward–backward, Viterbi, compiled by Numba.
 
 ========  ==================================================================================================
 letter    meaning

@@ -1,4 +1,4 @@
-"""One pass over sequences in a diagonal metric that grows as it goes. Import this module inside functions.
+"""One pass over sequences in a diagonal metric that grows as it goes.
 
 The letters are those of :mod:`majorant.kernels.chain`; D and DA are the metric, of attributes and of transitions.
 """

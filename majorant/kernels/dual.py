@@ -1,4 +1,4 @@
-"""Dual coordinate descent, one row at a time, compiled by Numba. Import this module inside functions.
+"""Dual coordinate descent, one row at a time, compiled by Numba.
 
 A row's residual r_j = w_j(p_j − e_y) is its dual variable, and W = −(1/λ) Σ_j x_j r_jᵀ. With the residuals of all other
 rows kept, the best scores s' of a row solve s' + qw p(s') = s + q(r_j + w e_y), q = ‖x_j‖²/λ: a proximal step of the

@@ -1,4 +1,4 @@
-"""Gram matrices of sparse rows, compiled by Numba. Import this module inside functions: Numba is slow to load."""
+"""Gram matrices of sparse rows, compiled by Numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logistic function, and the loss of many rows, compiled by Numba. Import this module inside functions."""
+"""The logistic function, and the loss of many rows, compiled by Numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Low-rank curvature VᵀSV + D, one row of factors after the other, compiled by Numba. Import this inside functions."""
+"""Low-rank curvature VᵀSV + D, one row of factors after the other, compiled by Numba."""
 
 from __future__ import annotations
 

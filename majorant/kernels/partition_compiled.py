@@ -1,4 +1,4 @@
-"""Algorithm 1 one outcome at a time, compiled by Numba. Import this module inside functions: Numba is slow to load.
+"""Algorithm 1 one outcome at a time, compiled by Numba.
 
 The letters are those of :mod:`majorant.kernels.partition`, which takes the same sweep over many rows at once.
 """

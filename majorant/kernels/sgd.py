@@ -1,4 +1,4 @@
-"""Passes of stochastic gradient descent, compiled by Numba. Import this module inside functions."""
+"""Passes of stochastic gradient descent, compiled by Numba."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, one_of
 from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
@@ -204,15 +205,13 @@ class OutcomeFactors(Factors):
         return self.kronecker(lambda B: B)
 
     def _bound_rows(self, scores: Array, some: Choices) -> Array:
-        from majorant.kernels import partition_compiled
-
         visit = np.arange(len(scores))
         for _, at in some.by_size:
             order = partition.visiting_order(scores[at], self.order)
             if order is not None:
                 visit[at] = np.take_along_axis(at, order, axis=0)
         weight = np.ones(len(some)) if some.weight is None else some.weight
-        return partition_compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
+        return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
         return Enumerated().hessian_root_times(scores, some, design.dense(some.features))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.data import Labelled
 from majorant.kernels import design
@@ -72,8 +73,6 @@ def begin(objective: Objective) -> Dual:
 
     An unpenalised column is treated as if it were penalised as the others are on average: this is only a start.
     """
-    from majorant.kernels import dual as kernels
-
     data: Labelled = objective.data
     n = objective.row_model.scores_per_row(data)
     X = design.csr(data.X)
@@ -85,7 +84,7 @@ def begin(objective: Objective) -> Dual:
         X,
         data.y,
         np.ones(len(data)) if data.weight is None else data.weight,
-        kernels.row_squares(Csr.of(X)) / ridge,
+        kernels.dual.row_squares(Csr.of(X)) / ridge,
         scale,
         ridge,
         residual=np.zeros((len(data), n)),
@@ -102,12 +101,10 @@ def loss_at_zero(objective: Objective) -> float:
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     """Return the state after a few sweeps, each in random order."""
-    from majorant.kernels import dual as kernels
-
     rng = np.random.default_rng([seed, dual.sweeps])
     r, W, moved = dual.residual.copy(), dual.coefficients.copy(), 0.0
     one = W.shape[1] == 1
-    epoch, free = (kernels.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.softmax_epoch, (r, W))
+    epoch, free = (kernels.dual.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.dual.softmax_epoch, (r, W))
     X = Csr.of(dual.X)
     epochs = EPOCHS if dual.sweeps else FIRST_EPOCHS
     for _ in range(epochs):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.models import RowModel
 from majorant.solvers import cholesky
@@ -57,11 +58,9 @@ def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -
 
 def _solve_for_one(score: float, G: float, weight: float, target: float) -> Array:
     """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row."""
-    from majorant.kernels import dual, logistic
-
     q = G * weight
-    u = dual.logistic_step(score + q * target, q, score) if q > 0 else score
-    return np.array([weight * (target - logistic.sigmoid(u))])
+    u = kernels.dual.logistic_step(score + q * target, q, score) if q > 0 else score
+    return np.array([weight * (target - kernels.logistic.sigmoid(u))])
 
 
 def _newton_step(HG: Array, residual: Array) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, one_of, whole
 from majorant.data import Sequences
 from majorant.models import Chain
@@ -71,15 +72,15 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
 
 def learn(data: Sequences, theta: Array, metric: Array, order: Array) -> tuple[Array, Array]:
     """Return parameters and metric after a visit to every sequence."""
-    from majorant.kernels.chain_online import online_pass
-
     universe, states = data.universe, len(data.universe.label)
     θ, D = theta.copy(), metric.copy()
     A, DA = universe.transition_matrix(θ), universe.transition_matrix(D)
     # A transition that has no parameter does not move.
     DA[DA == 0] = np.inf
     weight = np.ones(data.n_tokens) if data.weight is None else data.weight
-    online_pass(data.occurrences(), data.starts, data.y, weight, order, universe.n, SHARE, θ, D, A, DA)
+    kernels.chain_online.online_pass(
+        data.occurrences(), data.starts, data.y, weight, order, universe.n, SHARE, θ, D, A, DA
+    )
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
     return θ, D
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, one_of, positive
 from majorant.data import Labelled
 from majorant.kernels import design
+from majorant.kernels.sparse import Csr
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 
@@ -96,17 +98,15 @@ def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains:
     ridge = objective.ridge
     if not (ridge == ridge[0]).all():
         return _descend(objective, theta, rows, gains, m)
-    from majorant.kernels import sgd, sparse
-
     decay = float(ridge[0]) / len(objective.data)
     W = theta.reshape(-1, rows.n_features)
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     offset = np.zeros((len(W), len(rows))) if rows.offset is None else rows.offset
     if not design.is_sparse(rows.X):
         W = W.copy()
-        sgd.dense_pass(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
+        kernels.sgd.dense_pass(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
     X = design.csr(rows.X)
-    sgd.csr_pass(sparse.Csr.of(X), rows.y, weight, offset, U, gains, m, decay)
+    kernels.sgd.csr_pass(Csr.of(X), rows.y, weight, offset, U, gains, m, decay)
     return U.T.ravel()

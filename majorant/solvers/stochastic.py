@@ -27,6 +27,7 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dtrsm
 from scipy.linalg.lapack import dpotrf
 
+from majorant import kernels
 from majorant._checks import Array, positive
 from majorant.curvature.dense import refuse_large
 from majorant.models import Binary
@@ -125,8 +126,6 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
 
 def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: Any, W: Array, η: float) -> Array:
     """Visit the rows of a block one at a time, updating θ and μ in place; return the rows of W then pending on M."""
-    from majorant.kernels import partition_compiled
-
     model = objective.row_model
     shrink = objective.ridge / len(objective.data)
     Φ, ΦM, target = model.score_rows(block), model.through(M, block), model.targets(block)
@@ -136,7 +135,7 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     k = 0
     for w, at in zip(weights, model.row_slices(block), strict=True):
         Φ_j = Φ[at]
-        L, p = partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, isinstance(model, Binary))
+        L, p = kernels.partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, isinstance(model, Binary))
         L *= np.sqrt(w)
         V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
         W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)

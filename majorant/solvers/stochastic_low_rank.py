@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, positive, whole
 from majorant.curvature import LowRank
 from majorant.data import Labelled
 from majorant.kernels import design
+from majorant.kernels.sparse import Csr
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 from majorant.solvers.stochastic import refuse_zero_ridge
@@ -101,17 +103,15 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         return replace(state, theta=θ - η * curvature.solve(μ), curvature=curvature, mu=μ)
 
     def _visit_rows(self, objective: Objective, state: LowRankState, rows: Labelled) -> LowRankState:
-        from majorant.kernels import low_rank, sparse
-
         t, Σ = len(objective.data), state.curvature
         X = design.csr(rows.X).astype(np.float64, copy=False)
         θ, μ, V, S, D = (array.copy() for array in (state.theta, state.mu, Σ.V, Σ.S, Σ.D))
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         offset = np.zeros((len(θ) // rows.n_features, len(rows))) if rows.offset is None else rows.offset
         η = 1 / t if self.step_size is None else self.step_size
-        batch = (sparse.Csr.of(X), rows.y, weight, offset, objective.row_model.order == "descending")
+        batch = (Csr.of(X), rows.y, weight, offset, objective.row_model.order == "descending")
         if self.rank == 0:
-            low_rank.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
+            kernels.low_rank.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
         else:
-            low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, objective.ridge / t)
+            kernels.low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, objective.ridge / t)
         return replace(state, theta=θ, mu=μ, curvature=LowRank(V, S, D, majorizes=True))
