@@ -11,14 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant import kernels
 from majorant._checks import Array
-from majorant.data import Labelled
-from majorant.kernels import design
 from majorant.kernels.sparse import Csr
-from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 
 # Sweeps over the rows before the first look at F, and between two looks.
@@ -35,7 +31,7 @@ LARGEST_DENSE = 2**24
 class Dual:
     """Residuals (t×n), the coefficients (p×n) that they imply, and how far residuals moved in the last sweep."""
 
-    X: sp.csr_array
+    X: Csr
     y: Array
     weight: Array
     norms: Array  # ‖x_j‖²/λ
@@ -55,17 +51,11 @@ class Dual:
 
 def suits(objective: Objective, theta: Array) -> bool:
     """Return whether dual coordinate descent can start here: hard labels, no offsets, a penalty, at zero, many rows."""
-    data = objective.data
-    return (
-        isinstance(objective.model, ClassModel)
-        and len(data) >= LEAST_ROWS
-        and not data.soft
-        and data.offset is None
-        and bool(objective.ridge.any())
-        and not theta.any()
-        and data.centre is None
-        and (design.is_sparse(data.X) or data.X.shape[0] * data.X.shape[1] <= LARGEST_DENSE)
-    )
+    whole = objective.whole
+    if whole is None or len(whole) < LEAST_ROWS or theta.any() or not objective.ridge.any():
+        return False
+    rows = objective.model.hard_rows(whole)
+    return rows is not None and rows.plain and (rows.is_sparse or rows.shape[0] * rows.shape[1] <= LARGEST_DENSE)
 
 
 def begin(objective: Objective) -> Dual:
@@ -73,30 +63,17 @@ def begin(objective: Objective) -> Dual:
 
     An unpenalised column is treated as if it were penalised as the others are on average: this is only a start.
     """
-    data: Labelled = objective.data
-    n = objective.row_model.scores_per_row(data)
-    X = design.csr(data.X)
-    X, ridge = X.astype(np.float64, copy=False), float(objective.ridge[0])
+    rows: Any = objective.model.hard_rows(objective.whole)
+    t, p = rows.shape
+    n = objective.size // p
+    X, λ = rows.csr(), objective.penalty.as_prior()
     scale: Array | float = 1.0
-    if not objective.penalty.same:
-        X, scale, ridge = _scaled(X, objective.ridge.reshape(n, -1).mean(axis=0))
-    return Dual(
-        X,
-        data.y,
-        np.ones(len(data)) if data.weight is None else data.weight,
-        kernels.dual.row_squares(Csr.of(X)) / ridge,
-        scale,
-        ridge,
-        residual=np.zeros((len(data), n)),
-        coefficients=np.zeros((X.shape[1], n)),
-    )
-
-
-def loss_at_zero(objective: Objective) -> float:
-    """Return F(0): every class is as likely as another."""
-    data = objective.data
-    weight = len(data) if data.weight is None else data.weight.sum()
-    return float(weight * np.log(max(objective.row_model.scores_per_row(data), 2)))
+    ridge = float(λ[0])
+    if not (λ == λ[0]).all():
+        scale, ridge = _column_scales(λ.reshape(n, -1).mean(axis=0))
+        X = X._replace(data=X.data / scale[X.indices])
+    norms = kernels.dual.row_squares(X) / ridge
+    return Dual(X, rows.y, rows.weight, norms, scale, ridge, np.zeros((t, n)), np.zeros((p, n)))
 
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
@@ -105,19 +82,17 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     r, W, moved = dual.residual.copy(), dual.coefficients.copy(), 0.0
     one = W.shape[1] == 1
     epoch, free = (kernels.dual.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.dual.softmax_epoch, (r, W))
-    X = Csr.of(dual.X)
     epochs = EPOCHS if dual.sweeps else FIRST_EPOCHS
     for _ in range(epochs):
         order = rng.permutation(len(r))
-        moved = epoch(X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
-    objective.work.passes += epochs
+        moved = epoch(dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
+    objective.spend(passes=epochs)
     contracts = 0 < moved <= CONTRACTION * dual.moved
     return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + epochs, contracts=contracts)
 
 
-def _scaled(X: Any, ridge: Array) -> tuple[Any, Array | float, float]:
-    """Return X with columns so scaled that one number λ penalises all, the scale, and λ."""
+def _column_scales(ridge: Array) -> tuple[Array, float]:
+    """Return by what columns have to be divided for one number λ to penalise all, and λ."""
     penalised = ridge > 0
     λ = float(ridge[penalised].mean())
-    scale = np.sqrt(np.where(penalised, ridge, λ) / λ)
-    return sp.csr_array((X.data / scale[X.indices], X.indices, X.indptr), X.shape), scale, λ
+    return np.sqrt(np.where(penalised, ridge, λ) / λ), λ

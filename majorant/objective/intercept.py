@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from majorant._checks import Array
-from majorant.data import Labelled
-from majorant.models.class_space import ClassModel
+from majorant.models.base import WithIntercept
+from majorant.objective.reduce import Blocks, Kept, Least
 
 ITERATIONS = 200
 HALVINGS = 60
@@ -38,7 +38,7 @@ class Profiled:
 
     moved: Array
     loss: float
-    residuals: list[Array]
+    residuals: Kept
     decrease: float
     stirred: float
     passed_on: float
@@ -48,18 +48,18 @@ class Profiled:
 class _Expansion:
     moved: Array
     loss: float
-    residuals: list[Array]
+    residuals: Kept
     slope: Array
     hessian: Array
 
 
-def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array]) -> Profiled:
+def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
     Newton's method, each step halved until it descends. The data are not visited.
     """
     here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
-    farthest = MARGIN + 2 * max(float(np.abs(S[np.isfinite(S)]).max(initial=0.0)) for S in scores)
+    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
     for _ in range(ITERATIONS):
         step = _newton_step(here, farthest)
         if -float(here.slope @ step) <= FLAT * here.loss:
@@ -68,28 +68,80 @@ def profile_intercept(model: ClassModel, blocks: Sequence[Labelled], scores: lis
         if there is None:
             break
         here = there
-    observed = sum((block.class_totals(max(len(here.moved), 2)) for block in blocks), np.zeros(1))
+    observed = blocks.total(ClassTotals(model))
     decrease, distance, largest = _what_is_left(here, observed)
     # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
-    weights = [model.class_weights(S + here.moved[:, None], b) for S, b in zip(scores, blocks, strict=True)]
-    norm, rows = float(np.linalg.norm([np.linalg.norm(each) for each in weights])), sum(map(len, blocks))
-    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * norm
-    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, norm * np.sqrt(rows) * largest)
+    squares, rows = blocks.total(WeightSquares(model, here.moved), scores)
+    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(squares)
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, np.sqrt(squares * rows) * largest)
 
 
-def _expand(model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], moved: Array) -> _Expansion:
-    loss, residuals, H = 0.0, [], np.zeros((len(moved), len(moved)))
-    for block, S in zip(blocks, scores, strict=True):
-        at = S + moved[:, None]
-        part, residual = model.loss_and_residual(at, block)
-        loss, H = loss + part, H + model.class_hessian(at, block)
-        residuals.append(residual)
-    slope = sum((residual.sum(axis=1) for residual in residuals), np.zeros(len(moved)))
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Loss, slope and Hessian along the intercepts where they have moved; residuals are kept."""
+
+    model: WithIntercept
+    moved: Array
+
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array], Array]:
+        """Return them."""
+        at = scores + self.moved[:, None]
+        loss, residual = self.model.loss_and_residual(at, block)
+        return (loss, residual.sum(axis=1), self.model.class_hessian(at, block)), residual
+
+
+@dataclass(frozen=True, eq=False)
+class WeightSquares:
+    """Σ p²(1 − p)² over all scores where the intercepts have moved, and the number of rows."""
+
+    model: WithIntercept
+    moved: Array
+
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, int], None]:
+        """Return them."""
+        weights = self.model.class_weights(scores + self.moved[:, None], block)
+        return (float(np.vdot(weights, weights)), len(block)), None
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTotals:
+    """How much of each class was observed."""
+
+    model: WithIntercept
+
+    def __call__(self, block: Any) -> tuple[Array, None]:
+        """Return it."""
+        return self.model.class_totals(block), None
+
+
+@dataclass(frozen=True, eq=False)
+class LostToTheCentre:
+    """How much the loss may rise when the intercept of centred columns is rounded to one of columns as they are."""
+
+    model: WithIntercept
+    theta: Array
+    epsilon: float
+
+    def __call__(self, block: Any) -> tuple[float, None]:
+        """Return it."""
+        return self.model.lost_to_the_centre(self.theta, block, self.epsilon), None
+
+
+class FarthestScore:
+    """The largest finite score, less than zero: minima are what adds up."""
+
+    def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
+        """Return −max |score|."""
+        return Least(-float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))), None
+
+
+def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array) -> _Expansion:
+    (loss, slope, H), residuals = blocks.run(Moved(model, moved), scores)
     return _Expansion(moved, loss, residuals, slope, H)
 
 
 def _descend(
-    model: ClassModel, blocks: Sequence[Labelled], scores: list[Array], here: _Expansion, step: Array
+    model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array
 ) -> _Expansion | None:
     """Return where the longest of the halved steps leads that descends, or nothing if none does."""
     for _ in range(HALVINGS):
