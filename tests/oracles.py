@@ -50,12 +50,12 @@ def enumerate_sets(model, data):
 
     weights = np.ones(len(data)) if data.weight is None else data.weight
     if isinstance(data, Choices):
-        F = data.features.toarray() if hasattr(data.features, "toarray") else data.features
+        F = data.design.toarray()
         log_h = np.zeros(len(F)) if data.log_measure is None else data.log_measure
         for j, (a, b) in enumerate(itertools.pairwise(data.indptr)):
             yield F[a:b], log_h[a:b], data.target[a:b], weights[j]
         return
-    X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+    X = data.design.toarray()
     one_row = model.coefficient_rows == 1
     n = 2 if one_row else model.n_classes
     for j, x in enumerate(X):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Objective, datasets
+from majorant.objective import Reducer
+from majorant.objective.reduce import LocalBlocks
 
 
 def design(rng, t=60, p=4):
@@ -99,9 +102,19 @@ MAKERS = [
 ]
 
 
-def make(maker, seed=0):
+@dataclass(frozen=True)
+class InBlocks(Reducer):
+    """Blocks of so many rows, whatever the model would like."""
+
+    rows: int
+
+    def spread(self, data, rows):
+        return LocalBlocks(data.blocks(self.rows), threads=1)
+
+
+def make(maker, seed=0, **settings):
     model, data, ridge = maker(np.random.default_rng(seed))
-    return Objective(model, data, ridge=ridge)
+    return Objective(model, data, ridge=ridge, **settings)
 
 
 every_problem = pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)

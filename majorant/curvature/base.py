@@ -10,7 +10,6 @@ import numpy as np
 
 from majorant._checks import Array
 
-
 Solve: TypeAlias = Callable[[Array], Array]
 
 

@@ -82,7 +82,7 @@ class Kronecker(Curvature):
 
 @dataclass(frozen=True, eq=False)
 class KroneckerSolve:
-    """Rotates classes to where C is diagonal, and solves for features there; classes that are apart stay as they are."""
+    """Rotates classes to where C is diagonal, and solves for features there; those that are apart stay as they are."""
 
     basis: Array | None
     groups: tuple[tuple[Array, Solve], ...]

@@ -66,9 +66,7 @@ class Labelled(InMemory):
         design = with_constant(design, weights, center) if constant else design
         self._store(design, labels, weights, log_h, constant)
 
-    def _store(
-        self, design: Design, y: Array, weight: Array | None, offset: Array | None, constant: bool
-    ) -> None:
+    def _store(self, design: Design, y: Array, weight: Array | None, offset: Array | None, constant: bool) -> None:
         named = {"design": design, "y": y, "weight": weight, "offset": offset, "constant": constant}
         for name, value in named.items():
             object.__setattr__(self, name, value)

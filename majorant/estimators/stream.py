@@ -1,4 +1,4 @@
-"""What ``partial_fit`` remembers from call to call: parameters, their precision, and where columns are measured from."""
+"""What ``partial_fit`` remembers from call to call: parameters, their precision, where columns are measured from."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class WithIntercept(Protocol):
         """Return how much of each class was observed."""
 
     def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
-        """Return how much the loss may rise when an intercept of centred columns is rounded to one of columns as they are."""
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
 
 
 class RowModel(Model[Batch]):

@@ -1,8 +1,8 @@
 """A step after every sequence of a chain, in a diagonal precision that grows as it goes.
 
-It gathers, for each parameter, a quarter of ‖v‖₁ |v| p(1 − p) from every token: the diagonal that dominates a token's own
-curvature, times ¼ where that would be safe and too stiff. That is no bound; the diagonal of the bound over a chain is
-the other choice, sequence by sequence: stiffer, and far more work.
+It gathers, for each parameter, a quarter of ‖v‖₁ |v| p(1 − p) from every token: the diagonal that dominates a token's
+own curvature, times ¼ where that would be safe and too stiff. That is no bound; the diagonal of the bound over a chain
+is the other choice, sequence by sequence: stiffer, and far more work.
 """
 
 from __future__ import annotations

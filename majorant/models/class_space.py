@@ -85,7 +85,7 @@ class ClassModel(RowModel[Labelled]):
         return batch.class_totals(max(self.coefficient_rows, 2))
 
     def lost_to_the_centre(self, theta: Array, batch: Labelled, epsilon: float) -> float:
-        """Return how much the loss may rise when an intercept of centred columns is rounded to one of columns as they are."""
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
         if batch.centre is None:
             return 0.0
         W = np.abs(theta).reshape(-1, batch.n_features)

@@ -140,9 +140,7 @@ def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array) ->
     return _Expansion(moved, loss, residuals, slope, H)
 
 
-def _descend(
-    model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array
-) -> _Expansion | None:
+def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:
     """Return where the longest of the halved steps leads that descends, or nothing if none does."""
     for _ in range(HALVINGS):
         there = _expand(model, blocks, scores, here.moved + step)

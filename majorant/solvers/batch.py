@@ -100,9 +100,7 @@ class BatchMajorization(SteppingSolver[BatchState]):
 
     def _bound_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
         bound = state.bound if state.bound.anchor is here.theta else self._bounded(objective, here).bound
-        return replace(
-            self._bounded(objective, here.theta + self.step_size * bound.step()), steps=state.steps + 1
-        )
+        return replace(self._bounded(objective, here.theta + self.step_size * bound.step()), steps=state.steps + 1)
 
     def _corrected_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
         solve = state.solve or state.bound.curvature.factorized(state.bound.ridge)

@@ -63,7 +63,7 @@ class Newton(Descent):
 
 
 def grounded_hessian(objective: Objective, at: Point | Array) -> tuple[Point, Dense]:
-    """Return a point and the Hessian of the loss, along what neither moves probabilities nor is penalised made positive."""
+    """Return a point and the Hessian of the loss, made positive where neither probabilities nor the penalty change."""
     point, H = objective.expand(at, form("dense"), majorizes=False)
     together = objective.model.redundancy(objective.like)
     if together == 1 or objective.penalty.everywhere:

@@ -1,8 +1,8 @@
 """What the proximal solver remembers of the rows it has seen: the precision of a sequential Laplace approximation.
 
-For each mini-batch b it solves argmin ½‖θ' − θ‖²_A + ℓ_b(θ'), then adds the Hessian of ℓ_b at the new point to A, as far
-as the shape of A allows: whole, one block per class, or the diagonal. The solution is looked for among parameters or
-among scores (``majorant.solvers.inner``), whichever are fewer.
+For each mini-batch b it solves argmin ½‖θ' − θ‖²_A + ℓ_b(θ'), then adds the Hessian of ℓ_b at the new point to A, as
+far as the shape of A allows: whole, one block per class, or the diagonal. The solution is looked for among parameters
+or among scores (``majorant.solvers.inner``), whichever are fewer.
 
 ==============  ==================  ========================================================
 memory          curvature           best where

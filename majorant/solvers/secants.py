@@ -71,9 +71,7 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
     return r.astype(np.float64, copy=False)
 
 
-def quasi_newton_move(
-    objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE
-) -> Point:
+def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE) -> Point:
     """Return a good point along the quasi-Newton step from ``at``, in one pass."""
     step = quasi_newton_step(at.gradient, pairs, solve)
     ray = objective.ray(at, step)

@@ -80,7 +80,7 @@ class SGD(StochasticSolver[SGDState]):
 
 
 def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int) -> Array:
-    """Descend by compiled loops where rows and penalty have the form for it, through the surface of the model if not."""
+    """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not."""
     ridge, hard = objective.penalty.as_prior(), objective.model.hard_rows(rows)
     if hard is not None and (ridge == ridge[0]).all():
         return _descend_compiled(theta, hard, gains, m, float(ridge[0]) / objective.rows)
