@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from majorant._checks import Array
-from majorant.files.table import TRUTH
+from majorant.cli.tables.numbers import TRUTH
 
 # 7, -1, +1 and 2.0 are numbers; 007 is a name.
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)(\.0*)?")

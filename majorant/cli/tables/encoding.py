@@ -12,7 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.files.table import MARK_HINT, Column, Matrix, MixedColumn, Table, TextColumn, is_number, looks_numeric
+from majorant.cli.refusals import MissingValue, NameOfRows, NumbersAsText, NumbersAsTextWarning
+from majorant.cli.tables.column import Column, TextColumn
+from majorant.cli.tables.numbers import is_number, looks_numeric
+from majorant.cli.tables.table import Matrix, MixedColumns, Table
 
 # A column of that many different strings, more than one for every two rows, is a name and not a category.
 MOST_CATEGORIES = 50
@@ -137,11 +140,7 @@ def refuse_missing(table: Table, name: str, missing: str) -> None:
         return
     lacking = table.missing(name)
     if lacking.any():
-        row = table.row(int(np.argmax(lacking)))
-        raise ValueError(
-            f"column {name!r} of {table.origin} lacks a value in row {row} ({int(lacking.sum())} in all); "
-            "say --missing mean to fill it in, or --missing drop to leave such rows out"
-        )
+        raise MissingValue(name, table.origin, table.row(int(np.argmax(lacking))), int(lacking.sum()))
 
 
 @dataclass
@@ -212,6 +211,7 @@ class ColumnLearner:
     ) -> None:
         self.names, self.chosen, self.missing, self.standardize, self.text = names, chosen, missing, standardize, text
         self._seen: dict[str, _Numbers | _Words] = {}
+        self._mixed: set[str] = set()
         self._rows = 0
 
     def update(self, table: Table) -> None:
@@ -224,12 +224,14 @@ class ColumnLearner:
             if isinstance(seen, _Words):
                 seen.levels.update(value for value in table.text(name) if value is not None)
             elif is_text:
-                raise MixedColumn(name)
+                self._mixed.add(name)
             else:
                 seen.update(table.numbers(name))
 
     def finish(self) -> Columns:
-        """Return what was learnt."""
+        """Return what was learnt; raises :class:`MixedColumns` of all that began as numbers and held text later."""
+        if self._mixed:
+            raise MixedColumns(self._mixed)
         return Columns(tuple(self._finish(name, seen) for name, seen in self._seen.items()))
 
     def _finish(self, name: str, seen: _Numbers | _Words) -> Numeric | Category:
@@ -238,17 +240,13 @@ class ColumnLearner:
         self._question(name, seen.misread())
         count = len(seen.levels)
         if not self.chosen and count > max(MOST_CATEGORIES, self._rows / 2):
-            raise ValueError(
-                f"column {name!r} has {count} different strings in {self._rows} rows, as the name of a row does; "
-                f"leave it out with --drop {name}, or list the columns to use with --features"
-            )
+            raise NameOfRows(name, count, self._rows)
         return seen.finish(name)
 
     def _question(self, name: str, misread: list[str]) -> None:
         """Refuse numbers of another notation as a category; where somebody chose the column, only warn."""
         if not misread:
             return
-        sentence = f"column {name!r} holds numbers such as {misread[0]!r} that are taken for text: {MARK_HINT}"
         if not self.chosen:
-            raise ValueError(f"{sentence}; or leave it out with --drop {name}, or choose it as text with --features")
-        warnings.warn(sentence, UserWarning, stacklevel=2)
+            raise NumbersAsText(name, misread[0])
+        warnings.warn(NumbersAsTextWarning(name, misread[0]), stacklevel=2)

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.files.table import Matrix, NumberColumn, Table, TextColumn, widened
+from majorant.cli.tables.column import NumberColumn, TextColumn
+from majorant.cli.tables.table import Matrix, Table, widened
 
 
 def read_svmlight(file: BinaryIO, origin: str, rows: int) -> Iterator[Matrix]:

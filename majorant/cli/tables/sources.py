@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from majorant._checks import one_of, whole
-from majorant.files.delimited import Dialect, read_delimited
-from majorant.files.indexed import read_npz, read_svmlight
-from majorant.files.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
-from majorant.files.parquet import read_parquet
-from majorant.files.table import Matrix, MixedColumn, Table, join, join_matrices
+from majorant.cli.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.tables.delimited import Dialect, read_delimited
+from majorant.cli.tables.indexed import read_npz, read_svmlight
+from majorant.cli.tables.parquet import read_parquet
+from majorant.cli.tables.table import Matrix, MixedColumns, Table, join, join_matrices
 
 FORMATS = ("csv", "tsv", "parquet", "svmlight", "npz")
 SUFFIXES = {
@@ -146,9 +146,8 @@ class Source:
 
 
 def settle_types(read: Callable[[frozenset[str]], T], text: frozenset[str]) -> T:
-    """Read; where a column turns out to hold text after a while, once more with that column as text."""
-    while True:
-        try:
-            return read(text)
-        except MixedColumn as mixed:
-            text = text | {mixed.name}
+    """Read; where columns turn out to hold text after a while, once more with all of them as text."""
+    try:
+        return read(text)
+    except MixedColumns as mixed:
+        return read(text | mixed.names)

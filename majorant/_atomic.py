@@ -40,12 +40,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary = _reserve(target)
         try:
             yield temporary
+            _flush(temporary)
             if target.exists():
                 shutil.copymode(target, temporary)
             os.replace(temporary, target)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def _flush(temporary: Path) -> None:
+    """Bring the contents to the disk before the name: a crash then leaves the old file or the new one, none empty."""
+    with open(temporary, "r+b") as file:
+        os.fsync(file.fileno())
 
 
 def _reserve(target: Path) -> Path:

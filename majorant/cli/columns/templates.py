@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from majorant._checks import one_of, whole
-from majorant.files.attributes import Corpus
-from majorant.files.conll import Sentence
+from majorant.cli.columns.attributes import Corpus
+from majorant.cli.columns.conll import Sentence
 
 BEYOND = ("drop", "mark")
 FIRST, LAST = "__BOS__", "__EOS__"

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from majorant.files.atomic import replacing
+from majorant._atomic import replacing
+from majorant._terminal import Line
 
 # Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -90,9 +91,11 @@ def progress_line(name: str, received: int, expected: int) -> None:
     if not sys.stderr.isatty():
         return
     share = f" of {expected / 1e6:.1f}" if expected else ""
-    end = "\n" if received == expected else ""
-    sys.stderr.write(f"\r\x1b[2Kdownloading {name}: {received / 1e6:.1f}{share} MB{end}")
-    sys.stderr.flush()
+    text, line = f"downloading {name}: {received / 1e6:.1f}{share} MB", Line(sys.stderr)
+    if received == expected:
+        line.finish(text)
+    else:
+        line.write(text)
 
 
 def _download(file: DataFile, progress: Progress) -> bytes:

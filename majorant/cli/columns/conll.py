@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from majorant._checks import one_of
-from majorant.files.packing import ENCODING_HINT, known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.packing import known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.refusals import NotText, UnevenComment, UnevenLine
 
 SEPARATORS = ("auto", "space", "tab")
 # Stands between the documents of CoNLL-2003 and its kin; it is no token.
@@ -178,14 +179,11 @@ class _Reader:
         try:
             self.rows.append([field.decode() for field in fields])
         except UnicodeDecodeError:
-            raise ValueError(f"line {number} of {self.origin} is not UTF-8 text; {ENCODING_HINT}") from None
+            raise NotText(f"line {number} of {self.origin}", "is not UTF-8 text") from None
 
     def _refuse_width(self, width: int, number: int, line: bytes) -> None:
-        comments = self.begins_with_mark or line.startswith(b"#")
-        hint = "; say --skip '#' if lines that begin so are comments, as in CoNLL-U" if comments else ""
-        raise ValueError(
-            f"line {number} of {self.origin} has {width} columns, but the lines before have {self.width}{hint}"
-        )
+        kind = UnevenComment if self.begins_with_mark or line.startswith(b"#") else UnevenLine
+        raise kind(self.origin, number, width, self.width)
 
     def _settle(self, line: bytes) -> None:
         self.begins_with_mark = line.startswith(b"#")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from majorant.files.packing import named_failures
-from majorant.files.templates import Template, TemplateSet
+from majorant.cli.columns.templates import Template, TemplateSet
+from majorant.cli.packing import named_failures
 
 PLACE = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
@@ -69,5 +69,5 @@ def _check_whole(templates: list[Template], transitions: bool, origin: str) -> N
     if not transitions:
         raise ValueError(
             f"{origin} has no B line: transitions between labels are always learnt here, so add the line B "
-            "(without them, each token stands alone: that is majorant fit)"
+            "(without them, each token stands alone: that is a logistic regression)"
         )

@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from majorant._checks import Array
-from majorant.files.table import BooleanColumn, Column, NumberColumn, OpaqueColumn, Table, TextColumn, refuse_twice
+from majorant.cli.tables.column import BooleanColumn, Column, NumberColumn, OpaqueColumn, TextColumn
+from majorant.cli.tables.table import Table, refuse_twice
 
 
 def arrow() -> Any:

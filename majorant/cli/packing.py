@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from majorant.cli.refusals import NotText
+
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-ENCODING_HINT = "say --encoding if it is text of another kind, such as latin-1 or utf-16"
 BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -51,10 +52,8 @@ def named_failures(name: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as problem:
         encoding = "UTF-8" if problem.encoding.startswith("utf-8") else problem.encoding
-        raise ValueError(
-            f"{name} is not {encoding} text ({problem.reason} at byte {problem.start}); {ENCODING_HINT}"
-        ) from None
+        raise NotText(name, f"is not {encoding} text ({problem.reason} at byte {problem.start})") from None
     except UnicodeError as problem:  # of UTF-16 without a mark
-        raise ValueError(f"{name} cannot be decoded: {problem}; {ENCODING_HINT}") from None
+        raise NotText(name, f"cannot be decoded: {problem}") from None
     except BADLY_PACKED as problem:
         raise ValueError(f"{name} cannot be unpacked: {problem}") from None

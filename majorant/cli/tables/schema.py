@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from majorant._checks import Array, one_of
-from majorant.files.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
-from majorant.files.indexed import IndexLearner, Indices
-from majorant.files.labels import find_classes, match_classes
-from majorant.files.sources import Source, settle_types
-from majorant.files.table import Matrix, Table
+from majorant.cli.refusals import MissingLabel, Nameless, NoTarget
+from majorant.cli.tables.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
+from majorant.cli.tables.indexed import IndexLearner, Indices
+from majorant.cli.tables.labels import find_classes, match_classes
+from majorant.cli.tables.sources import Source, settle_types
+from majorant.cli.tables.table import Matrix, Table
 
 MISSING_RULES = ("error", "mean", "drop")
 
@@ -53,12 +54,9 @@ class Wanted:
     def check(self, source: Source) -> None:
         """Refuse what does not go with the format."""
         if source.named and self.target is None:
-            names = ", ".join(next(source.chunks(1)).columns)  # type: ignore[union-attr]
-            raise ValueError(f"say which column of {source.name} to predict with --target; it has {names}")
+            raise NoTarget(source.name, list(next(source.chunks(1)).columns))  # type: ignore[union-attr]
         if not source.named and (self.target or self.weight or self.features or self.drop):
-            raise ValueError(
-                f"the columns of {source.name} have no names, so leave out --target, --weight, --features and --drop"
-            )
+            raise Nameless(source.name)
 
     def columns(self, table: Table) -> list[str]:
         """Return the names of the features."""
@@ -156,12 +154,11 @@ def read_labels(rows: Table | Matrix, target: str | None) -> list[str]:
     if isinstance(rows, Matrix):
         found = rows.labels.text()
     elif target is None:
-        raise ValueError(f"say which column of {rows.origin} holds the labels with --target")
+        raise NoTarget(rows.origin, list(rows.columns))
     else:
         found = rows.text(target)
     if None in found:
-        row = rows.row(found.index(None))
-        raise ValueError(f"row {row} of {rows.origin} has no label; say --missing drop to leave such rows out")
+        raise MissingLabel(rows.origin, rows.row(found.index(None)))
     return [label for label in found if label is not None]
 
 
