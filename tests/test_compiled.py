@@ -89,6 +89,12 @@ def test_rows_of_several_outcome_sets(seed, sizes):
         np.testing.assert_allclose(Q[some].T @ Q[some], w * Σ, atol=1e-12)
 
 
+def test_an_outcome_set_knows_nothing_of_the_one_before():
+    F = np.array([[1e20], [3e20], [1.0], [3.0]])
+    Q = partition_compiled.bound_rows(np.zeros(4), np.arange(4), np.array([0, 2, 4]), np.ones(2), F)
+    np.testing.assert_allclose(Q[:, 0], [0.0, 1e20, 0.0, 1.0], rtol=1e-15)
+
+
 # ---------------------------------------------------------------- losses, Grams, SGD
 
 
@@ -185,6 +191,7 @@ def test_absorbing_rows_drops_the_smallest_eigenpair_to_the_diagonal(rank):
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_low_rank_rows_are_steps_with_whole_matrices(rank, n, descending, index):
     X, y, weight, offset = rows_of(3, n=n)
+    X[:, 2], X[-2:, 1] = 0.0, 0.0  # a column that is never met, and one that is behind at the end
     d = 4 * n
     shrink, ridge = np.linspace(0.05, 0.2, d), np.linspace(0.5, 2.0, d)
     θ, μ, D = np.random.default_rng(4).normal(size=d), np.zeros(d), ridge.copy()
