@@ -65,8 +65,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     solver : str
         "auto" (quasi-Newton steps scaled by a curvature that suits the size), "bbm", "newton", "lbfgs", "proximal" (one
         streaming pass, then finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's
-        names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum
-        of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
+        names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which
+        finds the optimum of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
         ``intercept_scaling``), and it takes two classes only.
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
