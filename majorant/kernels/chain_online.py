@@ -1,6 +1,6 @@
 """One pass over sequences in a diagonal precision that grows as it goes.
 
-The letters are those of :mod:`majorant.kernels.chain`; D and DA are the metric, of attributes and of transitions.
+The letters are those of :mod:`majorant.kernels.chain`; D and DA are the precision, of attributes and of transitions.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def online_pass(
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
     A token with marginals p and attributes of values v adds share·‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
-    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model is
-    surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
+    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
+    is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
     width = A.shape[0]
     longest = 0
