@@ -445,3 +445,14 @@ def test_transitions_without_a_parameter_stay_at_zero_online():
     both, grown = MODEL.learn(data, np.zeros(3), np.full(3, 2.0), np.array([0, 1]))
     assert (grown[1:] > D[1:]).all()
     np.testing.assert_allclose(both[1:] - first[1:], -(gradient / grown)[1:], rtol=1e-10)
+
+
+def test_sequences_that_are_taken_are_those_that_stand_there():
+    data = make(values=True, weights=True)
+    rows = np.array([3, 0, 3])
+    taken = data.take(rows)
+    theta = np.random.default_rng(0).normal(size=data.universe.size)
+    apart = [MODEL.loss_and_gradient(theta, data.part(j, j + 1)) for j in rows]
+    loss, gradient = MODEL.loss_and_gradient(theta, taken)
+    assert loss == pytest.approx(sum(each[0] for each in apart))
+    np.testing.assert_allclose(gradient, sum(each[1] for each in apart), atol=1e-12)
