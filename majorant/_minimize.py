@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
-from majorant._monitor import Callback, Limits, Metric, Monitor
+from majorant._monitor import Limits, Metric, Monitor, Observer
 from majorant._solution import Solution
 from majorant.models import Model
 from majorant.objective import Objective, Point
@@ -28,7 +28,7 @@ def minimize(
     max_steps: int = 1000,
     max_passes: float = np.inf,
     metrics: Mapping[str, Metric] | None = None,
-    callback: Callback | None = None,
+    callback: Observer | None = None,
     threads: int | None = 1,
 ) -> Solution:
     """Minimise an objective.

@@ -16,7 +16,7 @@ from majorant.objective import Certificate, Objective, Point
 from majorant.solvers import State
 
 Metric: TypeAlias = Callable[[Array], float]
-Callback: TypeAlias = Callable[[Mapping[str, float], Array], Any]
+Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 
 UNBOUNDED = (
     "the data are completely separated and the parameters that separate them are not penalised, so the likelihood "
@@ -82,7 +82,7 @@ class Monitor:
     """
 
     def __init__(
-        self, objective: Objective, limits: Limits, metrics: Mapping[str, Metric], callback: Callback | None
+        self, objective: Objective, limits: Limits, metrics: Mapping[str, Metric], callback: Observer | None
     ) -> None:
         self.limits, self.metrics, self.callback = limits, metrics, callback
         self.trace = Trace()

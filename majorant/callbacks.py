@@ -163,6 +163,7 @@ class ProgressLine(Callback):
             self._line.finish(last)
         elif last:
             self._write(last)
+        del self._file, self._line  # a stream can be neither copied nor pickled
 
     def _write(self, text: str) -> None:
         if self._line is not None:

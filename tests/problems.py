@@ -109,7 +109,7 @@ class InBlocks(Reducer):
     rows: int
 
     def spread(self, data, rows):
-        return LocalBlocks(data.blocks(self.rows), threads=1)
+        return LocalBlocks(data.blocks(self.rows))
 
 
 def make(maker, seed=0, **settings):

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from majorant import Chain, ChainCRF, Checkpoint, EarlyStopping, held_out
+from majorant.callbacks import Callback, ProgressLine
 from majorant.data.tokens import Vocabulary, encode
 from majorant.data.universe import Universe
 from majorant.estimators import chain_features, storage
@@ -572,3 +573,25 @@ def test_early_stopping_keeps_the_best_step_of_validation_sequences():
         ChainCRF(callbacks=[EarlyStopping([[["a"], ["b"]]], [["A"]])]).fit(words[:20], tags[:20])
     with pytest.raises(ValueError, match="callbacks must be a list"):
         ChainCRF(callbacks=print).fit(X, Y)
+
+
+def test_answers_of_callbacks_need_not_be_booleans():
+    class Silent(Callback):
+        def __call__(self, row, theta):
+            return None
+
+    assert ChainCRF(callbacks=[Silent(), Silent()]).fit(X, Y).result_.converged
+
+
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "bbm"])
+def test_values_that_overflow_are_told_of(solver):
+    huge = [[{"a": 1e308, "b": 1e308}, {"a": -1e308}], [{"b": 1e308}]]
+    with pytest.warns(ConvergenceWarning):
+        ChainCRF(solver=solver).fit(huge, [["x", "y"], ["y"]])
+
+
+def test_a_line_of_progress_does_not_keep_a_model_from_being_copied(capsys):
+    for model in (ChainCRF(callbacks=[ProgressLine()]).fit(X, Y), ChainCRF(verbose=1).fit(X, Y)):
+        pickle.loads(pickle.dumps(model))
+        clone(model).fit(X, Y)
+    assert "converged" in capsys.readouterr().err

@@ -30,12 +30,12 @@ class Elsewhere(Reducer):
     """Blocks that only what can be pickled gets to."""
 
     def spread(self, data, rows):
-        return Sent(pickle.loads(pickle.dumps(data.blocks(7))), threads=1)
+        return Sent(pickle.loads(pickle.dumps(data.blocks(7))))
 
 
 class Sent(LocalBlocks):
     def run(self, task, *kept):
-        return super().run(pickle.loads(pickle.dumps(task)), *kept)
+        return pickle.loads(pickle.dumps(super().run(pickle.loads(pickle.dumps(task)), *kept)))
 
 
 def everything(F, theta):
@@ -83,8 +83,18 @@ def test_whole_fits_do_not_either(reducer, free):
         np.testing.assert_allclose(ours.trace["passes"], theirs.trace["passes"])
 
 
+class Numbers:
+    """Data of a kind."""
+
+    def __len__(self):
+        return 50
+
+    def blocks(self, rows):
+        return range(50)
+
+
 def test_threads_keep_the_order_and_pass_errors_on():
-    blocks = LocalBlocks(range(50), threads=4)
+    blocks = Threads(4).spread(Numbers(), 1)
     total, kept = blocks.run(lambda block: (block, -block))
     assert total == sum(range(50))
     assert kept == [-k for k in range(50)]

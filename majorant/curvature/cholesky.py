@@ -51,7 +51,7 @@ class NoInverse:
         return np.full_like(b, np.nan)
 
 
-def factorised(A: Array, classes: int = 1) -> Factor:
+def steady_factor(A: Array, classes: int = 1) -> Factor:
     """Return a Cholesky factor of A; a share of its diagonal is added until there is one.
 
     Only the lower triangle of A is read. Of several ``classes`` the direction in which all move together is grounded:

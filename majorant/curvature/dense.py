@@ -9,7 +9,7 @@ from scipy.linalg import LinAlgError, cho_factor
 
 from majorant._checks import Array
 from majorant.curvature.base import Curvature, Factors, Solve
-from majorant.curvature.cholesky import Factor, NoInverse, factorised, singular_inverse
+from majorant.curvature.cholesky import Factor, NoInverse, singular_inverse, steady_factor
 
 # 20,000² float64 numbers are 3.2 GB, and factorising them takes minutes.
 LARGEST = 20_000
@@ -52,21 +52,26 @@ class Dense(Curvature):
         A = self._with_ridge(ridge)
         if not np.isfinite(A).all():
             return NoInverse()
-        try:
-            L = cho_factor(A, lower=True, check_finite=False)[0]
+        diagonal = np.diag(A).copy()
+        try:  # as columns a symmetric matrix is the same, and LAPACK needs no copy of it
+            L = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
         except LinAlgError:
-            return singular_inverse(A)
+            return singular_inverse(self._with_ridge(ridge))
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
-        kept = np.diag(L) ** 2 / np.diag(A)
-        return singular_inverse(A) if kept.min() < 1e-13 * len(A) else Factor(L)
+        kept = np.diag(L) ** 2 / diagonal
+        return singular_inverse(self._with_ridge(ridge)) if kept.min() < 1e-13 * len(A) else Factor(L)
 
     def steadied(self, ridge: float | Array = 0.0, classes: int = 1) -> Factor:
         """Return a factor of Σ + diag(ridge), or of one with so much more on its diagonal that it has one."""
-        return factorised(self._with_ridge(ridge), classes)
+        return steady_factor(self._with_ridge(ridge), classes)
 
     def as_matrix(self) -> Array:
         """Return Σ as a d×d array."""
         return self.matrix.copy()
+
+    def compact(self) -> Array:
+        """Return Σ itself."""
+        return self.matrix
 
     def _with_ridge(self, ridge: float | Array) -> Array:
         A = self.matrix.copy()

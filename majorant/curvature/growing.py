@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemm, dsymv, dsyrk
 
 from majorant._checks import Array
 from majorant.curvature.base import Curvature, Solve, is_nothing
-from majorant.curvature.cholesky import Factor, factorised
+from majorant.curvature.cholesky import Factor, steady_factor
 from majorant.curvature.dense import Dense, add_as_matrices
 from majorant.curvature.woodbury import whiten_with
 
@@ -88,7 +88,7 @@ class Growing(Curvature):
         if not is_nothing(ridge):
             return Dense(self.as_matrix(), majorizes=False).factorized(ridge)
         if self._factor_of_all is None:
-            self._factor_of_all = factorised(self._lower(), self.classes)
+            self._factor_of_all = steady_factor(self._lower(), self.classes)
         return self._factor_of_all
 
     def as_matrix(self) -> Array:
@@ -124,6 +124,6 @@ class Growing(Curvature):
 
     def _renew(self) -> None:
         self._A, self._Q, self._W, self._absorbed = self._lower(), (), self._W[:0], 0
-        self._factor = factorised(self._A, self.classes)
+        self._factor = steady_factor(self._A, self.classes)
         trusted = np.diagonal(self._A).max() <= ILL_CONDITIONED * self._smallest
         self._M = self._factor.inverse() if trusted else None

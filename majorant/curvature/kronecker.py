@@ -77,7 +77,7 @@ class Kronecker(Curvature):
         return np.array_equal(self.classes, np.eye(len(self.classes)))
 
     def _feature_solve(self, value: float, ridge: Array) -> Solve:
-        return Dense(value * self.features, self.majorizes).factorized(ridge)
+        return Dense(self.features if value == 1.0 else value * self.features, self.majorizes).factorized(ridge)
 
 
 @dataclass(frozen=True, eq=False)

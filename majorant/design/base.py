@@ -18,8 +18,8 @@ CHUNK = 2**19
 class Design(ABC):
     """A matrix X (t×p) that is multiplied by parameters and by residuals, and asked for nothing else.
 
-    Five methods make one: :attr:`shape`, :attr:`dtype`, :meth:`project`, :meth:`pull_back`, :meth:`part` and
-    :meth:`toarray`; the others are written in terms of these, some rows at a time, and may be made faster. Products are
+    Its :attr:`shape`, its :attr:`dtype` and four methods make one: :meth:`project`, :meth:`pull_back`, :meth:`part` and
+    :meth:`toarray`. The others are written in terms of these, some rows at a time, and may be made faster. Products are
     found in the precision of X and returned in double precision.
     """
 

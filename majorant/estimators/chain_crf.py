@@ -221,8 +221,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             )
         one_pass = self.solver in ONE_PASS and fitted.result.outcome is Outcome.STEP_LIMIT and fitted.steps == 1
         self._publish(_as_asked(fitted) if one_pass else fitted)
-        rose = fitted.trace["objective"][-1] > fitted.trace["objective"][0]
-        if rose if one_pass else is_unwanted(fitted.result, STUCK):
+        if _rose(fitted) if one_pass else is_unwanted(fitted.result, STUCK):
             warn(fitted.result, stacklevel=3)
 
     def _publish(self, fitted: Fitted) -> None:
@@ -314,7 +313,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             **storage.packed(self._vocabulary.names()),
         }
         if hasattr(self, "_precision"):
-            arrays["metric"] = self._precision
+            arrays["metric"] = self._precision  # as files have called it from the first
         storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
 
     @classmethod
@@ -389,6 +388,10 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         tokens = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
         data = sequences(self._universe_, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
         return data, Chain().scores(self._theta, data)
+
+
+def _rose(fitted: Fitted) -> bool:
+    return bool(fitted.trace["objective"][-1] > fitted.trace["objective"][0])
 
 
 def _as_asked(fitted: Fitted) -> Fitted:

@@ -54,7 +54,7 @@ def run(
         tol=tol,
         gradient_tol=gradient_tol,
         max_steps=max_steps,
-        callback=lambda row, theta: sum(each(row, theta) for each in followers),  # all of them are called
+        callback=lambda row, theta: sum(bool(each(row, theta)) for each in followers),  # all of them are called
         threads=None,
     )
     fitted = Fitted.of(solution)

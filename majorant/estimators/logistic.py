@@ -331,7 +331,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         if start is None:
             return zero
         start = objective.with_best_intercept(start)
-        better = objective.value(start) < objective.value(np.zeros(objective.size) if zero is None else zero)
+        better = objective.value(start) < (objective.value_at_zero() if zero is None else objective.value(zero))
         return start if better else zero
 
     def _previous_params(self, objective: Objective, centre: Array | None) -> Array | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature.cholesky import factorised
+from majorant.curvature.cholesky import steady_factor
 from majorant.design import read_design
 
 # Standard deviations between a column's mean and its centre that are too many.
@@ -84,4 +84,4 @@ def moved_parameters(old: Array, new: Array, theta: Array, shift: Array) -> Arra
 
 
 def _solve(A: Array, b: Array, classes: int) -> Array:
-    return factorised(A, classes)(b)
+    return steady_factor(A, classes)(b)

@@ -72,11 +72,14 @@ class Model(ABC, Generic[Batch]):
 
     @abstractmethod
     def loss_and_residual(self, scores: Array, batch: Batch) -> tuple[float, Array]:
-        """Return the loss and its derivative with respect to the scores, w_j (p_j(y) − 1[y = y_j])."""
+        """Return the loss, which is never negative, and its derivative with respect to the scores.
+
+        That is w_j (p_j(y) − 1[y = y_j]).
+        """
 
     @abstractmethod
     def lift(self, residual: Array, batch: Batch) -> Array:
-        """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
+        """Return Σ_j Σ_y residual_j(y) f_j(y) (d), a new array: a derivative on scores becomes one on parameters."""
 
     def check(self, data: Batch) -> None:
         """Raise if the data do not fit the model."""
@@ -98,9 +101,9 @@ class Model(ABC, Generic[Batch]):
         loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
         return loss, self.lift(residual, batch)
 
-    def loss_at_zero(self, batch: Batch) -> float:
-        """Return the loss of parameters of zero."""
-        return self.loss(self.scores(np.zeros(self.n_parameters(batch)), batch), batch)
+    def loss_at_zero(self, batch: Batch) -> float | None:
+        """Return the loss of parameters of zero, if that is known without a look at the scores."""
+        return None
 
     # --- how it is worked on ------------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class Model(ABC, Generic[Batch]):
 
     def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
         """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
-        return np.ones(self.n_parameters(batch))
+        return np.full(self.n_parameters(batch), float(len(batch)))
 
     def bound_factors(self, scores: Array, batch: Batch) -> Factors:
         """Return the curvature factors of the bound of Algorithm 1."""
@@ -337,7 +340,7 @@ def require_data(model: Model[Any], data: object, kind: type) -> None:
         raise TypeError(f"{type(model).__name__} reads {kind.__name__} data, got {type(data).__name__}")
 
 
-def row_weights(batch: InMemory) -> Array:
+def weights_of(batch: InMemory) -> Array:
     """Return the weight of each row, one where there are none."""
     return np.ones(len(batch)) if batch.weight is None else batch.weight
 

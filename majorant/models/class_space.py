@@ -21,7 +21,7 @@ from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.design import Design
 from majorant.kernels.sparse import Csr
-from majorant.models.base import RowModel, WithIntercept, row_weights, total_weight, weigh
+from majorant.models.base import RowModel, WithIntercept, total_weight, weigh, weights_of
 from majorant.models.rounding import SAFETY, Magnitudes
 
 
@@ -92,10 +92,10 @@ class ClassModel(RowModel[Labelled]):
         off = SAFETY * sqrt(batch.n_features) * epsilon * (W[:, :-1] @ np.abs(batch.centre) + W[:, -1])
         return 0.25 * total_weight(batch) * float(off @ off)
 
-    def loss_at_zero(self, batch: Labelled) -> float:
+    def loss_at_zero(self, batch: Labelled) -> float | None:
         """Return the loss of parameters of zero: without offsets every class is as likely as another."""
         if batch.offset is not None:
-            return super().loss_at_zero(batch)
+            return None
         return total_weight(batch) * float(np.log(max(self.coefficient_rows, 2)))
 
     def hard_rows(self, batch: Labelled) -> ClassRows | None:
@@ -135,7 +135,7 @@ class ClassModel(RowModel[Labelled]):
 
     def score_weights(self, batch: Labelled) -> Array:
         """Return the weights, once per class."""
-        return np.tile(row_weights(batch), self.coefficient_rows)
+        return np.tile(weights_of(batch), self.coefficient_rows)
 
     def row_slices(self, batch: Labelled) -> list[slice]:
         """Return every len(batch)-th score, from j on."""
@@ -162,7 +162,7 @@ class ClassRows:
     @cached_property
     def weight(self) -> Array:
         """Of each row."""
-        return row_weights(self.batch)
+        return weights_of(self.batch)
 
     @cached_property
     def offset(self) -> Array:

@@ -16,7 +16,7 @@ from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.design import Design
 from majorant.kernels import partition, softmax
-from majorant.models.base import RowModel, require_data, row_weights, weighted_sum
+from majorant.models.base import RowModel, require_data, weighted_sum, weights_of
 from majorant.models.rounding import Magnitudes
 
 
@@ -77,6 +77,12 @@ class Enumerated(RowModel[Choices]):
     def add_measure(self, potentials: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y) + log h_j(y), flat."""
         return potentials if batch.log_measure is None else potentials + batch.log_measure
+
+    def loss_at_zero(self, batch: Choices) -> float | None:
+        """Return the loss of parameters of zero: without measures every outcome of a set is as likely as another."""
+        if batch.log_measure is not None:
+            return None
+        return weighted_sum(np.log(np.diff(batch.indptr)), batch.weight)
 
     def loss(self, scores: Array, batch: Choices) -> float:
         """Return Σ_j w_j [log Z_j − Σ_y target_j(y) s_j(y)]."""
@@ -146,7 +152,7 @@ class Enumerated(RowModel[Choices]):
 
     def score_weights(self, batch: Choices) -> Array:
         """Return the weight of its set for each outcome."""
-        return np.repeat(row_weights(batch), np.diff(batch.indptr))
+        return np.repeat(weights_of(batch), np.diff(batch.indptr))
 
     def row_slices(self, batch: Choices) -> list[slice]:
         """Return where each set stands."""
@@ -209,7 +215,7 @@ class OutcomeFactors(Factors):
             order = partition.visiting_order(scores[at], self.order)
             if order is not None:
                 visit[at] = np.take_along_axis(at, order, axis=0)
-        return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, row_weights(some), some.design.dense())
+        return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), some.design.dense())
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
         return Enumerated().hessian_root_times(scores, some, some.design.dense())

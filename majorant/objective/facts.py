@@ -15,7 +15,7 @@ from majorant.models.rounding import Magnitudes
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
 from majorant.objective.reduce import Blocks, Reducer
-from majorant.objective.tasks import ColumnSquares, SizeOf
+from majorant.objective.tasks import ColumnSquares, Convexity, SizeOf
 
 # Data in single precision are widened so many scalars at a time.
 WIDENED = 2**22
@@ -28,25 +28,32 @@ class Facts:
         self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
         self.like = data.like
         self.blocks = reducer.spread(data, model.block_rows(self.like))
-        self.convex = model.convex(self.like)
         dtype = model.precision(self.like)
         self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
 
     @cached_property
+    def convex(self) -> bool:
+        """Whether the loss is convex on all blocks."""
+        return bool(self.blocks.total(Convexity(self._model)).value > 0)
+
+    @cached_property
     def intercept(self) -> WithIntercept | None:
         """The model, if what is unpenalised is an intercept and nothing else."""
-        return self._model.with_intercept(self.like, self._penalty.strength > 0)
+        return self._model.with_intercept(self.like, self._penalty.penalised)
 
     @cached_property
     def certifiable(self) -> bool:
-        """Whether the distance to the optimum can be bounded."""
-        return self.convex and (self._penalty.everywhere or self.intercept is not None)
+        """Whether the distance to the optimum can be bounded: F has to be strongly convex in all but an intercept."""
+        if self._penalty.everywhere:
+            return self.convex
+        strong = np.array_equal(self._penalty.strength > 0, self._penalty.penalised)
+        return strong and self.intercept is not None and self.convex
 
     @cached_property
     def may_be_unbounded(self) -> bool:
         """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
         if self.intercept is None:
-            return not self._penalty.everywhere
+            return not self._penalty.penalised.all()
         return int((self.blocks.total(ClassTotals(self.intercept)) > 0).sum()) < 2
 
     @cached_property
@@ -64,7 +71,7 @@ class Facts:
     @cached_property
     def small_blocks(self) -> Blocks:
         """Blocks that can be widened one at a time; those that there are where nothing is to be widened."""
-        if not self.narrow:
+        if not (self.narrow and self._model.has_rows):
             return self.blocks
         width = self._model.as_rows().design(self.like).shape[1]
         return self._reducer.spread(self._data, max(WIDENED // width, 1))

@@ -99,7 +99,9 @@ class Objective:
 
     def value_at_zero(self) -> float:
         """Return F(0), which many models know without a look at the data."""
-        return float(self.blocks.total(LossAtZero(self.model))) + self.penalty.value(np.zeros(self.size))
+        loss, looked_at = self.blocks.total(LossAtZero(self.model))
+        self.spend(passes=0.5 * looked_at / self.rows)
+        return float(loss) + self.penalty.value(np.zeros(self.size))
 
     def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
         """Return F(θ) and ∇F(θ)."""
@@ -214,7 +216,7 @@ class Objective:
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
-        free = np.where(self.penalty.strength > 0, 0.0, self._read(theta))
+        free = np.where(self.penalty.penalised, 0.0, self._read(theta))
         return 0 < self.blocks.total(LeastMargin(self.model, free)).value < np.inf
 
     def same_scores(self, a: Point, b: Point) -> bool:
@@ -295,6 +297,7 @@ class Objective:
         return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), kept)
 
     def _read(self, theta: ArrayLike) -> Array:
+        """Return the parameters, the same array if they are one: states know their points by it."""
         θ = np.asarray(theta, dtype=np.float64)
         if θ.shape != (self.size,):
             raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")

@@ -17,7 +17,8 @@ class Penalty(ABC):
     """A convex function R(θ) of d parameters.
 
     :meth:`value`, :meth:`gradient`, :meth:`scaled` and ``curvature``, a diagonal (d) that the Hessian of R never
-    exceeds, make one. What is strongly convex says so by :attr:`strength`, and gets certificates.
+    exceeds, make one; where that is zero, a parameter is not penalised. What is strongly convex says so by
+    :attr:`strength`, and gets certificates.
     """
 
     curvature: Array
@@ -34,6 +35,11 @@ class Penalty(ABC):
     def strength(self) -> Array:
         """A diagonal (d) that the Hessian of R never falls below."""
         return np.zeros_like(self.curvature)
+
+    @cached_property
+    def penalised(self) -> Array:
+        """Which parameters R depends on."""
+        return self.curvature > 0
 
     @abstractmethod
     def scaled(self, factor: float) -> Penalty:
@@ -66,7 +72,7 @@ class Penalty(ABC):
 
     @cached_property
     def everywhere(self) -> bool:
-        """Whether every parameter is penalised."""
+        """Whether R is strongly convex in every parameter."""
         return bool((self.strength > 0).all())
 
     @cached_property
@@ -75,15 +81,15 @@ class Penalty(ABC):
         return float(np.min(self.strength[self.strength > 0], initial=np.inf))
 
     def dual_square(self, gradient: Array) -> float:
-        """Return Σ g_i²/λ_i over the penalised parameters, λ their strength: F can be half of that lower at most."""
-        penalised = self.strength > 0
-        return float(np.sum(gradient[penalised] ** 2 / self.strength[penalised]))
+        """Return Σ g_i²/λ_i over the parameters that R is strongly convex in: F can be half of that lower at most."""
+        strong = self.strength > 0
+        return float(np.sum(gradient[strong] ** 2 / self.strength[strong]))
 
 
 class Ridge(Penalty):
     """½ Σ_i λ_i θ_i² for λ_i ≥ 0, given as one number or as one for each of ``size`` parameters.
 
-    Nothing here makes temporaries as long as θ where λ is one number: on wide data those cost more than the arithmetic.
+    Values and products make no temporaries as long as θ: on wide data those cost more than the arithmetic.
     """
 
     def __init__(self, ridge: float | ArrayLike, size: int) -> None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
@@ -28,7 +29,10 @@ class Task(Protocol):
     """What is done with each block."""
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
-        """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block."""
+        """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block.
+
+        Arrays that add up are given away: they are added to in place.
+        """
 
 
 class Blocks(ABC):
@@ -57,7 +61,7 @@ class Reducer(ABC):
 
 @dataclass(frozen=True)
 class Threads(Reducer):
-    """In this process, by so many threads; sums are found in the order of the blocks, whatever their number.
+    """In this process, by so many threads. Blocks are added up in order; how many there are may change with threads.
 
     Parameters
     ----------
@@ -70,19 +74,25 @@ class Threads(Reducer):
     def __post_init__(self) -> None:
         whole("threads", self.threads, least=1)
 
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor | None:
+        return ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Threads, (self.threads,)  # threads do not travel
+
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of so many rows, fewer if there would not be one for each thread."""
         share = -(-len(data) // self.threads)
-        return LocalBlocks(data.blocks(max(min(rows, share), 1)), self.threads)
+        return LocalBlocks(data.blocks(max(min(rows, share), 1)), self._pool, ahead=2 * self.threads)
 
 
 class LocalBlocks(Blocks):
     """Blocks that are read here, one after the other, a few at a time if there are threads."""
 
-    def __init__(self, blocks: Iterable[Any], threads: int) -> None:
-        self._blocks, self._ahead = blocks, 2 * threads
+    def __init__(self, blocks: Iterable[Any], pool: ThreadPoolExecutor | None = None, ahead: int = 1) -> None:
+        self._blocks, self._pool, self._ahead = blocks, pool, ahead
         self._count = -1  # of blocks, once they have been gone through
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""

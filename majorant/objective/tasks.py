@@ -38,9 +38,13 @@ class LossAtZero:
 
     model: Model[Any]
 
-    def __call__(self, block: Any) -> tuple[float, None]:
-        """Return it."""
-        return self.model.loss_at_zero(block), None
+    def __call__(self, block: Any) -> tuple[tuple[float, int], None]:
+        """Return it, and how many rows had to be looked at."""
+        known = self.model.loss_at_zero(block)
+        if known is not None:
+            return (known, 0), None
+        zero = np.zeros(self.model.n_parameters(block))
+        return (self.model.loss(self.model.scores(zero, block), block), len(block)), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,7 @@ class LossAndGradient:
             return self.model.loss_and_gradient(self.theta, block), None
         scores = self.model.scores(self.theta, block)
         loss, residual = self.model.loss_and_residual(scores, block)
-        return (loss, self.model.lift(residual, block)), scores
+        return (loss, _own(self.model.lift(residual, block), residual)), scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,7 @@ class Land:
 
     def __call__(self, block: Any, there: Scored) -> tuple[Array, Array]:
         """Return it."""
-        return self.model.lift(there.residual, block), there.scores
+        return _own(self.model.lift(there.residual, block), there.residual), there.scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,7 @@ class Lift:
 
     def __call__(self, block: Any, residual: Array) -> tuple[Array, None]:
         """Return it."""
-        return self.model.lift(residual, block), None
+        return _own(self.model.lift(residual, block), residual), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +203,17 @@ class LeastMargin:
 
 
 @dataclass(frozen=True, eq=False)
+class Convexity:
+    """Whether the loss is convex, as a number above zero."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any) -> tuple[Least, None]:
+        """Return it."""
+        return Least(float(self.model.convex(block))), None
+
+
+@dataclass(frozen=True, eq=False)
 class SizeOf:
     """How large the numbers are that a gradient is summed from."""
 
@@ -240,3 +255,8 @@ class Widened:
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
         """Return what that does."""
         return self.task(block.widened(), *kept)
+
+
+def _own(found: Array, kept: Array) -> Array:
+    """Return what a model has found as an array that may be added to: a view of what is kept would change that."""
+    return found.copy() if np.may_share_memory(found, kept) else found

@@ -64,9 +64,8 @@ class Newton(Descent):
 
 def grounded_hessian(objective: Objective, at: Point | Array) -> tuple[Point, Dense]:
     """Return a point and the Hessian of the loss, made positive where neither probabilities nor the penalty change."""
-    point, H = objective.expand(at, form("dense"), majorizes=False)
-    together = objective.model.redundancy(objective.like)
-    if together == 1 or objective.penalty.everywhere:
-        return point, H if isinstance(H, Dense) else Dense(H.as_matrix(), majorizes=False)
-    free = np.flatnonzero(objective.penalty.strength.reshape(together, -1).max(axis=0) == 0)
-    return point, Dense(grounded(H.as_matrix(), together, free), majorizes=False)
+    point, found = objective.expand(at, form("dense"), majorizes=False)
+    H, together = found.compact(), objective.model.redundancy(objective.like)
+    free = np.flatnonzero(~objective.penalty.penalised.reshape(together, -1).any(axis=0))
+    H = H if together == 1 or not len(free) else grounded(H, together, free)
+    return point, Dense(H, majorizes=False)

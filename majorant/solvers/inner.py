@@ -13,7 +13,7 @@ import numpy as np
 
 from majorant import kernels
 from majorant._checks import Array
-from majorant.curvature.cholesky import factorised
+from majorant.curvature.cholesky import steady_factor
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
@@ -80,7 +80,7 @@ def solve_in_parameters(model: Any, batch: Any, start: Array, A: Array, classes:
         Aδ = A @ δ
         gradient = Aδ + model.lift(residual, batch)
         H = A + model.hessian_factors(scores, batch).matrix()
-        step = -factorised(H, classes)(gradient)
+        step = -steady_factor(H, classes)(gradient)
         decrement = -float(gradient @ step)
         value, Astep, move = loss + 0.5 * δ @ Aδ, A @ step, model.potentials(step, batch)
         for length in 0.5 ** np.arange(HALVINGS):
@@ -90,7 +90,7 @@ def solve_in_parameters(model: Any, batch: Any, start: Array, A: Array, classes:
                 break
         else:
             bounded = A + model.bound_factors(scores, batch).matrix()
-            step = -factorised(bounded, classes)(gradient)
+            step = -steady_factor(bounded, classes)(gradient)
             length, move = 1.0, model.potentials(step, batch)
             trial_loss, trial_residual = model.loss_and_residual(scores + move, batch)
             if not trial_loss + 0.5 * (δ + step) @ (A @ (δ + step)) < value:

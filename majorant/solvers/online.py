@@ -66,6 +66,8 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         """Return the prior: parameters of zero, and the penalty as their precision."""
         if not objective.model.learns_online():
             raise TypeError(f"OnlineMajorization trains Chain, got {type(objective.model).__name__}")
+        if objective.whole is None:
+            raise ValueError("OnlineMajorization visits sequences in any order: it needs them all in memory")
         if not objective.penalty.everywhere:
             raise ValueError("OnlineMajorization needs a penalty on every parameter to start from: set ridge > 0")
         prior = Diagonal(objective.penalty.as_prior().copy(), majorizes=False)

@@ -92,7 +92,7 @@ class HessianOfAll(Preconditioner):
 
     def suits(self, objective: Objective) -> bool:
         """Return whether it can be had, and is not too large."""
-        return objective.model.has_rows and objective.size <= LARGEST_HESSIAN
+        return objective.model.has_rows and objective.convex and objective.size <= LARGEST_HESSIAN
 
     def at(self, objective: Objective, point: Point) -> Solve:
         """Return its inverse, or that of one with so much more on its diagonal that it has a factor."""

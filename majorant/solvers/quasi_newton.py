@@ -57,6 +57,7 @@ class Plan:
 class QuasiNewtonState(State):
     """Where the solver is, what steps are scaled by, and the secant pairs."""
 
+    renewal: Preconditioner | None  # of the plan
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
@@ -112,14 +113,14 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or where the plan's start has led."""
-        starts = self.plan(objective, theta).starts
-        start = next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
-        return _entered(start.begin(objective, theta, self.seed))
+        plan = self.plan(objective, theta)
+        start = next(each for each in plan.starts if each is plan.starts[-1] or each.suits(objective, theta))
+        return _entered(start.begin(objective, theta, self.seed), plan.renewal)
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
         if state.sweeps is not None:
-            return _entered(FromDual().go_on(objective, state.sweeps, state.point, self.seed))
+            return _entered(FromDual().go_on(objective, state.sweeps, state.point, self.seed), state.renewal)
         here = known(objective, state)
         state = self._with_curvature(objective, state, here)
         for attempt in self._attempts(objective, state, here):
@@ -133,22 +134,23 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         yield state
         if state.pairs:
             yield replace(state, pairs=())
-        renewal = self.plan(objective, state.theta).renewal
-        if renewal is not None:
-            yield _scaled_by(state, here, renewal.at(objective, here))
+        if state.renewal is not None:
+            yield _scaled_by(state, here, state.renewal.at(objective, here))
         if HessianOfAll().suits(objective):
             yield _scaled_by(state, here, HessianOfAll().at(objective, here), bought=True)
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
-        """Return the state with its curvature found anew where that is due, or the Hessian where it has been earned."""
+        """Return the state with its curvature found anew where that is due, or the Hessian where it has been earned.
+
+        One that came with the start stays until a step has failed with it.
+        """
         if self._has_earned_a_hessian(objective, state):
             return _scaled_by(state, here, HessianOfAll().at(objective, here), bought=True)
-        renewal = self.plan(objective, state.theta).renewal
-        if state.own or state.bought or renewal is None:
+        if state.own or state.bought or state.renewal is None:
             return state
         again = state.steps == RENEWED_AGAIN * state.made_at and _height(here) > SLOW * state.height
         due = state.steps in RENEWED_AT or again
-        return _scaled_by(state, here, renewal.at(objective, here)) if due else state
+        return _scaled_by(state, here, state.renewal.at(objective, here)) if due else state
 
     def _has_earned_a_hessian(self, objective: Objective, state: QuasiNewtonState) -> bool:
         """Return whether the steps so far, or half of them since the last one, have cost as much as a Hessian would."""
@@ -170,10 +172,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return state.moved_to(new, pairs=pairs, steps=state.steps + 1)
 
 
-def _entered(begun: Begun) -> QuasiNewtonState:
+def _entered(begun: Begun, renewal: Preconditioner | None) -> QuasiNewtonState:
     """Return the state in which steps begin, or sweeps go on."""
     return QuasiNewtonState.at(
         begun.point,
+        renewal=renewal,
         solve=begun.solve,
         up_to_a_factor=begun.up_to_a_factor,
         sweeps=begun.sweeps,

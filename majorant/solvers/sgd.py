@@ -81,13 +81,13 @@ class SGD(StochasticSolver[SGDState]):
 
 def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int) -> Array:
     """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not."""
-    ridge, hard = objective.penalty.as_prior(), objective.model.hard_rows(rows)
-    if hard is not None and (ridge == ridge[0]).all():
-        return _descend_compiled(theta, hard, gains, m, float(ridge[0]) / objective.rows)
-    model, decay = objective.model, ridge / objective.rows
+    model, penalty, hard = objective.model, objective.penalty, objective.model.hard_rows(rows)
+    λ = penalty.prior
+    if hard is not None and λ is not None and (λ == λ[0]).all():
+        return _descend_compiled(theta, hard, gains, m, float(λ[0]) / objective.rows)
     for gain, batch in zip(gains, rows.batches(m), strict=True):
-        residual = model.loss_and_residual(model.scores(theta, batch), batch)[1]
-        theta = theta - gain * (model.lift(residual, batch) + len(batch) * decay * theta)
+        of_loss = model.lift(model.loss_and_residual(model.scores(theta, batch), batch)[1], batch)
+        theta = theta - gain * (of_loss + len(batch) / objective.rows * penalty.gradient(theta))
     return theta
 
 

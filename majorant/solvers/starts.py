@@ -55,8 +55,10 @@ class FromSample(Start):
 
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether the Hessian of a sample is affordable, and a sample much smaller than the data."""
+        if not (objective.model.has_rows and objective.convex):
+            return False
         if not objective.model.classes(objective.like):
-            return objective.model.has_rows
+            return True
         return objective.size <= LARGEST_HESSIAN and SMALLEST_SHARE * self.size(objective) <= objective.rows
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
