@@ -7,13 +7,16 @@ that fails to decrease enough, and a step of Böhning's bound where halving it h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature.cholesky import steady_factor
+
+if TYPE_CHECKING:  # solvers call the surface of a model, whichever it is
+    from majorant.models import RowModel
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
@@ -23,7 +26,7 @@ HALVINGS = 30
 SUFFICIENT = 1e-4
 
 
-def solve_in_scores(model: Any, batch: Any, scores: Array, G: Array) -> Array:
+def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -> Array:
     """Return a (flat) for the scores u₀ at θ_i and the dense Gram matrix G (scores × scores)."""
     weights = model.score_weights(batch)
     if scores.size == 1 and model.against_zero:
@@ -71,7 +74,7 @@ def _newton_step(HG: Array, residual: Array) -> Array:
         return -np.linalg.lstsq(HG, residual, rcond=None)[0]
 
 
-def solve_in_parameters(model: Any, batch: Any, start: Array, A: Array, classes: int = 1) -> Array:
+def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array, classes: int = 1) -> Array:
     """Return argmin ½‖θ − start‖²_A + ℓ_b(θ), for a dense precision A of so many classes."""
     δ = np.zeros_like(start)
     scores = model.scores(start, batch)
@@ -106,6 +109,6 @@ def _enough(value: float, promised: float) -> float:
     return value - SUFFICIENT * max(promised, 0.0) + 1e-13 * abs(value)
 
 
-def _evaluate(model: Any, batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
+def _evaluate(model: RowModel[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
     loss, residual = model.loss_and_residual(scores + moved.reshape(scores.shape), batch)
     return loss, residual.ravel()

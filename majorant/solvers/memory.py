@@ -19,13 +19,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant.curvature import Block, Curvature, Dense, Diagonal, Growing
 from majorant.solvers.inner import solve_in_parameters, solve_in_scores
+
+if TYPE_CHECKING:  # solvers call the surface of a model, whichever it is
+    from majorant.models import RowModel
+    from majorant.models.class_space import ClassModel
 
 
 class Memory(ABC):
@@ -81,7 +85,7 @@ class WholeByRow(Memory):
         return theta, WholeByRow(A)
 
     @staticmethod
-    def _step(model: Any, theta: Array, batch: Any, A: Growing) -> tuple[Array, Growing]:
+    def _step(model: RowModel[Any], theta: Array, batch: Any, A: Growing) -> tuple[Array, Growing]:
         Φ = model.score_rows(batch)
         V, G = A.through(Φ, lambda M: model.through(M, batch))
         scores = model.scores(theta, batch)
@@ -113,7 +117,9 @@ class ByClass(Memory):
         return theta, ByClass(self.precision.with_parts(parts))
 
     @staticmethod
-    def _step(model: Any, theta: Array, batch: Any, parts: tuple[Growing, ...]) -> tuple[Array, tuple[Growing, ...]]:
+    def _step(
+        model: ClassModel, theta: Array, batch: Any, parts: tuple[Growing, ...]
+    ) -> tuple[Array, tuple[Growing, ...]]:
         X = model.design(batch).dense()
         through = [part.through(X, lambda M: X @ M) for part in parts]
         V, G = (np.stack(each) for each in zip(*through, strict=True))
@@ -149,7 +155,7 @@ class ByColumn(Memory):
         return W.ravel(), self.of(A.ravel())
 
     @staticmethod
-    def _step(model: Any, W: Array, batch: Any, A: Array) -> None:
+    def _step(model: ClassModel, W: Array, batch: Any, A: Array) -> None:
         """Change W and A in place: a batch may touch few of many columns."""
         X, columns = model.design(batch).occurring()
         V = X / A[:, columns][:, None]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant.curvature import Block, Dense, Diagonal, Growing
 from majorant.solvers.memory import ByClass, ByColumn, Memory, Whole, WholeByRow
+
+if TYPE_CHECKING:  # solvers call the surface of a model, whichever it is
+    from majorant.models import RowModel
 
 SHAPES = ("auto", "whole", "block", "diagonal")
 # A d×d matrix is best while it is affordable; then one p×p block per class; then the diagonal.
@@ -26,13 +29,13 @@ WEAK_PRIOR = 1e-3
 class ProximalStream:
     """Parameters, and what is remembered of the rows that led to them. Learning makes another one."""
 
-    model: Any
+    model: RowModel[Any]
     theta: Array
     memory: Memory
     rows: int  # of a mini-batch
 
     @classmethod
-    def begin(cls, model: Any, like: Any, ridge: Array, shape: str = "auto") -> ProximalStream:
+    def begin(cls, model: RowModel[Any], like: Any, ridge: Array, shape: str = "auto") -> ProximalStream:
         """Return the prior, for chunks of rows that look like these."""
         rows = default_rows(model, like, shape)
         memory = prior_memory(model, like, ridge, min(rows, len(like)), shape)
@@ -46,7 +49,7 @@ class ProximalStream:
         return replace(self, theta=theta, memory=memory)
 
 
-def prior_memory(model: Any, like: Any, ridge: Array, rows: int, shape: str = "auto") -> Memory:
+def prior_memory(model: RowModel[Any], like: Any, ridge: Array, rows: int, shape: str = "auto") -> Memory:
     """Return what is remembered before any row is seen, suited to mini-batches of that many rows."""
     prior, shape = prior_precision(ridge), chosen_shape(model, like, shape)
     if shape == "diagonal":
@@ -66,14 +69,14 @@ def prior_precision(ridge: Array) -> Array:
     return np.where(ridge > 0, ridge, min(weakest, WEAK_PRIOR))
 
 
-def default_rows(model: Any, like: Any, shape: str = "auto") -> int:
+def default_rows(model: RowModel[Any], like: Any, shape: str = "auto") -> int:
     """Return the rows of a mini-batch for data of this shape, however many there will be."""
     n = model.scores_per_row(like)
     coupled = n > 1 and chosen_shape(model, like, shape) != "whole"
     return max(COUPLED_SCORES // n, 2) if coupled else DEFAULT_ROWS
 
 
-def chosen_shape(model: Any, like: Any, shape: str) -> str:
+def chosen_shape(model: RowModel[Any], like: Any, shape: str) -> str:
     """Return the shape of the precision: the one asked for, or the best that is affordable."""
     size, classes = model.n_parameters(like), model.classes(like)
     if not classes:
@@ -87,7 +90,7 @@ def chosen_shape(model: Any, like: Any, shape: str) -> str:
     return "whole" if classes == 1 else "block"
 
 
-def _only_whole(model: Any, size: int, shape: str) -> str:
+def _only_whole(model: RowModel[Any], size: int, shape: str) -> str:
     name = type(model).__name__
     if shape in ("block", "diagonal"):
         raise ValueError(f"curvature={shape!r} needs a model with classes; {name} has only 'whole'")
