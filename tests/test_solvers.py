@@ -27,7 +27,7 @@ from majorant import (
     minimize,
 )
 from majorant.curvature import Dense
-from tests import problems
+from tests import oracles, problems
 from tests.oracles import rises
 from tests.problems import every_problem
 
@@ -46,12 +46,12 @@ SOLVERS = [
 
 @every_problem
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
-def test_reaches_the_newton_reference(maker, solver):
+def test_reaches_the_optimum(maker, solver):
     F = problems.make(maker)
-    reference = minimize(F, Newton(), tol=1e-14).trace["objective"][-1]
+    reference = oracles.optimum(F)
     solution = minimize(F, solver, max_steps=20_000, tol=1e-9)
     assert solution.result.converged, solution.result
-    assert F.value(solution.params) - reference <= 1e-8 * reference
+    assert abs(F.value(solution.params) - reference) <= 1e-8 * reference
     if isinstance(solver, BatchMajorization):
         assert rises(solution.trace) <= 1e-12
 
@@ -210,10 +210,10 @@ def test_memory_out_of_range():
 @given(st.sampled_from(problems.MAKERS), st.integers(0, 10**6), st.floats(-3, 1))
 def test_the_certificate_is_never_below_the_true_gap(maker, seed, log_distance):
     F = problems.make(maker, seed)
-    best = minimize(F, Newton(), tol=1e-13)
-    theta = best.params + 10**log_distance * np.random.default_rng(seed).normal(size=F.size)
+    best = minimize(F, tol=1e-10).params
+    theta = best + 10**log_distance * np.random.default_rng(seed).normal(size=F.size)
     value, gradient = F.value_and_gradient(theta)
-    true_gap = (value - best.trace["objective"][-1]) / value
+    true_gap = (value - oracles.optimum(F)) / value
     assert F.gap(theta, value, gradient) >= true_gap - 1e-12
 
 
