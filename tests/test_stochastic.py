@@ -526,7 +526,6 @@ def test_reporting_more_often_changes_nothing(solver):
     assert len(b.trace["step"]) >= 10
     look_back = isinstance(solver, ProximalMajorization)
     assert b.trace["passes"][-1] == pytest.approx(1.0 + look_back)
-    assert (b.trace["seconds"] >= 0).all()
 
 
 def test_one_report_per_iteration():
