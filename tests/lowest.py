@@ -1,0 +1,26 @@
+"""Print the oldest versions that ``pyproject.toml`` allows, of what the package runs on, as constraints for pip.
+
+``numpy>=2.0`` becomes ``numpy==2.0.*``. Tools of development are left to pip.
+"""
+
+import re
+import sys
+import tomllib
+
+EXTRAS = ("cli", "plot", "files")
+
+
+def lowest(requirement):
+    """Return the constraint, or nothing where no least version is named."""
+    found = re.match(r"([\w-]+)(?:\[[^]]*\])?>=(\d+)(?:\.(\d+))?", requirement)
+    return f"{found[1]}=={found[2]}.{found[3] or 0}.*" if found else None
+
+
+def constraints(project):
+    needed = [*project["dependencies"], *(each for name in EXTRAS for each in project["optional-dependencies"][name])]
+    return [pin for pin in map(lowest, needed) if pin]
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "rb") as file:
+        sys.stdout.write("\n".join(constraints(tomllib.load(file)["project"])) + "\n")
