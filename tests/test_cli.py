@@ -540,6 +540,20 @@ def test_a_failed_prediction_leaves_the_old_file(folder):
     assert not [path for path in folder.iterdir() if ".part" in path.name]
 
 
+@pytest.mark.parametrize("problem", [TypeError("a number is needed"), KeyError("C"), RuntimeError("no room")], ids=repr)
+def test_what_nobody_foresaw_is_one_line_and_debug_shows_where(folder, monkeypatch, problem):
+    def fit(*_, **__):
+        raise problem
+
+    command = ("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    monkeypatch.setattr(majorant.LogisticRegression, "fit", fit)
+    sentence = f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)"
+    assert call(*command, code=1) == f"majorant: error: {sentence}\n"
+    assert not (folder / "m.npz").exists()
+    with pytest.raises(type(problem)):
+        CliRunner().invoke(build(), [*map(str, command), "--debug"], catch_exceptions=False)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_killed_in_the_middle_of_writing(folder, number):
     """The chunks come from a pipe that is never closed, so the process is killed while it writes."""
