@@ -211,15 +211,18 @@ def test_runs_that_share_an_objective_are_runs_on_two(solver, maker):
     assert first.trace["passes"][-1] > 0
 
 
-def test_a_run_inside_another_is_not_counted():
+@pytest.mark.parametrize("solver", [BatchMajorization(), LBFGS(), StochasticMajorization(batch_size=10)], ids=str)
+@pytest.mark.parametrize("where", ["metric", "callback"])
+def test_a_run_inside_another_is_not_counted(solver, where):
     F = problems.make(problems.multinomial)
 
-    def optimum(theta):
-        return minimize(F, LBFGS(), start=theta, max_steps=3).trace["objective"][-1]
+    def inner(theta):
+        return minimize(F, BatchMajorization(memory=0), start=theta, max_steps=3).trace["objective"][-1]
 
-    plain, nested = (minimize(F, BatchMajorization(), metrics=metrics) for metrics in ({}, {"optimum": optimum}))
-    np.testing.assert_array_equal(plain.trace["passes"], nested.trace["passes"])
-    np.testing.assert_array_equal(plain.trace["curvatures"], nested.trace["curvatures"])
+    inside = {"metrics": {"inner": inner}} if where == "metric" else {"callback": lambda row, theta: inner(theta) < 0}
+    plain, nested = (minimize(F, solver, max_steps=5, tol=0.0, **settings) for settings in ({}, inside))
+    for column in ("passes", "curvatures", "objective"):
+        np.testing.assert_array_equal(plain.trace[column], nested.trace[column])
 
 
 @pytest.mark.parametrize("solver", [StochasticMajorization(batch_size=10), SGD(gain=1e-3, batch_size=10)], ids=str)
@@ -233,3 +236,14 @@ def test_looking_at_a_stochastic_run_costs_it_no_pass(solver):
         trace = minimize(F, often, max_steps=9, tol=0.0, metrics={"again": F.value}).trace
         np.testing.assert_allclose(trace["passes"], np.arange(10) / 6)
         assert minimize(F, solver, max_passes=2).trace["passes"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), QuasiNewton(), SGD(gain=1e-3, batch_size=10)], ids=str)
+def test_a_limit_of_passes_is_one_of_those_that_the_solver_made(solver):
+    F = problems.make(problems.binary)
+    plain = minimize(F, solver, max_passes=4, tol=0.0)
+    costly = {"costly": lambda theta: sum(F.value(theta) for _ in range(9))}
+    watched = minimize(F, solver, max_passes=4, tol=0.0, metrics=costly)
+    np.testing.assert_array_equal(watched.trace["passes"], plain.trace["passes"])
+    assert str(watched.result) == str(plain.result)
+    assert "4 passes" in str(plain.result)
