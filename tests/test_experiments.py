@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from majorant import LBFGS, SGD
+from majorant.cli.app import build
 from majorant.experiments import EXPERIMENTS, FIGURES, Experiment, Method, Options, bound, run, store, texts
 from majorant.experiments.problem import prepare
 from majorant.experiments.report import write_report
@@ -42,6 +44,14 @@ def command(*arguments, **options):
 def reproduce(*arguments):
     call, options = command(*arguments)
     return subprocess.run(call, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Run the command in this process, without any data; return what it answered."""
+    for name in ("MAJORANT_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(NO_DATA))
+    return lambda *arguments: CliRunner().invoke(build(), ["reproduce", *map(str, arguments)])
 
 
 def test_a_run_is_a_file_with_all_that_made_it(tmp_path):
@@ -222,22 +232,31 @@ def test_the_table_is_that_of_the_paper():
     assert {name for names in FIGURES.values() for name in names} == set(EXPERIMENTS)
 
 
-def test_the_command_speaks_json(tmp_path):
-    done = reproduce("bound", "--out", tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
+def test_the_command_speaks_json(here, tmp_path):
+    done = here("bound", "--out", tmp_path, "--json")
+    assert done.exit_code == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["claims"] == []
     assert str(tmp_path / "report.md") in answer["files"]
 
 
-def test_nothing_to_run_is_a_failure_that_names_what_is_missing(tmp_path):
-    done = reproduce("text", "--out", tmp_path)
-    assert done.returncode == 1
+def test_the_command_shows_tables_and_says_what_it_wrote(here, tmp_path):
+    done = here("ecoli", "--runs", 1, "--passes", 1, "--cv", "--out", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert "1 runs of 1 passes" in done.stdout
+    assert "Claims of the paper" in done.stdout
+    assert str(tmp_path / "report.md") in done.stdout
+    assert store.read(tmp_path / "results/ecoli/plan.json")["cross_validation"]["ridges"]
+
+
+def test_nothing_to_run_is_a_failure_that_names_what_is_missing(here, tmp_path):
+    done = here("text", "--out", tmp_path)
+    assert done.exit_code == 1
     assert "nothing could be run" in done.stderr
     assert "ssl_benchmark/text.npz is missing" in done.stderr
 
 
-def test_the_command_refuses_what_it_does_not_know(tmp_path):
-    done = reproduce("iris", "--out", tmp_path)
-    assert done.returncode == 2
+def test_the_command_refuses_what_it_does_not_know(here, tmp_path):
+    done = here("iris", "--out", tmp_path)
+    assert done.exit_code == 2
     assert "'iris' is none of bound, toy, ecoli" in done.stderr
