@@ -31,7 +31,7 @@ test: lint
 # The tests with the oldest versions of dependencies that pyproject.toml allows.
 # What Numba keeps is kept apart: its versions overwrite what others have kept.
 test-lowest: .venv-lowest/ready
-	NUMBA_CACHE_DIR=.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2
 
 .venv-lowest/ready: pyproject.toml tests/lowest.py
 	$(PYTHON) -m venv --clear .venv-lowest
