@@ -29,9 +29,10 @@ test: lint
 	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --cov
 
 # The tests with the oldest versions of dependencies that pyproject.toml allows.
-# What Numba keeps is kept apart: its versions overwrite what others have kept.
+# What Numba keeps is kept apart: its versions overwrite what others have kept. Old packages call what newer ones that
+# they need have deprecated since.
 test-lowest: .venv-lowest/ready
-	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning
 
 .venv-lowest/ready: pyproject.toml tests/lowest.py
 	$(PYTHON) -m venv --clear .venv-lowest

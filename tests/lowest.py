@@ -1,6 +1,7 @@
 """Print the oldest versions that ``pyproject.toml`` allows, of what the package runs on, as constraints for pip.
 
-``numpy>=2.0`` becomes ``numpy==2.0.*``. Tools of development are left to pip.
+``numpy>=2.0`` becomes ``numpy==2.0.*``. Of the tools of development only pytest has to be of the same age, as
+scikit-learn's own checks are run by it.
 """
 
 import re
@@ -18,7 +19,8 @@ def lowest(requirement):
 
 def constraints(project):
     needed = [*project["dependencies"], *(each for name in EXTRAS for each in project["optional-dependencies"][name])]
-    return [pin for pin in map(lowest, needed) if pin]
+    runner = [each for each in project["optional-dependencies"]["dev"] if each.startswith("pytest>")]
+    return [pin for pin in map(lowest, needed + runner) if pin]
 
 
 if __name__ == "__main__":

@@ -14,11 +14,9 @@ import pytest
 
 pytest.importorskip("typer")
 
-from typer.testing import CliRunner
-
 import majorant
-from majorant.cli.app import build
 from majorant.files import Schema, Source, Wanted
+from tests.commands import invoke
 
 CONTROL = re.compile(r"[\x1b┃│╭┏]")
 
@@ -31,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 
 def call(*arguments, code=0, stdin=None):
     """Run a command in this process; return its standard output, or its error where it should fail."""
-    result = CliRunner().invoke(build(), list(map(str, arguments)), input=stdin)
+    result = invoke(*arguments, input=stdin)
     assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
     if code == 0:
         return result.stdout
@@ -42,7 +40,7 @@ def call(*arguments, code=0, stdin=None):
 
 def warned(*arguments):
     """Run a command; return what it says on standard error, a warning a line."""
-    result = CliRunner().invoke(build(), list(map(str, arguments)))
+    result = invoke(*arguments)
     assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
     assert all(line.startswith("majorant: warning: ") for line in result.stderr.splitlines())
     return result.stderr
@@ -551,7 +549,7 @@ def test_what_nobody_foresaw_is_one_line_and_debug_shows_where(folder, monkeypat
     assert call(*command, code=1) == f"majorant: error: {sentence}\n"
     assert not (folder / "m.npz").exists()
     with pytest.raises(type(problem)):
-        CliRunner().invoke(build(), [*map(str, command), "--debug"], catch_exceptions=False)
+        invoke(*command, "--debug", catch_exceptions=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

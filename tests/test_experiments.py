@@ -12,15 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from majorant import LBFGS, SGD
-from majorant.cli.app import build
 from majorant.experiments import EXPERIMENTS, FIGURES, Experiment, Method, Options, bound, run, store, texts
 from majorant.experiments.problem import prepare
 from majorant.experiments.report import write_report
 from majorant.experiments.selection import cross_validated, tuned
 from majorant.experiments.study import read_studies, read_study
+from tests.commands import invoke
 
 ROOT = Path(__file__).parent.parent
 SMALL = Experiment(
@@ -51,7 +50,7 @@ def here(monkeypatch):
     """Run the command in this process, without any data; return what it answered."""
     for name in ("MAJORANT_DATA", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(NO_DATA))
-    return lambda *arguments: CliRunner().invoke(build(), ["reproduce", *map(str, arguments)])
+    return lambda *arguments: invoke("reproduce", *arguments)
 
 
 def test_a_run_is_a_file_with_all_that_made_it(tmp_path):
