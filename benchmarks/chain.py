@@ -25,8 +25,8 @@ import numpy as np
 
 from benchmarks import report
 from majorant import ChainCRF
-from majorant.files.conll import ColumnFile
-from majorant.files.templates import CHUNKING
+from majorant.cli.columns.conll import ColumnFile
+from majorant.cli.columns.templates import CHUNKING
 from majorant.metrics import chunk_scores
 
 LEVEL = 1.001

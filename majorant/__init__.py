@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from majorant import curvature, datasets, metrics
+    from majorant import curvature, data, datasets, design, metrics, models, objective, solvers
     from majorant._bound import QuadraticBound, log_partition_bound
     from majorant._minimize import held_out, minimize
     from majorant._solution import Outcome, Result, Solution, Trace
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from majorant.data import Choices, Labelled
     from majorant.estimators import ChainCRF, LogisticRegression, LogisticRegressionCV, logistic_regression_path
     from majorant.models import Binary, Chain, Enumerated, Multinomial
-    from majorant.objective import Objective
+    from majorant.objective import Objective, Threads
     from majorant.solvers import (
         BFGS,
         LBFGS,
@@ -41,7 +41,7 @@ _HOMES = {
     "data": ("Choices", "Labelled"),
     "estimators": ("ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
     "models": ("Binary", "Chain", "Enumerated", "Multinomial"),
-    "objective": ("Objective",),
+    "objective": ("Objective", "Threads"),
     "solvers": (
         "BFGS",
         "LBFGS",
@@ -58,11 +58,13 @@ _HOMES = {
     ),
     "tuning": ("tune",),
 }
+# What one builds upon to add a model, a design, a penalty, a curvature or a solver.
+_MODULES = ("curvature", "data", "datasets", "design", "metrics", "models", "objective", "solvers")
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("curvature", "datasets", "metrics"):
+    if name in _MODULES:
         return import_module(f"majorant.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'majorant' has no attribute {name!r}")
@@ -106,13 +108,19 @@ __all__ = [
     "Solution",
     "SteepestDescent",
     "StochasticMajorization",
+    "Threads",
     "Trace",
     "curvature",
+    "data",
     "datasets",
+    "design",
     "held_out",
     "log_partition_bound",
     "logistic_regression_path",
     "metrics",
     "minimize",
+    "models",
+    "objective",
+    "solvers",
     "tune",
 ]

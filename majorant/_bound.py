@@ -41,7 +41,7 @@ class QuadraticBound:
     def __post_init__(self) -> None:
         if not self.curvature.majorizes:
             raise ValueError(
-                f"this {type(self.curvature).__name__} curvature is a metric, not a bound: it does not "
+                f"this {type(self.curvature).__name__} curvature is no bound: it does not "
                 "guarantee descent. Use 'dense', 'low-rank', 'diagonal', 'kronecker' or 'boehning'"
             )
 

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
 from majorant._monitor import Callback, Limits, Metric, Monitor
-from majorant._ray import Point
 from majorant._solution import Solution
 from majorant.models import Model
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.solvers import BatchMajorization, Solver, State
 
 
@@ -78,10 +77,11 @@ def minimize(
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
     limits = Limits(tol, gradient_tol, max_steps, max_passes)
     with numerics(threads):
-        resumed = _resume(objective, solver, start)
-        monitor = Monitor(objective, limits, metrics or {}, callback)
-        state = solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
-        solver.drive(objective, state, monitor.observe)
+        spending = objective.with_ledger()  # every run has an account of its own
+        resumed = _resume(objective.with_ledger(), solver, start)
+        monitor = Monitor(spending, limits, metrics or {}, callback)
+        state = solver.start(spending, _read_start(objective, start)) if resumed is None else resumed
+        solver.drive(spending, state, monitor.observe)
     assert monitor.result is not None
     return Solution(monitor.params, monitor.result, monitor.trace, monitor.state, solver)
 
@@ -119,12 +119,13 @@ def _check_settings(
 
 def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Solution | None) -> Any:
     """Return the state to go on from, if ``start`` is a run of this solver on this objective."""
-    if not isinstance(start, Solution) or start.solver != solver or start.state.stalled:
+    if not isinstance(start, Solution) or start.solver != solver:
         return None
-    if start.state.theta.shape != (objective.size,):
+    state: State = start.state
+    if state.stalled or state.point is None or state.theta.shape != (objective.size,):
         return None
-    point = objective.point(start.state.theta)
-    return start.state.resumed_at(point) if _is_same(point, start.state) else None
+    point = objective.point(state.theta)
+    return state.resumed(objective, point) if _is_same(point, state.point) else None
 
 
 def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Array:
@@ -133,10 +134,10 @@ def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Arr
     return np.array(start.params if isinstance(start, Solution) else start, dtype=np.float64)
 
 
-def _is_same(point: Point, state: State) -> bool:
-    """Return whether F and ∇F are what a state says they are: rows may have changed places, but nothing else."""
-    close = np.allclose(point.gradient, state.gradient, rtol=1e-6, atol=1e-9 * max(abs(point.value), 1.0))
-    return close and bool(np.isclose(point.value, state.value, rtol=1e-9))
+def _is_same(now: Point, then: Point) -> bool:
+    """Return whether F and ∇F are what they were: rows may have changed places, but nothing else."""
+    close = np.allclose(now.gradient, then.gradient, rtol=1e-6, atol=1e-9 * max(abs(now.value), 1.0))
+    return close and bool(np.isclose(now.value, then.value, rtol=1e-9))
 
 
 @contextmanager

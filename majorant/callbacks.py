@@ -16,11 +16,9 @@ import numpy as np
 
 from majorant._checks import Array, whole
 from majorant._solution import Outcome, Result
+from majorant._terminal import Line
 from majorant.data import Labelled
 from majorant.models import Model
-
-# Back to the start of the line, and nothing on it.
-ERASE = "\r\x1b[2K"
 
 
 @dataclass
@@ -117,7 +115,7 @@ class ProgressLine:
         """Begin."""
         self._last = -np.inf
         self._file = sys.stderr if self.stream is None else self.stream
-        self._console = _rich_console(self._file) if self._file.isatty() else None
+        self._line = Line(self._file) if self._file.isatty() else None
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Write the line if it is time."""
@@ -131,25 +129,15 @@ class ProgressLine:
 
     def finish(self, sentence: str) -> None:
         """Write the last line, or take the line away."""
-        erase = ERASE if self._file.isatty() else ""
-        self._file.write(erase if self.transient else f"{erase}{sentence}\n")
-        self._file.flush()
+        last = "" if self.transient else sentence
+        if self._line is not None:
+            self._line.finish(last)
+        elif last:
+            self._write(last)
 
     def _write(self, text: str) -> None:
-        if not self._file.isatty():
+        if self._line is not None:
+            self._line.write(text)
+        else:
             self._file.write(f"{text}\n")
-        elif self._console is None:
-            self._file.write(f"{ERASE}{text}")
-        else:  # cuts what would wrap, since a wrapped line cannot be rewritten
-            self._file.write(ERASE)
-            self._console.print(text, end="", no_wrap=True, overflow="ellipsis", markup=False)
-        self._file.flush()
-
-
-def _rich_console(stream: TextIO) -> Any:
-    """Return a console of rich, or None if rich is not installed."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    return Console(file=stream)
+            self._file.flush()

@@ -118,15 +118,9 @@ def draw_curves(
 
 
 def save(figure: Any, path: str | Path) -> None:
-    """Write a figure and let go of it; a PNG keeps the few colours it has, which makes it several times smaller."""
+    """Write a figure and let go of it."""
     figure.savefig(path, dpi=120)
     pyplot().close(figure)
-    if Path(path).suffix == ".png":
-        from PIL import Image  # matplotlib brings it
-
-        with Image.open(path) as image:
-            few = image.convert("RGB").quantize(255, dither=Image.Dither.NONE)
-        few.save(path, optimize=True)
 
 
 def pyplot() -> Any:

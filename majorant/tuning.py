@@ -26,10 +26,11 @@ RULES = ("lowest", "largest-stable")
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting, and the objective it ended with (infinite if it diverged)."""
+    """One setting, the objective it ended with (infinite if it diverged), and the passes over the data it took."""
 
     solver: SGD
     objective: float
+    passes: float
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def tune(
     ascending = sorted(gains)
     at_zero = objective.value(np.zeros(objective.size)) * (1 + 1e-9)  # two ways to find it may differ in rounding
     trials: list[Trial] = []
-    for settings in _settings(schedules, taus, batch_sizes, len(objective.data)):
+    for settings in _settings(schedules, taus, batch_sizes, objective.rows):
         for gain in ascending:
             trial = _try(objective, SGD(gain=gain, seed=seed, **settings), passes, at_zero)
             trials.append(trial)
@@ -110,4 +111,4 @@ def _try(objective: Objective, solver: SGD, passes: int, at_zero: float) -> Tria
     )
     final = float(solution.trace["objective"][-1])
     complete = len(solution.trace["objective"]) == passes + 1
-    return Trial(solver, final if complete and final <= at_zero else np.inf)
+    return Trial(solver, final if complete and final <= at_zero else np.inf, float(solution.trace["passes"][-1]))

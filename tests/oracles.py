@@ -54,12 +54,12 @@ def enumerate_sets(model, data):
         return
     weights = np.ones(len(data)) if data.weight is None else data.weight
     if isinstance(data, Choices):
-        F = _dense(data.features)
+        F = data.design.dense()
         log_h = np.zeros(len(F)) if data.log_measure is None else data.log_measure
         for j, (a, b) in enumerate(itertools.pairwise(data.indptr)):
             yield F[a:b], log_h[a:b], data.target[a:b], weights[j]
         return
-    X = _dense(data.X)
+    X = data.design.dense()
     one_row = model.coefficient_rows == 1
     n = 2 if one_row else model.n_classes
     for j, x in enumerate(X):
@@ -68,10 +68,6 @@ def enumerate_sets(model, data):
         if data.offset is not None:
             log_h = np.array([0.0, data.offset[0, j]]) if one_row else data.offset[:, j]
         yield features, log_h, data.y[:, j] if data.soft else np.eye(n)[data.y[j]], weights[j]
-
-
-def _dense(X):
-    return (X.toarray() if hasattr(X, "toarray") else np.asarray(X)).astype(np.float64)
 
 
 def _labellings(data):

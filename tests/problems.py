@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from majorant import Binary, Chain, Choices, Enumerated, Labelled, Multinomial, 
 from majorant.data import Sequences
 from majorant.data.universe import Universe
 from majorant.models.base import RowModel
+from majorant.objective import Reducer
+from majorant.objective.reduce import LocalBlocks
 
 
 def design(rng, t=60, p=4):
@@ -142,9 +145,19 @@ def _writes_rows_out(maker):
 ROW_MAKERS = [maker for maker in MAKERS if _writes_rows_out(maker)]
 
 
-def make(maker, seed=0):
+@dataclass(frozen=True)
+class InBlocks(Reducer):
+    """Blocks of so many rows, whatever the model would like."""
+
+    rows: int
+
+    def spread(self, data, rows):
+        return LocalBlocks(data.blocks(self.rows), threads=1)
+
+
+def make(maker, seed=0, **settings):
     model, data, ridge = maker(np.random.default_rng(seed))
-    return Objective(model, data, ridge=ridge)
+    return Objective(model, data, ridge=ridge, **settings)
 
 
 every_problem = pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)

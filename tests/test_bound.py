@@ -119,8 +119,8 @@ def test_sparse_features_are_fine():
     np.testing.assert_array_equal(sparse.gradient, log_partition_bound([0.3, 0.1], features).gradient)
 
 
-def test_a_metric_is_not_a_bound():
-    with pytest.raises(ValueError, match="metric, not a bound"):
+def test_a_curvature_that_does_not_majorize_is_no_bound():
+    with pytest.raises(ValueError, match="no bound"):
         QuadraticBound(np.zeros(1), 0.0, np.zeros(1), Dense(np.eye(1), majorizes=False))
 
 

@@ -27,8 +27,9 @@ from majorant import (
     StochasticMajorization,
     minimize,
 )
-from majorant._profile import profile_intercept
-from majorant.kernels import design
+from majorant.design import DenseDesign
+from majorant.objective.intercept import profile_intercept
+from majorant.objective.reduce import LocalBlocks
 from tests.problems import MAKERS, make, sequences
 
 
@@ -70,13 +71,13 @@ def test_centred_columns_are_the_same_problem(sparse, shift, binary):
         for form in ("dense", "diagonal"):
             ours, theirs = (H.bound(theta, form).curvature.as_matrix() for H in (F, G))
             np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    np.testing.assert_allclose(design.dense(F.data.X), written_out, atol=1e-9 * shift)
+    np.testing.assert_allclose(F.data.design.dense(), written_out, atol=1e-9 * shift)
     M = rng.normal(size=(5, 2))
-    np.testing.assert_allclose(design.multiply(F.data.X, M), written_out @ M, atol=1e-8 * shift)
+    np.testing.assert_allclose(F.data.design.times(M), written_out @ M, atol=1e-8 * shift)
     some = np.array([0, 2, 4])
-    np.testing.assert_allclose(design.dense(design.columns(F.data.X, some)), written_out[:, some], atol=1e-9 * shift)
-    np.testing.assert_allclose(design.csr(F.data.X).toarray(), written_out, atol=1e-9 * shift)
-    dense, which = design.occurring(F.data.X)
+    np.testing.assert_allclose(F.data.design.columns(some).dense(), written_out[:, some], atol=1e-9 * shift)
+    np.testing.assert_allclose(F.data.design.csr().toarray(), written_out, atol=1e-9 * shift)
+    dense, which = F.data.design.occurring()
     np.testing.assert_allclose(dense, written_out[:, which], atol=1e-9 * shift)
 
 
@@ -85,7 +86,7 @@ def test_columns_near_zero_stay_as_they_are_and_sparse_ones_sparse():
     X = sp.csr_array(rng.normal(size=(200, 50)) * (rng.random((200, 50)) < 0.05))
     data = Labelled(X, rng.integers(0, 2, 200), constant=True, center=True)
     assert data.centre is None
-    assert data.X.X.nnz == X.nnz
+    assert data.design.inner.matrix.nnz == X.nnz
     with pytest.raises(ValueError, match="set constant=True"):
         Labelled(X, rng.integers(0, 2, 200), center=True)
 
@@ -94,7 +95,7 @@ def test_columns_near_zero_stay_as_they_are_and_sparse_ones_sparse():
 def test_moments_keep_their_digits(dtype):
     X = (np.random.default_rng(0).normal(size=(300, 3)) * [1, 10, 0] + [1e4, -3e5, 7]).astype(dtype)
     weight = np.random.default_rng(1).exponential(size=300)
-    mean, variance = design.moments(X, weight)
+    mean, variance = DenseDesign(X).moments(weight)
     expected = np.average(X.astype(float), axis=0, weights=weight)
     np.testing.assert_allclose(mean, expected, rtol=1e-14)
     np.testing.assert_allclose(variance, np.average((X - expected) ** 2, axis=0, weights=weight), rtol=1e-9, atol=1e-20)
@@ -112,7 +113,7 @@ def test_the_intercept_is_found_wherever_it_starts(offset, classes):
     data = Labelled(np.zeros((80, 1)), y, constant=True)
     moved = np.append(np.zeros(model.coefficient_rows - 1), offset)
     scores = np.zeros((model.coefficient_rows, 80)) + moved[:, None]
-    best = profile_intercept(model, [data], [scores])
+    best = profile_intercept(model, LocalBlocks([data], threads=1), [scores])
     shares = np.bincount(y) / 80
     assert best.loss == pytest.approx(-80 * (shares * np.log(shares)).sum(), rel=1e-12)
     assert best.decrease < 1e-12
@@ -121,7 +122,7 @@ def test_the_intercept_is_found_wherever_it_starts(offset, classes):
 
 def test_no_intercept_is_best_where_one_class_was_observed():
     data = Labelled(np.zeros((5, 1)), np.ones(5, dtype=int), constant=True)
-    assert np.isinf(profile_intercept(Binary(), [data], [np.zeros((1, 5))]).decrease)
+    assert np.isinf(profile_intercept(Binary(), LocalBlocks([data], threads=1), [np.zeros((1, 5))]).decrease)
 
 
 def test_a_certificate_of_a_point_that_may_not_move_counts_its_intercept():

@@ -8,12 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, minimize
+from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
 from majorant.data import Sequences
 from majorant.data.universe import Universe
 from majorant.kernels import chain, chain_online, partition
 from majorant.models.chain import split_scores
-from majorant.solvers.online import learn
 from tests.oracles import rises, shortfall
 from tests.problems import sequences as make
 
@@ -113,7 +112,7 @@ def test_pieces_and_parts_make_no_difference(monkeypatch):
     whole = Objective(Chain(), data, ridge=1.0).value_and_gradient(theta)
     monkeypatch.setattr("majorant.data.sequences.PIECE", 3)
     cut = make(lengths=(3, 0, 4, 2, 1, 5), weights=True)
-    for F in (Objective(Chain(), cut, ridge=1.0), Objective(Chain(parts=3), cut, ridge=1.0, threads=2)):
+    for F in (Objective(Chain(), cut, ridge=1.0), Objective(Chain(), cut, ridge=1.0, reducer=Threads(3))):
         value, gradient = F.value_and_gradient(theta)
         assert value == pytest.approx(whole[0])
         np.testing.assert_allclose(gradient, whole[1], atol=1e-12)
@@ -223,19 +222,19 @@ def test_quasi_newton_ends_at_the_optimum(kind):
 
 @pytest.mark.parametrize("curvature", ["share", "bound"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_online_pass_descends_and_its_first_step_is_the_gradient_in_the_metric(kind, curvature):
+def test_an_online_pass_descends_and_its_first_step_is_the_gradient_over_the_precision(kind, curvature):
     data = problem(kind)
     F = Objective(MODEL, data, ridge=2.0)
     solver = OnlineMajorization(curvature=curvature)
     state = solver.step(F, solver.start(F, np.zeros(F.size)))
     assert F.value(state.theta) < F.value(np.zeros(F.size))
-    assert (state.metric >= 2.0).all()
+    assert (state.curvature.entries >= 2.0).all()
     one = Objective(MODEL, data.part(0, 1), ridge=2.0)
     first = OnlineMajorization(curvature=curvature).step(one, solver.start(one, np.zeros(F.size)))
     _, gradient = one.value_and_gradient(np.zeros(F.size))
     if curvature == "bound":
-        np.testing.assert_allclose(first.theta, -gradient / first.metric, atol=1e-12)
-    # Attributes met twice in a sequence move twice, with a metric that has grown between.
+        np.testing.assert_allclose(first.theta, -gradient / first.curvature.entries, atol=1e-12)
+    # Attributes met twice in a sequence move twice, with a precision that has grown between.
     assert first.theta @ gradient < 0
 
 
@@ -414,7 +413,7 @@ def one_sequence(tokens, n, steps, weight):
 def test_the_online_metric_of_one_token_is_its_closed_form(weight):
     """From zero: p = 1/n, ‖v‖₁ = 3, and a share of ¼."""
     data = one_sequence(1, 3, [0, 5], weight)
-    θ, D = learn(data, np.zeros(8), np.full(8, 2.0), np.array([0]))
+    θ, D = MODEL.learn(data, np.zeros(8), np.full(8, 2.0), np.array([0]))
     values, labels = np.repeat([2.0, -1.0], 3), np.tile(np.arange(3), 2)
     expected = 2.0 + weight * 0.25 * 3 * abs(values) * (1 / 3) * (2 / 3)
     order = np.argsort(data.universe.pairs)
@@ -429,7 +428,7 @@ def test_the_online_metric_of_transitions_is_its_closed_form(weight):
     """From zero: a pair of labels happens w/n² times in a sequence of two tokens, which weigh 2w."""
     n = 3
     data = one_sequence(2, n, range(9), weight)
-    θ, D = learn(data, np.zeros(15), np.full(15, 2.0), np.array([0]))
+    θ, D = MODEL.learn(data, np.zeros(15), np.full(15, 2.0), np.array([0]))
     x = weight / n**2
     expected = 2.0 + 2 * 0.25 * x * (1 - x / (2 * weight))
     np.testing.assert_allclose(D[6:], expected, rtol=1e-12)
@@ -449,9 +448,9 @@ def test_transitions_without_a_parameter_stay_at_zero_online():
         None,
         np.array([0, 0, 1, 1, 1, 0, 0, 1, 0], dtype=np.int32),
     )
-    first, D = learn(data, np.zeros(3), np.full(3, 2.0), np.array([0]))
+    first, D = MODEL.learn(data, np.zeros(3), np.full(3, 2.0), np.array([0]))
     gradient = MODEL.loss_and_gradient(first, data.part(1, 2))[1]
-    both, grown = learn(data, np.zeros(3), np.full(3, 2.0), np.array([0, 1]))
+    both, grown = MODEL.learn(data, np.zeros(3), np.full(3, 2.0), np.array([0, 1]))
     assert (grown[1:] > D[1:]).all()
     np.testing.assert_allclose(both[1:] - first[1:], -(gradient / grown)[1:], rtol=1e-10)
 

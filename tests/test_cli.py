@@ -1,10 +1,12 @@
 """The command line as a person uses it: real files in a folder, what is printed, what is left behind."""
 
 import csv
+import dataclasses
 import json
 import os
 import re
 import signal
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,8 @@ import pytest
 pytest.importorskip("typer")
 
 import majorant
-from majorant.files import Schema, Source, Wanted
+from majorant.cli import advice, output, refusals
+from majorant.cli.tables import Schema, Source, Wanted
 from tests.commands import invoke
 
 CONTROL = re.compile(r"[\x1b┃│╭┏]")
@@ -480,6 +483,15 @@ def test_a_solver_without_its_penalty_speaks_of_flags(folder):
     assert "say --ridge with a number above 0" in said
 
 
+def test_advice_speaks_of_what_a_refusal_knows():
+    for kind, words in advice.ADVICE.items():
+        known = {field.name for field in dataclasses.fields(kind)}
+        assert {name for _, name, _, _ in string.Formatter().parse(words) if name is not None} <= known
+    refusal = refusals.UnusableType("{day}", "t.parquet", "date32")
+    assert advice.explain(refusal).endswith("neither numbers nor text; leave it out with --drop {day}")
+    assert advice.explain(ValueError("{day}")) == "{day}"
+
+
 def test_standard_input_that_is_closed(folder):
     call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
     for command in ("fit - --target kind", "predict m.npz -", "crf train -"):
@@ -660,6 +672,36 @@ def test_a_terminal_gets_tables(folder):
     assert process.wait(60) == 0
     assert "┏━━━" in shown.decode()
     assert "rose" in shown.decode()
+
+
+def test_help_lists_the_solvers_there_are():
+    from majorant.cli import options
+    from majorant.estimators import chain_crf, named
+
+    assert (options.SOLVERS, options.CHAIN_SOLVERS) == (named.SOLVERS, chain_crf.SOLVERS)
+    for command, names in (("fit", named.SOLVERS), ("compare", named.SOLVERS), ("crf train", chain_crf.SOLVERS)):
+        said = " ".join(call(*command.split(), "--help").split())
+        assert ", ".join(names[:-1]) in said
+
+
+def test_commands_that_read_tables_share_their_options():
+    shared = ["--format", "--delimiter", "--no-header", "--decimal", "--encoding", "--comment", "--missing"]
+    for command, more in (("fit", ["--drop"]), ("compare", ["--drop"]), ("predict", []), ("evaluate", [])):
+        said = call(command, "--help")
+        assert all(option in said for option in (*shared, *more))
+
+
+def test_a_bar_moves_on_a_terminal_and_nothing_elsewhere(monkeypatch, capsys):
+    with output.progress("one") as move:
+        move(1, 2, "two")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(output, "on_terminal", lambda stream: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with output.progress("one", stays=True) as move:
+        move(1, 2, "[two]")
+    shown = capsys.readouterr().err
+    assert "[two]" in shown
+    assert "1/2" in shown
 
 
 def test_version():

@@ -13,8 +13,8 @@ pytest.importorskip("typer")
 
 
 import majorant
-from majorant.files.conll import ColumnFile
-from majorant.files.templates import CHUNKING, TemplateSet
+from majorant.cli.columns.conll import ColumnFile
+from majorant.cli.columns.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
 from tests.test_cli import call
 

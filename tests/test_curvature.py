@@ -42,7 +42,7 @@ def test_sums_are_exact_or_dominate(left, right):
     assert total.majorizes
 
 
-def test_a_sum_with_a_metric_is_a_metric():
+def test_a_sum_with_what_is_no_bound_is_none():
     for curvature in CURVATURES.values():
         assert not (curvature + Dense(np.eye(6), majorizes=False)).majorizes
     assert not (Diagonal(np.ones(6), True) + Diagonal(np.ones(6), False)).majorizes

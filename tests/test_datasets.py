@@ -4,6 +4,8 @@ import functools
 import gzip
 import hashlib
 import http.server
+import io
+import sys
 import threading
 
 import numpy as np
@@ -11,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import datasets
-from majorant.datasets import files, readers, registry
-from majorant.datasets.files import DataFile, MissingDataError
+from majorant.datasets import download, readers, registry
+from majorant.datasets.download import DataFile, MissingDataError
 from tests import problems
 
 SHAPES = {
@@ -70,15 +72,15 @@ def test_the_toy_set_is_its_own_mirror_image_and_not_separable():
 
 def test_the_folder_of_the_user_comes_before_the_cache(nothing_here, monkeypatch):
     file = DataFile("some/file.txt")
-    cached = files.cache_folder() / file.path
+    cached = download.cache_folder() / file.path
     cached.parent.mkdir(parents=True)
     cached.write_text("cache")
-    assert files.fetch(file).read_text() == "cache"
+    assert download.fetch(file).read_text() == "cache"
     own = nothing_here / "own" / file.path
     own.parent.mkdir(parents=True)
     own.write_text("own")
     monkeypatch.setenv("MAJORANT_DATA", str(nothing_here / "own"))
-    assert files.fetch(file).read_text() == "own"
+    assert download.fetch(file).read_text() == "own"
 
 
 @pytest.fixture
@@ -108,27 +110,27 @@ def test_downloads_are_checked_kept_and_reported(publisher, name):
     url, contents = publisher
     file = DataFile("libsvm/set.gz", f"{url}/{name}", hashlib.sha256(contents).hexdigest())
     told = []
-    path = files.fetch(file, lambda *news: told.append(news))
-    assert path == files.cache_folder() / "libsvm/set.gz"
+    path = download.fetch(file, lambda *news: told.append(news))
+    assert path == download.cache_folder() / "libsvm/set.gz"
     assert gzip.decompress(path.read_bytes()) == contents
     assert told[-1][0] == "set.gz"
     assert told[-1][1] == told[-1][2] > 0
-    (again,) = {files.fetch(DataFile(file.path, "http://127.0.0.1:9/gone", file.sha256))}  # now from the cache
+    (again,) = {download.fetch(DataFile(file.path, "http://127.0.0.1:9/gone", file.sha256))}  # now from the cache
     assert again == path
 
 
 def test_a_wrong_checksum_keeps_nothing(publisher):
     url, _ = publisher
     with pytest.raises(ValueError, match="is not the file it was: its sha256 is"):
-        files.fetch(DataFile("set.txt", f"{url}/plain", "0" * 64))
-    assert not files.cache_folder().exists()
+        download.fetch(DataFile("set.txt", f"{url}/plain", "0" * 64))
+    assert not download.cache_folder().exists()
 
 
 def test_files_may_come_from_a_disk(nothing_here):
     source = nothing_here / "source.txt"
     source.write_bytes(b"hello")
     file = DataFile("a/b.txt", source.as_uri(), hashlib.sha256(b"hello").hexdigest())
-    assert files.fetch(file).read_bytes() == b"hello"
+    assert download.fetch(file).read_bytes() == b"hello"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/nobody", "file:///no/such/file"])
@@ -136,8 +138,8 @@ def test_without_a_network_one_sentence_says_what_to_put_where(nothing_here, url
     with pytest.raises(
         MissingDataError, match=r"gisette/x\.data is missing and .* put it at gisette/x\.data in the"
     ) as e:
-        files.fetch(DataFile("gisette/x.data", url, "0" * 64))
-    assert str(files.cache_folder()) in str(e.value)
+        download.fetch(DataFile("gisette/x.data", url, "0" * 64))
+    assert str(download.cache_folder()) in str(e.value)
 
 
 def test_converted_sets_say_where_they_come_from(nothing_here):
@@ -189,3 +191,16 @@ def test_principal_components_are_those_of_largest_variance():
     images = rng.normal(size=(200, 5)) * [5.0, 0.1, 3.0, 0.1, 0.1]
     found = readers.principal_components(images, components=2)
     assert np.var(found, axis=0).sum() == pytest.approx(np.linalg.eigvalsh(np.cov(images.T, ddof=0))[-2:].sum())
+
+
+def test_a_terminal_shows_one_line(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    for received in (1_000_000, 2_000_000):
+        download.progress_line("set.gz", received, 2_000_000)
+    first, last = ("\r\x1b[2Kdownloading set.gz: " + size for size in ("1.0 of 2.0 MB", "2.0 of 2.0 MB\n"))
+    assert screen.getvalue() == first + last

@@ -1,99 +1,150 @@
-"""Designs with a constant column and a centre, through every function, against the same matrix written out."""
+"""Every design does what the matrix it stands for does."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from majorant import Labelled
-from majorant.kernels import design
+from majorant.design import Constant, CsrDesign, DenseDesign, Design, read_design, with_constant
 
-T, P, N = 40, 5, 3
-RNG = np.random.default_rng(0)
-W, R = RNG.normal(size=(N, P + 1)), RNG.normal(size=(N, T))
-M, WEIGHT = RNG.normal(size=(P + 1, 2)), RNG.exponential(size=T)
-B = np.einsum("cj,ej->cej", R, R)
-L = RNG.normal(size=(2, N, T))
-SOME = np.array([0, 2, P])
+SHIFT = np.array([3.0, 0.0, -2.0, 0.5])
 
 
-def outer_sum(X):
-    """Return Σ_j B[:, :, j] ⊗ x_j x_jᵀ."""
-    return sum(np.kron(B[:, :, j], np.outer(x, x)) for j, x in enumerate(X))
+class Stored(Design):
+    """Five methods and nothing else: all others are those of the base class."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    @property
+    def shape(self):
+        return self.rows.shape
+
+    @property
+    def dtype(self):
+        return self.rows.dtype
+
+    def project(self, W):
+        return W @ self.rows.T
+
+    def pull_back(self, R):
+        return R @ self.rows
+
+    def part(self, rows):
+        return Stored(self.rows[rows])
+
+    def toarray(self):
+        return self.rows
 
 
-# What a function makes of a design, and what it is of the matrix D.
-FUNCTIONS = {
-    "project": (lambda X: design.project(X, W), lambda D: W @ D.T),
-    "pull_back": (lambda X: design.pull_back(X, R), lambda D: R @ D),
-    "pull_back_squares": (lambda X: design.pull_back_squares(X, R**2), lambda D: R**2 @ D**2),
-    "weighted_gram": (lambda X: design.weighted_gram(X, B), outer_sum),
-    "one weighted_gram": (lambda X: design.weighted_gram(X, WEIGHT[None, None]), lambda D: (D.T * WEIGHT) @ D),
-    "columns": (lambda X: design.dense(design.columns(X, SOME)), lambda D: D[:, SOME]),
-    "stored columns": (lambda X: design.dense(design.columns(X, SOME[:2])), lambda D: D[:, SOME[:2]]),
-    "all columns": (lambda X: design.dense(design.columns(X, np.arange(P + 1))), lambda D: D),
-    "multiply": (lambda X: design.multiply(X, M), lambda D: D @ M),
-    "dense": (design.dense, lambda D: D),
-    "csr": (lambda X: design.csr(X).toarray(), lambda D: D),
-    "widened": (lambda X: design.dense(design.widened(X)), lambda D: D),
-    "absolute": (lambda X: design.dense(design.absolute(X)[0]), np.abs),
-    "sums of absolute": (lambda X: design.absolute(X)[1], lambda D: np.abs(D).sum(axis=1)),
-    "outer_rows": (lambda X: design.outer_rows(L, X), lambda D: np.stack([
-        np.kron(L[y, :, j], D[j]) for j in range(T) for y in range(len(L))
-    ])),
-    "rows": (lambda X: design.dense(X[3:9]), lambda D: D[3:9]),
-}  # fmt: skip
+def written_out(X, shift=None):
+    return np.column_stack([X if shift is None else X - shift, np.ones(len(X))])
 
 
-def stored(sparse, dtype):
-    """Columns of which some are far from zero, one is empty and one has few entries."""
-    X = RNG.normal(loc=[0, 4, 0, -6, 0], size=(T, P))
-    X[:, 2], X[:, 4] = 0.0, X[:, 4] * (np.arange(T) % 7 == 0)
-    return sp.csr_array(X.astype(dtype)) if sparse else X.astype(dtype)
+KINDS = {
+    "dense": (DenseDesign, lambda X: X),
+    "csr": (lambda X: CsrDesign(sp.csr_array(X)), lambda X: X),
+    "csr matrix": (lambda X: CsrDesign(sp.csr_matrix(X)), lambda X: X),
+    "stored": (Stored, lambda X: X),
+    "constant": (lambda X: Constant(DenseDesign(X)), written_out),
+    "constant csr": (lambda X: Constant(CsrDesign(sp.csr_array(X))), written_out),
+    "constant stored": (lambda X: Constant(Stored(X)), written_out),
+    "centred": (lambda X: Constant(DenseDesign(X), SHIFT), lambda X: written_out(X, SHIFT)),
+    "centred csr": (lambda X: Constant(CsrDesign(sp.csr_array(X)), SHIFT), lambda X: written_out(X, SHIFT)),
+    "centred before": (
+        lambda X: Constant(DenseDesign(X).less(SHIFT, np.float64), SHIFT, centred=True),
+        lambda X: written_out(X, SHIFT),
+    ),
+}
 
 
-@pytest.fixture(scope="module", params=["dense", "sparse"])
-def forms(request):
-    """Every form of a design, beside the matrix that it stands for."""
-    found = []
-    for dtype in (np.float64, np.float32):
-        X = stored(request.param == "sparse", dtype)
-        whole = X.toarray() if sp.issparse(X) else X
-        for centre in (False, True, np.array([0.5, 3.0, 0.0, -6.0, 0.0])):
-            data = Labelled(X, np.arange(T) % 2, constant=True, center=centre)
-            shift = 0.0 if data.centre is None else data.centre
-            found.append((data.X, np.column_stack([whole.astype(float) - shift, np.ones(T)])))
-    return found
+@pytest.fixture(params=[0.1, 0.9], ids=["sparse", "full"])
+def X(request):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) * (rng.uniform(size=(300, 4)) < request.param)
+    X[:, 1] = 0.0  # a column that never occurs
+    return X
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_design_is_the_matrix_that_it_stands_for(forms, name):
-    of_design, of_matrix = FUNCTIONS[name]
-    for X, D in forms:
-        if name == "widened" and X.dtype == np.float64:
-            continue  # only what is narrow is widened
-        found, expected = of_design(X), of_matrix(D)
-        assert found.shape == expected.shape
-        tolerance = 1e-9 if X.dtype == np.float64 else 1e-4
-        np.testing.assert_allclose(found, expected, atol=tolerance * max(np.abs(expected).max(), 1))
+@pytest.fixture(params=list(KINDS))
+def pair(request, X, monkeypatch):
+    monkeypatch.setattr("majorant.design.base.CHUNK", 1)  # forces several chunks
+    make, write = KINDS[request.param]
+    return make(X), write(X)
 
 
-def test_sizes_of_columns_are_known_before_anything_cancels(forms):
-    for X, D in forms:
-        norms = np.linalg.norm(D, axis=0)
-        assert (design.column_norms(X) >= norms * (1 - 1e-6)).all()
-        assert design.frobenius_norm(X) >= np.linalg.norm(D) * (1 - 1e-6)
+def test_products(pair):
+    design, X = pair
+    rng, (t, p) = np.random.default_rng(1), X.shape
+    W, R, M = rng.normal(size=(3, p)), rng.uniform(size=(3, t)), rng.normal(size=(p, 2))
+    assert design.shape == X.shape
+    np.testing.assert_allclose(design.toarray(), X, atol=1e-12)
+    np.testing.assert_allclose(design.project(W), W @ X.T, atol=1e-12)
+    np.testing.assert_allclose(design.pull_back(R), R @ X, atol=1e-10)
+    np.testing.assert_allclose(design.pull_back_squares(R), R @ X**2, atol=1e-9)
+    np.testing.assert_allclose(design.times(M), X @ M, atol=1e-12)
+    np.testing.assert_allclose(design.csr().toarray(), X, atol=1e-12)
+    np.testing.assert_allclose(design.widened().dense(), X, atol=1e-12)
 
 
-def test_columns_that_are_left_out_are_empty(forms):
-    for X, D in forms:
-        found, which = design.occurring(X)
-        np.testing.assert_allclose(found, D[:, which], atol=1e-5)
-        assert not np.delete(D, which, axis=1).any()
-        assert P in which
+@pytest.mark.parametrize("n", [1, 3])
+def test_weighted_gram_matrices(pair, n):
+    design, X = pair
+    B = np.random.default_rng(0).normal(size=(n, n, len(X)))
+    B += B.transpose(1, 0, 2)
+    for weights in (B, np.abs(B)):
+        expected = np.einsum("cej,jp,jq->cpeq", weights, X, X).reshape(X.shape[1] * n, -1)
+        np.testing.assert_allclose(design.gram(weights), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_what_is_stored(forms):
-    for X, D in forms:
-        assert X.shape == D.shape
-        assert 0 < design.density(X) <= 1
-        assert design.is_sparse(X) == (design.density(X) < 1)
+def test_parts_and_columns(pair):
+    design, X = pair
+    p = X.shape[1]
+    for rows in (slice(3, 50), slice(0, 0), np.array([7, 7, 0, 299])):
+        np.testing.assert_allclose(design.part(rows).toarray(), X[rows], atol=1e-12)
+    for which in (np.arange(p), np.array([0, 2]), np.array([1, p - 1]), np.array([p - 1])):
+        np.testing.assert_allclose(design.columns(which).dense(), X[:, which], atol=1e-12)
+    dense, which = design.part(slice(0, 5)).occurring()
+    np.testing.assert_allclose(dense, X[:5][:, which], atol=1e-12)
+    np.testing.assert_allclose(np.delete(X[:5], which, axis=1), 0, atol=1e-12)
+
+
+def test_sums_of_magnitudes(pair):
+    design, X = pair
+    magnitude, total = design.absolute()
+    np.testing.assert_allclose(magnitude.dense(), np.abs(X), atol=1e-12)
+    np.testing.assert_allclose(total, np.abs(X).sum(axis=1), atol=1e-12)
+    # Before anything cancels: at least as large as what is left.
+    assert (design.column_norms() >= np.linalg.norm(X, axis=0) - 1e-9).all()
+    assert design.frobenius_norm() >= np.linalg.norm(X) - 1e-9
+    L = np.random.default_rng(2).normal(size=(2, 3, len(X)))
+    rows = np.stack([sum(np.kron(np.eye(3)[c], X[j]) * L[y, c, j] for c in range(3)) for j in range(4) for y in (0, 1)])
+    np.testing.assert_allclose(design.outer_rows(L)[:8], rows, atol=1e-12)
+
+
+def test_moments(pair):
+    design, X = pair
+    weight = np.random.default_rng(3).exponential(size=len(X))
+    mean, variance = design.moments(weight)
+    expected = np.average(X, axis=0, weights=weight)
+    np.testing.assert_allclose(mean, expected, atol=1e-12)
+    np.testing.assert_allclose(variance, np.average((X - expected) ** 2, axis=0, weights=weight), atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_single_precision_is_kept_and_widened(kind):
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    design = with_constant(read_design("X", kind(X + np.float32(1e3))), center=True)
+    assert design.dtype == np.float32
+    assert design.widened().dtype == np.float64
+    mean = (X + np.float32(1e3)).astype(np.float64) - design.centre
+    np.testing.assert_allclose(design.widened().dense()[:, :-1], mean, atol=1e-12)
+    B = np.abs(np.random.default_rng(0).normal(size=(1, 1, 50)))
+    D = design.dense()
+    np.testing.assert_allclose(design.gram(B), np.einsum("j,jp,jq->pq", B[0, 0], D, D), rtol=1e-3, atol=1e-3)
+
+
+def test_a_design_is_read_as_it_is():
+    design = Stored(np.ones((2, 2)))
+    assert read_design("X", design) is design
+    with pytest.raises(ValueError, match="X must have at least one column"):
+        read_design("X", np.ones((3, 0)))

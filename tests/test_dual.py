@@ -49,7 +49,7 @@ def test_the_loss_at_zero_is_what_the_objective_says(n, weighted):
     X, y = wide(n, t=50, p=60)
     weight = np.random.default_rng(0).uniform(size=50) if weighted else None
     F = Objective(Binary() if n == 1 else Multinomial(n), Labelled(X, y, weight), ridge=1.0)
-    assert dual.loss_at_zero(F) == pytest.approx(F.value(np.zeros(F.size)), rel=1e-12)
+    assert F.value_at_zero() == pytest.approx(F.value(np.zeros(F.size)), rel=1e-12)
 
 
 def wide(n, seed=0, t=600, p=900):
@@ -107,10 +107,10 @@ def test_wide_data_start_in_the_dual_and_end_at_the_optimum(n, form):
         Labelled(X, y, constant=free),
         ridge=np.tile(np.append(np.full(900, 0.1), [0.0] * free), n),
     )
-    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).dual, dual.Dual)
+    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).sweeps, dual.Dual)
     solution = minimize(F, QuasiNewton(), tol=1e-9)
     assert solution.result.converged
-    best = minimize(F, QuasiNewton(metric="kronecker"), tol=1e-10).trace["objective"][-1]
+    best = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-10).trace["objective"][-1]
     assert F.value(solution.params) == pytest.approx(best, rel=1e-8)
 
 
@@ -138,7 +138,7 @@ def test_a_weak_penalty_does_not_lead_astray(n, C):
     y = np.where(np.random.default_rng(3).uniform(size=len(y)) < 0.1, 0, y)
     F = Objective(Binary() if n == 1 else Multinomial(n), Labelled(X, y), ridge=1 / C)
     trace = minimize(F, QuasiNewton(), tol=1e-4, max_steps=2000).trace
-    best = minimize(F, QuasiNewton(metric="kronecker"), tol=1e-4, max_steps=4000).trace["objective"][-1]
+    best = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-4, max_steps=4000).trace["objective"][-1]
     assert trace["objective"][-1] <= 1.001 * best
 
 

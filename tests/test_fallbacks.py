@@ -27,19 +27,22 @@ def test_the_bound_step_is_that_of_a_bound_at_the_point_itself():
     solver, rng = BatchMajorization(), np.random.default_rng(0)
     here = rng.normal(size=F.size)
     elsewhere = solver.start(F, 3 * rng.normal(size=F.size))
-    value, gradient = F.value_and_gradient(here)
-    stale = replace(elsewhere, theta=here, value=value, gradient=gradient)
-    found = solver._bound_step(F, stale)
+    point = F.point(here)
+    found = solver._bound_step(F, elsewhere.moved_to(point), point)
     np.testing.assert_allclose(found.theta, here + F.bound(here).step(), atol=1e-12)
-    assert found.value < value
+    assert found.point.value < point.value
 
 
-def worse(solver, F, state):
+def above(F, point):
+    """A point that is above another one."""
+    there = F.point(point.theta + 10.0)
+    assert there.value > point.value
+    return there
+
+
+def worse(solver, F, state, here):
     """A state that is above another one."""
-    theta = state.theta + 10.0
-    value, gradient = F.value_and_gradient(theta)
-    assert value > state.value
-    return replace(state, theta=theta, value=value, gradient=gradient)
+    return state.moved_to(above(F, here))
 
 
 @pytest.mark.parametrize("memory", [0, 10])
@@ -47,9 +50,9 @@ def test_batch_majorization_takes_no_step_that_rises(memory, monkeypatch):
     F = problems.make(problems.multinomial)
     solver = BatchMajorization(memory=memory)
     state = solver.start(F, np.zeros(F.size))
-    descent = solver._bound_step(F, state)
+    descent = solver._bound_step(F, state, state.point)
     monkeypatch.setattr(BatchMajorization, "_corrected_step", worse)
-    assert solver.step(F, state).value == descent.value  # the bound's own step is left
+    assert solver.step(F, state).point.value == descent.point.value  # the bound's own step is left
     monkeypatch.setattr(BatchMajorization, "_bound_step", worse)
     found = solver.step(F, state)
     assert found.stalled
@@ -59,7 +62,7 @@ def test_batch_majorization_takes_no_step_that_rises(memory, monkeypatch):
 def test_descent_takes_no_step_that_rises(monkeypatch):
     F = problems.make(problems.multinomial)
     state = Newton().start(F, np.zeros(F.size))
-    monkeypatch.setattr("majorant.solvers.descent.best_step", lambda ray: -1.0)
+    monkeypatch.setattr("majorant.solvers.descent.best_step", lambda ray, start: -1.0)
     found = Newton().step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)
@@ -69,11 +72,7 @@ def test_the_finish_of_the_proximal_solver_takes_no_step_that_rises(monkeypatch)
     F = problems.make(problems.multinomial)
     solver = ProximalMajorization()
     state = solver.step(F, solver.start(F, np.zeros(F.size)))
-    monkeypatch.setattr(
-        ProximalMajorization,
-        "_quasi_newton",
-        lambda self, F, state, here, pairs: worse(self, F, replace(state, value=here.value, gradient=here.gradient)),
-    )
+    monkeypatch.setattr("majorant.solvers.proximal.quasi_newton_move", lambda F, here, *rest: above(F, here))
     found = solver.step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)
@@ -108,17 +107,17 @@ def test_a_sweep_of_the_dual_that_rises_is_not_kept(monkeypatch):
     F = Objective(Binary(), Labelled(X, y), ridge=0.1)
     solver, sweep = QuasiNewton(), dual.sweep
     state = solver.start(F, np.zeros(F.size))
-    assert state.dual is not None
+    assert state.sweeps is not None
 
     def worse(objective, start, seed):
         swept = sweep(objective, start, seed)
         return replace(swept, coefficients=0.3 * start.coefficients, contracts=False)
 
     monkeypatch.setattr(dual, "sweep", worse)
-    assert state.value < F.value(0.3 * state.theta) < F.value(np.zeros(F.size))
+    assert state.point.value < F.value(0.3 * state.theta) < F.value(np.zeros(F.size))
     left = solver.step(F, state)
-    assert left.dual is None
-    assert left.value == state.value
+    assert left.sweeps is None
+    assert left.point.value == state.point.value
     np.testing.assert_array_equal(left.theta, state.theta)
 
 

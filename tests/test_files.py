@@ -5,15 +5,21 @@ import errno
 import gzip
 import lzma
 import os
+import re
 import stat
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from majorant.files import Matrix, Schema, Source, Wanted, replacing
-from majorant.files.labels import find_classes, match_classes
+from majorant._atomic import replacing
+from majorant.cli.advice import explain
+from majorant.cli.tables import Matrix, Schema, Source, Wanted, column
+from majorant.cli.tables.column import TextColumn
+from majorant.cli.tables.labels import find_classes, match_classes
+from majorant.cli.tables.numbers import read_numbers
 
 ROWS = [
     (1.5, "red", "yes"),
@@ -43,6 +49,14 @@ def learn(path, target="kind", source=None, **wanted):
     source = source or Source(path)
     table = source.read(frozenset({target}))
     return (*Schema.learn(source, Wanted(target, **wanted), [table]), table)
+
+
+@contextmanager
+def refused(sentence):
+    """Expect a refusal that says so on the command line."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        yield
+    assert re.search(sentence, explain(caught.value)), explain(caught.value)
 
 
 def dense(X):
@@ -93,7 +107,7 @@ def test_types_of_parquet(tmp_path):
     assert table.text("grade") == ["a", "b", "a"]
     assert table.is_text("code")
     assert table.text("code") == ["1", "2", "NA"]  # Parquet has a missing value of its own
-    with pytest.raises(ValueError, match=r"'day'.*date32.*--drop"):
+    with refused(r"'day'.*date32.*--drop"):
         table.is_text("day")
 
 
@@ -158,7 +172,7 @@ def test_a_schema_survives_json(tmp_path):
 def test_missing_values_are_refused_filled_in_or_dropped(tmp_path, blank):
     rows = [(1.0, "red", "yes"), (3.0, "green", "no"), (blank, "red", "no"), (5.0, blank, "yes")]
     path = write_csv(tmp_path / "t.csv", rows)
-    with pytest.raises(ValueError, match=r"column 'size' of .*t\.csv lacks a value in row 3 \(1 in all\).*--missing"):
+    with refused(r"column 'size' of .*t\.csv lacks a value in row 3 \(1 in all\).*--missing"):
         learn(path)
     schema, _, table = learn(path, missing="mean")
     np.testing.assert_array_equal(schema.features(table), [[1, 0, 1], [3, 1, 0], [3, 0, 1], [5, 0, 0]])
@@ -196,6 +210,35 @@ def test_a_column_that_turns_to_text_late_is_text_from_the_start(tmp_path, monke
     assert whole[0].encoding.names[:8] == [f"size={c}" for c in ["1", "2", "3", "4", "5", "6", "7", "seven"]]
 
 
+def test_columns_that_turn_to_text_late_cost_one_more_read(tmp_path, monkeypatch):
+    """And each is tried as numbers once in each of them, whatever is asked of it."""
+    numbers = [",".join(f"{i}{k}" for k in range(5)) + f",{i % 2}" for i in range(9)]
+    words = [",".join("w" if k == j else "1" for k in range(5)) + ",1" for j in range(5)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e,kind", *numbers, *words]) + "\n")
+    monkeypatch.setattr(Source.chunks, "__defaults__", (3,))
+    opened = []
+    monkeypatch.setattr(Source, "_open", lambda source, real=Source._open: opened.append(1) or real(source))
+    source, wanted = Source(str(tmp_path / "t.csv")), Wanted("kind")
+    streamed, _ = Schema.learn(source, wanted)
+    assert len(opened) == 2
+    table = source.read(frozenset({"kind"}))
+    assert len(opened) == 4
+    assert Schema.learn(source, wanted, [table])[0] == streamed
+    assert list(streamed.encoding.levels) == list("abcde")
+
+
+def test_what_a_column_is_is_asked_once(monkeypatch):
+    tried = []
+    monkeypatch.setattr(column, "read_numbers", lambda *cells, real=read_numbers: tried.append(1) or real(*cells))
+    words, numbers = TextColumn(["1", "a"]), TextColumn(["1", ""])
+    for _ in range(3):
+        assert (words.is_text, numbers.is_text) == (True, False)
+        with pytest.raises(column.WordAmongNumbers):
+            words.numbers()
+        np.testing.assert_array_equal(numbers.take(np.array([1, 0])).numbers(), [np.nan, 1])
+    assert len(tried) == 2
+
+
 def test_what_looks_like_a_number_in_python_only_is_text(tmp_path):
     schema, _, _ = learn(write_csv(tmp_path / "t.csv", [("1_1", "red", "yes"), ("1_2", "red", "no")]))
     assert schema.encoding.names == ["size=1_1", "size=1_2", "colour=red"]
@@ -225,16 +268,14 @@ def test_decimal_commas_are_read_if_asked_for(tmp_path):
 
 def test_numbers_with_commas_are_no_categories(tmp_path):
     path = with_commas(tmp_path / "t.csv")
-    with pytest.raises(
-        ValueError, match=r"column 'size' holds numbers such as '0,1' that are taken for text.*--decimal ,"
-    ):
+    with refused(r"column 'size' holds numbers such as '0,1' that are taken for text.*--decimal ,"):
         learn(path)
-    with pytest.raises(ValueError, match=r"column 'cost' .* such as '1,000'.*thousands are not read"):
+    with refused(r"column 'cost' .* such as '1,000'.*thousands are not read"):
         learn(path, drop=["size"])
     with pytest.warns(UserWarning, match="column 'size' holds numbers such as '0,1'"):
         assert learn(path, features=["size"])[0].encoding.names[0] == "size=0,1"
     schema, _, _ = learn(write_csv(tmp_path / "p.csv"))
-    with pytest.raises(ValueError, match=r"holds '1,5', which is not a number; say --decimal , .*\(row 1\)"):
+    with refused(r"holds '1,5', which is not a number \(row 1\); say --decimal , "):
         schema.features(Source(write_csv(tmp_path / "n.csv", [("1,5", "red")], "size,colour")).read())
 
 
@@ -286,7 +327,7 @@ def test_two_columns_of_one_name_in_parquet(tmp_path):
 def test_text_of_other_encodings(tmp_path, encoding):
     path = tmp_path / "t.csv"
     path.write_bytes("größe,kind\n1,né\n2,b\n".encode(encoding))
-    with pytest.raises(ValueError, match=r"t\.csv is not UTF-8 text .*--encoding"):
+    with refused(r"t\.csv is not UTF-8 text .*--encoding"):
         Source(str(path)).read()
     assert Source(str(path), encoding=encoding).read().text("kind") == ["né", "b"]
     with pytest.raises(ValueError, match=r"encoding must be one that Python knows, .* got 'klingon'"):
@@ -342,7 +383,7 @@ def test_many_categories_make_a_sparse_matrix(tmp_path):
 def test_the_name_of_a_row_is_no_category(tmp_path):
     rows = [(i, f"r{i}", "yn"[i % 2]) for i in range(60)]
     path = write_csv(tmp_path / "t.csv", rows)
-    with pytest.raises(ValueError, match=r"'colour' has 60 different strings in 60 rows.*--drop colour"):
+    with refused(r"'colour' has 60 different strings in 60 rows.*--drop colour"):
         learn(path)
     assert learn(path, drop=["colour"])[0].encoding.names == ["size"]
     assert len(learn(path, features=["colour"])[0].encoding.names) == 60  # somebody asked for it
@@ -457,6 +498,15 @@ def test_writers_of_one_file_do_not_mix(tmp_path):
         writer.join()
     assert target.read_text() in [letter * 2000 for letter in "abcd"]
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_contents_are_on_the_disk_before_they_have_the_name(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(os, "fsync", lambda file: done.append(os.fstat(file).st_size))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("named"))
+    with replacing(tmp_path / "t.txt") as temporary:
+        temporary.write_text("new")
+    assert done == [3, "named"]
 
 
 def test_permissions_are_those_of_the_old_file_or_of_any_new_one(tmp_path):

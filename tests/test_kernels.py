@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from majorant.kernels import design, gram, logistic, low_rank, partition, partition_compiled, sgd, softmax
+from majorant.kernels import gram, logistic, low_rank, partition, partition_compiled, sgd, softmax
 from tests import oracles
 
 
@@ -53,21 +53,6 @@ def test_hessian_directions_make_the_hessian():
     S = random_scores(5, 5)
     L = softmax.hessian_directions(S)
     np.testing.assert_allclose(np.einsum("ycj,yej->cej", L, L), softmax.hessian_matrices(S), atol=1e-14)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("density", [0.1, 0.9])
-@pytest.mark.parametrize("n", [1, 3])
-def test_weighted_gram_of_dense_and_csr(n, density, dtype, monkeypatch):
-    monkeypatch.setattr(design, "CHUNK", 1)  # forces several chunks
-    rng = np.random.default_rng(0)
-    X = (rng.normal(size=(300, 5)) * (rng.uniform(size=(300, 5)) < density)).astype(dtype)
-    B = rng.normal(size=(n, n, 300))
-    B += B.transpose(1, 0, 2)
-    expected = np.einsum("cej,jp,jq->cpeq", B, X, X).reshape(5 * n, 5 * n)
-    tolerance = 1e-12 if dtype == np.float64 else 1e-4
-    for form in (X, sp.csr_array(X), sp.csr_matrix(X)):
-        np.testing.assert_allclose(design.weighted_gram(form, B), expected, rtol=tolerance, atol=10 * tolerance)
 
 
 @settings(max_examples=50, deadline=None)

@@ -66,11 +66,11 @@ def test_the_flat_surface_is_the_same_model(maker):
     """What stochastic solvers use: Φθ are the potentials, targets make the residual, slices find the rows."""
     F = problems.make(maker)
     model, data, rng = F.model, F.data, np.random.default_rng(1)
-    theta, metric = rng.normal(size=F.size), rng.normal(size=(F.size, 3))
+    theta, matrix = rng.normal(size=F.size), rng.normal(size=(F.size, 3))
     Φ = model.score_rows(data)
     potentials = model.potentials(theta, data)
     np.testing.assert_allclose(Φ @ theta, potentials.ravel(), atol=1e-12)
-    np.testing.assert_allclose(model.through(metric, data), Φ @ metric, atol=1e-12)
+    np.testing.assert_allclose(model.through(matrix, data), Φ @ matrix, atol=1e-12)
     _, residual = model.loss_and_residual(model.scores(theta, data), data)
     np.testing.assert_allclose(residual.ravel() @ Φ, model.lift(residual, data), atol=1e-11)
     scores, target = model.scores(theta, data).ravel(), model.targets(data)
@@ -94,8 +94,7 @@ def test_taking_rows_is_repeating_and_reordering_them(maker):
 @every_problem
 @pytest.mark.parametrize("curvature", ["dense", "diagonal"])
 def test_blocks_make_the_whole(maker, curvature):
-    whole, parts = problems.make(maker), problems.make(maker)
-    parts.blocks = list(parts.data.blocks(7))
+    whole, parts = problems.make(maker), problems.make(maker, reducer=problems.InBlocks(7))
     theta = np.random.default_rng(3).normal(size=whole.size)
     one, many = whole.bound(theta, curvature), parts.bound(theta, curvature)
     assert many.value == pytest.approx(one.value, rel=1e-13)
@@ -153,7 +152,7 @@ def test_a_constant_column_need_not_be_stored(model, sparse):
 def test_unsorted_csr_with_duplicates_is_put_right_without_touching_the_callers():
     X = sp.csr_matrix((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
     data = Labelled(X, [1])
-    assert data.X.toarray().tolist() == [[2.0, 4.0]]
+    assert data.design.toarray().tolist() == [[2.0, 4.0]]
     assert X.nnz == 3
 
 
@@ -162,7 +161,7 @@ def test_float32_stays_float32_and_agrees(sparse):
     X, y, _ = labelled_pair(np.random.default_rng(7), 3)
     X = X.astype(np.float32)
     narrow = Objective(Multinomial(3), Labelled(sp.csr_array(X) if sparse else X, y), ridge=1.0)
-    assert narrow.data.X.dtype == np.float32
+    assert narrow.data.design.dtype == np.float32
     theta = np.full(12, 1 + 1e-12)  # not a float32: the product is one of float32 numbers
     assert narrow.model.potentials(theta, narrow.data).dtype == np.float64
     exact = narrow.model.potentials(np.ones(12), narrow.data)
@@ -210,7 +209,7 @@ def test_large_data_are_read_in_blocks(monkeypatch):
     X, y, _ = labelled_pair(np.random.default_rng(14), 3)
     monkeypatch.setattr("majorant.models.base.BLOCK", 90)
     F = Objective(Multinomial(3), Labelled(X, y), ridge=1.0)
-    assert [len(block) for block in F.blocks] == [10] * 6
+    assert [len(scores[0]) for scores in F.point(np.zeros(F.size)).scores] == [10] * 6
 
 
 def test_ranking_as_choices_from_shrinking_sets():
@@ -229,8 +228,9 @@ def test_maximum_entropy_matches_the_expectations():
     F = problems.make(problems.maximum_entropy)
     data = F.data
     theta = minimize(Objective(Enumerated(), data, ridge=1e-9), Newton(), tol=1e-12).params
-    p = np.exp(data.features @ theta - oracles.log_partition(theta, data.features))
-    np.testing.assert_allclose(p @ data.features, data.target @ data.features, atol=1e-6)
+    features = data.design.dense()
+    p = np.exp(features @ theta - oracles.log_partition(theta, features))
+    np.testing.assert_allclose(p @ features, data.target @ features, atol=1e-6)
 
 
 def same_objective(left, right, tolerance=1e-11):

@@ -1,6 +1,7 @@
 """The package as a whole: what is public, what importing costs, what the examples do."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,12 @@ def test_every_public_name_exists_and_is_documented():
 def test_version_is_that_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert majorant.__version__ == project["version"]
+
+
+def test_nothing_outside_the_command_line_knows_a_flag():
+    for path in (ROOT / "majorant").rglob("*.py"):
+        if "cli" not in path.parts:
+            assert not re.search(r"(?<![\w-])--[a-zA-Z]", path.read_text()), path
 
 
 def test_importing_loads_no_compiler():

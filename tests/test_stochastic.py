@@ -26,9 +26,10 @@ from majorant import (
     minimize,
     tune,
 )
+from majorant.curvature import Block, Dense, Diagonal, Growing
+from majorant.data import Order
 from majorant.solvers import inner
-from majorant.solvers.metrics import BlockMetric, DiagonalMetric, InverseMetric, WholeMetric
-from majorant.solvers.sampling import _order
+from majorant.solvers.memory import ByClass, ByColumn, Whole, WholeByRow
 from tests import oracles, problems
 from tests.problems import every_row_problem
 
@@ -85,7 +86,7 @@ def test_full_rank_equals_the_rank_one_loop(maker, m):
     F = in_label_order(maker)
     m = min(m, len(F.data))
     start = 0.1 * np.random.default_rng(1).normal(size=F.size)
-    order = np.concatenate([_order(len(F.data), 5, epoch, False) for epoch in range(2)])
+    order = np.concatenate([Order(5).of_pass(epoch, len(F.data)) for epoch in range(2)])
     # batches do not straddle passes
     theta, M, mu, phi = algorithm_2(F, start, order[: len(F.data)], m)
     np.testing.assert_allclose(phi, M @ mu, atol=1e-9 * max(np.abs(phi).max(), 1))  # the identity φ = Mμ
@@ -112,7 +113,7 @@ def test_many_pending_rows_are_flushed_exactly():
 
 def test_e1_applying_the_label_once_per_outcome_diverges():
     F = in_label_order(problems.multinomial)
-    passes = np.concatenate([_order(60, 0, k, False) for k in range(3)])
+    passes = np.concatenate([Order(0).of_pass(k, 60) for k in range(3)])
     printed = algorithm_2(F, np.zeros(F.size), passes, once_per_row=False)[0]
     corrected = algorithm_2(F, np.zeros(F.size), passes)[0]
     assert F.value(corrected) < F.value(np.zeros(F.size)) < F.value(printed)
@@ -194,7 +195,7 @@ def test_compiled_rows_equal_batches_of_one(maker, rank):
     state = solver.start(F, 0.3 * np.random.default_rng(1).normal(size=F.size))
     compiled = solver.step(F, solver.step(F, state))
     for epoch in range(2):
-        for j in _order(len(F.data), 3, epoch, False):
+        for j in Order(3).of_pass(epoch, len(F.data)):
             state = solver._visit_batch(F, state, F.data.take(np.array([j])))
     np.testing.assert_allclose(compiled.theta, state.theta, atol=1e-9)
     np.testing.assert_allclose(compiled.curvature.as_matrix(), state.curvature.as_matrix(), atol=1e-8)
@@ -249,7 +250,7 @@ def test_one_batch_of_all_rows_is_the_optimum_and_its_hessian(maker):
     np.testing.assert_allclose(solution.params, best.params, atol=1e-3)
     assert F.value(solution.params) <= best.trace["objective"][-1] * (1 + 1e-6)
     H = F.hessian(solution.params)[2].as_matrix() + np.diag(F.ridge)
-    np.testing.assert_allclose(solution.state.metric.precision(), H, atol=1e-2 * np.abs(H).max())
+    np.testing.assert_allclose(solution.state.memory.precision.as_matrix(), H, atol=1e-2 * np.abs(H).max())
 
 
 @every_row_problem
@@ -257,39 +258,45 @@ def test_one_batch_of_all_rows_is_the_optimum_and_its_hessian(maker):
 def test_score_space_and_parameter_space_agree(maker, m):
     F = problems.make(maker)
     theta = {}
-    for kind in (WholeMetric, InverseMetric):
-        metric, at = kind(np.diag(F.ridge)), np.zeros(F.size)
-        for batch in F.data.blocks(m):
-            at = metric.step(F.model, at, batch)
-        theta[kind] = at
-        np.testing.assert_allclose(metric.solve(metric.precision() @ at), at, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(theta[WholeMetric], theta[InverseMetric], atol=2e-4)
+    for memory in (whole(F.ridge), by_row(F.ridge)):
+        at, after = memory.learn(F.model, np.zeros(F.size), F.data.batches(m))
+        theta[type(memory)] = at
+        np.testing.assert_allclose(after.precision.solve(after.precision.matvec(at)), at, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(theta[Whole], theta[WholeByRow], atol=2e-4)
+
+
+def whole(ridge):
+    return Whole(Dense(np.diag(ridge), majorizes=False))
+
+
+def by_row(ridge):
+    return WholeByRow(Growing(np.diag(ridge)))
+
+
+def by_class(ridge):
+    return ByClass(Block(tuple(Growing(np.diag(each)) for each in ridge)))
 
 
 def test_one_block_is_the_whole():
     F = problems.make(problems.binary_everything)
-    whole, block = InverseMetric(np.diag(F.ridge)), BlockMetric(np.diag(F.ridge)[None])
-    a = b = np.zeros(F.size)
-    for batch in F.data.blocks(9):
-        a, b = whole.step(F.model, a, batch), block.step(F.model, b, batch)
+    a, one = by_row(F.ridge).learn(F.model, np.zeros(F.size), F.data.batches(9))
+    b, block = by_class(F.ridge[None]).learn(F.model, np.zeros(F.size), F.data.batches(9))
     np.testing.assert_allclose(a, b, atol=1e-10)
-    np.testing.assert_allclose(whole.precision(), block.precision()[0], atol=1e-10)
+    np.testing.assert_allclose(one.precision.compact(), block.precision.compact()[0], atol=1e-10)
 
 
 def test_blocks_and_diagonal_are_parts_of_the_hessian():
     F = problems.make(problems.multinomial_everything)
     rows = F.data.take(np.arange(5))
     ridge = np.tile([1.0, 2.0, 0.5, 0.1], 3)
-    block = BlockMetric(np.stack([np.diag(r) for r in ridge.reshape(3, 4)]))
-    after = block.step(F.model, np.zeros(F.size), rows)
+    after, block = by_class(ridge.reshape(3, 4)).learn(F.model, np.zeros(F.size), [rows])
     H = F.model.hessian_factors(F.model.scores(after, rows), rows).matrix() + np.diag(ridge)
     for c in range(3):
         at = slice(4 * c, 4 * c + 4)
-        np.testing.assert_allclose(block.precision()[c], H[at, at], atol=1e-9)
-    diagonal = DiagonalMetric(ridge.copy())
-    after = diagonal.step(F.model, np.zeros(F.size), rows)
+        np.testing.assert_allclose(block.precision.compact()[c], H[at, at], atol=1e-9)
+    after, diagonal = ByColumn(Diagonal(ridge, majorizes=False)).learn(F.model, np.zeros(F.size), [rows])
     H = F.model.hessian_factors(F.model.scores(after, rows), rows).matrix() + np.diag(ridge)
-    np.testing.assert_allclose(diagonal.precision(), np.diag(H), atol=1e-9)
+    np.testing.assert_allclose(diagonal.precision.compact(), np.diag(H), atol=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -326,16 +333,16 @@ def test_the_scalar_case_on_which_a_bound_creeps():
 def test_the_bound_step_is_there_when_halving_fails(solve, monkeypatch):
     monkeypatch.setattr(inner, "HALVINGS", 0)
     F = problems.make(problems.multinomial)
-    metric = WholeMetric(np.diag(F.ridge)) if solve == "parameters" else InverseMetric(np.diag(F.ridge))
-    theta = metric.step(F.model, np.zeros(F.size), F.data)
+    memory = whole(F.ridge) if solve == "parameters" else by_row(F.ridge)
+    theta, _ = memory.learn(F.model, np.zeros(F.size), [F.data])
     assert F.value(theta) <= minimize(F, Newton()).trace["objective"][-1] * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("metric", ["whole", "block", "diagonal"])
+@pytest.mark.parametrize("curvature", ["whole", "block", "diagonal"])
 @pytest.mark.parametrize("maker", [problems.binary_everything, problems.multinomial], ids=lambda m: m.__name__)
-def test_the_finish_reaches_the_optimum_in_any_metric(maker, metric):
+def test_the_finish_reaches_the_optimum_in_any_curvature(maker, curvature):
     F = problems.make(maker)
-    solution = minimize(F, ProximalMajorization(metric=metric, batch_size=5))
+    solution = minimize(F, ProximalMajorization(curvature=curvature, batch_size=5))
     assert solution.result.converged, solution.result
     best = minimize(F, Newton(), tol=1e-14).trace["objective"][-1]
     assert F.value(solution.params) - best <= 1e-8 * best
@@ -348,7 +355,7 @@ def test_an_unpenalised_intercept_gets_a_weak_prior_and_an_exact_finish():
     free = Objective(F.model, F.data, ridge=ridge)
     one_pass = minimize(free, ProximalMajorization(batch_size=len(F.data)), max_passes=1)
     H = free.hessian(one_pass.params)[2].as_matrix() + np.diag([1.0, 1.0, 1.0, 1e-3])
-    np.testing.assert_allclose(one_pass.state.metric.precision(), H, rtol=1e-3)
+    np.testing.assert_allclose(one_pass.state.memory.precision.as_matrix(), H, rtol=1e-3)
     solution = minimize(free, ProximalMajorization())
     assert solution.result.converged
     np.testing.assert_allclose(solution.params, minimize(free, Newton()).params, atol=1e-5)
@@ -365,8 +372,9 @@ def test_batches_may_miss_classes_and_be_sorted():
     X, y = majorant.datasets.load("ecoli")
     by_label = np.argsort(y)
     F = Objective(Multinomial(8), Labelled(X[by_label], y[by_label]), ridge=1.0)
-    for metric in ("whole", "block", "diagonal"):
-        trace = minimize(F, ProximalMajorization(shuffle=False, batch_size=10, metric=metric), max_passes=1).trace
+    for curvature in ("whole", "block", "diagonal"):
+        solver = ProximalMajorization(shuffle=False, batch_size=10, curvature=curvature)
+        trace = minimize(F, solver, max_passes=1).trace
         assert trace["objective"][-1] < trace["objective"][0]
 
 
@@ -385,39 +393,39 @@ def test_the_look_back_shrinks_what_an_adversarial_order_has_spoiled():
     assert 0 <= shrink < 1
 
 
-@pytest.mark.parametrize("metric", ["whole", "block", "diagonal"])
+@pytest.mark.parametrize("curvature", ["whole", "block", "diagonal"])
 @pytest.mark.parametrize("m", [1, 10, 100])
 @pytest.mark.parametrize("ridge", [1e-4, 1e3])
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
-def test_the_pass_never_diverges_on_ecoli(metric, m, ridge, scale):
+def test_the_pass_never_diverges_on_ecoli(curvature, m, ridge, scale):
     X, y = majorant.datasets.load("ecoli")
     by_label = np.argsort(y)
     F = Objective(Multinomial(8), Labelled(scale * X[by_label], y[by_label]), ridge=ridge)
     for shuffle in (False, True):
-        solver = ProximalMajorization(batch_size=m, metric=metric, shuffle=shuffle)
+        solver = ProximalMajorization(batch_size=m, curvature=curvature, shuffle=shuffle)
         trace = minimize(F, solver, max_passes=1).trace["objective"]
         assert len(trace) == 2
         assert trace[1] <= trace[0]
 
 
-def test_the_metric_is_chosen_by_size():
+def test_the_curvature_is_chosen_by_size():
     def kind(n, p):
         X = sp.csr_array(([1.0], ([0], [0])), shape=(500, p))
         model = Binary() if n == 1 else Multinomial(n)
         F = Objective(model, Labelled(X, np.arange(500) % max(n, 2)), ridge=1.0)
         solver = ProximalMajorization()
-        return type(solver.start(F, np.zeros(F.size)).metric), solver.rows_per_batch(F)
+        return type(solver.start(F, np.zeros(F.size)).memory), solver.rows_per_batch(F)
 
-    assert kind(1, 300) == (InverseMetric, 100)
-    assert kind(10, 51) == (WholeMetric, 100)
-    assert kind(1, 1500) == (InverseMetric, 100)
-    assert kind(10, 200) == (BlockMetric, 40)
-    assert kind(20, 3000) == (DiagonalMetric, 20)
-    assert kind(1, 3000) == (DiagonalMetric, 100)
-    with pytest.raises(ValueError, match="metric='block' needs a model with classes; Enumerated has only 'whole'"):
-        minimize(problems.make(problems.conditional_logit), ProximalMajorization(metric="block"))
-    with pytest.raises(ValueError, match="metric must be one of 'auto'"):
-        ProximalMajorization(metric="full")
+    assert kind(1, 300) == (WholeByRow, 100)
+    assert kind(10, 51) == (Whole, 100)
+    assert kind(1, 1500) == (WholeByRow, 100)
+    assert kind(10, 200) == (ByClass, 40)
+    assert kind(20, 3000) == (ByColumn, 20)
+    assert kind(1, 3000) == (ByColumn, 100)
+    with pytest.raises(ValueError, match="curvature='block' needs a model with classes; Enumerated has only 'whole'"):
+        minimize(problems.make(problems.conditional_logit), ProximalMajorization(curvature="block"))
+    with pytest.raises(ValueError, match="curvature must be one of 'auto'"):
+        ProximalMajorization(curvature="full")
 
 
 def test_one_pass_on_a9a_is_within_a_tenth_of_a_percent():
@@ -444,7 +452,7 @@ def test_sgd_equals_its_definition(maker, m, schedule):
     found = minimize(F, solver, start=theta, max_steps=2, tol=0.0).params
     i = 0
     for epoch in range(2):
-        order = _order(t, 4, epoch, False)
+        order = Order(4).of_pass(epoch, t)
         for start in range(0, t, m):
             i += 1
             gain = 0.05 * {"constant": 1, "adaptive": 20 / (20 + i), "inverse": 1 / i}[schedule]
@@ -456,7 +464,7 @@ def test_sgd_equals_its_definition(maker, m, schedule):
 
 def test_a_gain_that_is_too_large_ends_as_non_finite_or_high():
     F = problems.make(problems.binary)
-    big = Objective(Binary(), Labelled(1e200 * F.data.X, F.data.y), ridge=1.0)
+    big = Objective(Binary(), Labelled(1e200 * F.data.design.array, F.data.y), ridge=1.0)
     solution = minimize(big, SGD(gain=1.0), max_steps=3)
     assert solution.result.outcome is Outcome.NON_FINITE
     assert np.isfinite(solution.params).all()
@@ -481,7 +489,7 @@ def test_tuning_works_for_every_model():
 
 def test_tuning_skips_gains_beyond_the_first_that_diverges():
     F = problems.make(problems.ecoli)
-    scaled = Objective(F.model, Labelled(1e3 * F.data.X, F.data.y), ridge=1.0)
+    scaled = Objective(F.model, Labelled(1e3 * F.data.design.array, F.data.y), ridge=1.0)
     found = tune(scaled, schedules=["constant", "adaptive"], taus=[10.0], batch_sizes=[1, 1000])
     assert {trial.solver.batch_size for trial in found.trials} == {1}  # 1,000 is more than the rows there are
     for schedule in ("constant", "adaptive"):
@@ -535,8 +543,8 @@ def test_one_report_per_iteration():
 
 
 def test_draws_with_replacement_repeat_rows():
-    assert len(np.unique(_order(1000, 0, 0, True))) < 700
-    assert len(np.unique(_order(1000, 0, 0, False))) == 1000
+    assert len(np.unique(Order(replacement=True).of_pass(0, 1000))) < 700
+    assert len(np.unique(Order(0).of_pass(0, 1000))) == 1000
 
 
 @pytest.mark.parametrize("solver", ALL, ids=str)

@@ -9,10 +9,10 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from majorant import Binary, Labelled, LogisticRegression
+from majorant.curvature import Growing
+from majorant.design import DenseDesign
 from majorant.estimators.recentring import Moments, moved_parameters, moved_precision
-from majorant.kernels import design
 from majorant.solvers.inner import solve_in_scores
-from majorant.solvers.metrics import Inverse
 
 
 def draw(classes, rows=2000, seed=0):
@@ -69,7 +69,7 @@ def test_moments_of_chunks_add_up():
     r = np.random.default_rng(0)
     X, weight = r.normal(size=(90, 4)) * [1, 5, 0.1, 1] + [0, 1e6, 3, -2], r.exponential(size=90)
     total = Moments.of(X[:20], weight[:20]) + Moments.of(X[20:70], weight[20:70]) + Moments.of(X[70:], weight[70:])
-    mean, variance = design.moments(X, weight)
+    mean, variance = DenseDesign(X).moments(weight)
     assert total.rows == 90
     np.testing.assert_allclose(total.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(total.variance, variance, rtol=1e-9)
@@ -81,17 +81,17 @@ def test_moments_of_chunks_add_up():
 def test_pending_rows_are_those_of_a_matrix_written_out():
     r = np.random.default_rng(0)
     A = np.diag(r.uniform(1, 2, size=12))
-    inverse, expected = Inverse(A.copy()), A.copy()
+    growing, expected = Growing(A.copy()), A.copy()
     for k in range(150):  # past several flushes and renewals
         x = r.normal(size=(1 + k % 3, 12))
-        V, G = inverse.through(x, lambda M, x=x: x @ M)
+        V, G = growing.through(x, lambda M, x=x: x @ M)
         M = np.linalg.inv(expected)
         np.testing.assert_allclose(V, x @ M, atol=1e-9)
         np.testing.assert_allclose(G, x @ M @ x.T, atol=1e-9)
-        np.testing.assert_allclose(inverse.solve(x[0]), M @ x[0], atol=1e-9)
-        inverse.absorb(x, V, G)
+        np.testing.assert_allclose(growing.solve(x[0]), M @ x[0], atol=1e-9)
+        growing = growing.grown(x, V, G)
         expected = expected + x.T @ x
-    np.testing.assert_allclose(inverse.matrix(), expected, rtol=1e-12)
+    np.testing.assert_allclose(growing.as_matrix(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("G", [0.0, 1e-6, 3.0, 1e5])
@@ -110,11 +110,11 @@ def test_one_row_calls_write_no_square_array():
     X, y = draw(2, rows=40)
     X = np.hstack([X, np.random.default_rng(1).normal(size=(40, 297))])
     model = fed(X[:10], y[:10], 1)
-    before = model._stream.metric.inverse
-    arrays = [before._A, before.M]
+    before = model._stream.memory.precision
+    arrays = [before._A, before._M]
     model.partial_fit(X[10:11], y[10:11])
-    after = model._stream.metric.inverse
-    assert [after._A is arrays[0], after.M is arrays[1]] == [True, True]
+    after = model._stream.memory.precision
+    assert [after._A is arrays[0], after._M is arrays[1]] == [True, True]
 
 
 @pytest.mark.parametrize("size", [1, 5, 40])

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from majorant.cli.advice import explain
 from majorant.cli.compare import compare
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
 from majorant.cli.crf import crf
@@ -155,14 +156,14 @@ def _report(problem: BaseException) -> int:
         fail(f"{problem.format_message()} (majorant --help shows how)")
         return int(getattr(problem, "exit_code", 2))
     if isinstance(problem, OSError):
-        from majorant.files.atomic import NO_ROOM
+        from majorant._atomic import NO_ROOM
 
         # Files are named by what writes them; what is left is what a shell leads elsewhere.
         name = problem.filename or ("standard output" if problem.errno in NO_ROOM else "")
         where = f"{name}: " if name else ""
         fail(f"{where}{problem.strerror or problem}")
     elif isinstance(problem, ValueError | MemoryError):
-        fail(str(problem) or type(problem).__name__)
+        fail(explain(problem) or type(problem).__name__)
     else:
         fail(f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)")
     return 1

@@ -11,12 +11,12 @@ from typing import Any, TextIO
 
 import majorant
 from majorant import __version__
+from majorant._atomic import replacing
+from majorant.cli.columns.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
+from majorant.cli.columns.crfpp import read_templates
+from majorant.cli.columns.templates import CHUNKING, TemplateSet, window
 from majorant.cli.output import progress, show, show_table, standard_output
-from majorant.files.atomic import replacing
-from majorant.files.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
-from majorant.files.crfpp import read_templates
-from majorant.files.packing import open_packing
-from majorant.files.templates import CHUNKING, TemplateSet, window
+from majorant.cli.packing import open_packing
 from majorant.metrics import ChunkScores, Score, are_chunk_labels, chunk_scores
 
 NAMED_TEMPLATES = ("window", "chunking")
@@ -180,12 +180,12 @@ def train_stream(
     first = next(parts)
     tagger = Tagger(estimator, *layout.of(first[0]), reading)
     sentences = tokens = chunks = 0
-    with progress("streaming", None) as advance:
+    with progress("streaming") as move:
         for batch in itertools.chain([first], parts):
             y = [sentence.labels(tagger.label_column) for sentence in batch]
             estimator.partial_fit(tagger.templates.extract(batch), y, classes=classes)
             sentences, tokens, chunks = sentences + len(batch), tokens + sum(map(len, batch)), chunks + 1
-            advance(len(batch))
+            move(sentences)
     facts = _facts(estimator, paths, sentences, tokens, read - began, time.perf_counter() - read)
     result = f"one pass over {sentences} sentences in {chunks} chunks; nothing certifies a stream"
     return Training(tagger, {**facts, "result": result, "gap": None, "steps": chunks})

@@ -9,29 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from majorant.cli.flags import in_flags
-from majorant.cli.options import (
-    AsJson,
-    Comment,
-    Data,
-    Decimal,
-    Delimiter,
-    Drop,
-    Encoding,
-    Features,
-    Format,
-    Header,
-    Missing,
-    Standardize,
-    Target,
-    listed,
-)
+from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed
 from majorant.cli.output import on_terminal, show, show_json, show_table
 
 if TYPE_CHECKING:
+    from majorant.cli.tables import Source, Wanted
     from majorant.data import Labelled
     from majorant.experiments.comparison import Entry
     from majorant.experiments.problem import Problem
-    from majorant.files import Source, Wanted
 
 COMPARING = "The comparison"
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
@@ -40,7 +25,7 @@ Solvers: TypeAlias = Annotated[
     str,
     typer.Option(
         metavar="NAMES",
-        help="Of proximal, sbm, sbm-lowrank, lbfgs, sgd, asgd, bbm, newton, auto.",
+        help=f"Of {', '.join(SOLVERS)}.",
         rich_help_panel=COMPARING,
     ),
 ]
@@ -69,6 +54,7 @@ Folder: TypeAlias = Annotated[
 ]
 
 
+@expanded
 def compare(
     data: Data,
     target: Target = None,
@@ -82,16 +68,9 @@ def compare(
     tune_passes: TunePasses = None,
     test_size: TestSize = 0.1,
     seed: Seed = 0,
-    features: Features = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    standardize: Standardize = False,
-    format: Format = None,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = "utf-8",
-    comment: Comment = None,
+    *,
+    learning: Learning,
+    reading: TableReading,
 ) -> None:
     """Compare solvers on your data: likelihood and error against passes, as a table and as curves.
 
@@ -103,12 +82,8 @@ def compare(
     majorant compare ecoli --passes 5
     majorant compare flowers.csv --target species --solvers proximal,lbfgs,sgd --out flowers
     """
-    from majorant.files import Source, Wanted
-
     names, penalty = _known(listed(solvers)), _penalty(C, ridge)
-    source = Source(data, format, delimiter, header, decimal, encoding, comment)
-    wanted = Wanted(target, None, listed(features), listed(drop), missing or "error", standardize)
-    problem = _problem(source, wanted, penalty, test_size, seed)
+    problem = _problem(reading.source(data), learning.wanted(target), penalty, test_size, seed)
     entries, least = _compare(problem, names, passes=passes, runs=runs, tuning_passes=tune_passes)
     if not any(entry.runs for entry in entries):
         raise ValueError(f"no solver ran: {entries[0].failure}")
@@ -225,8 +200,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _write(folder: Path, entries: list[Entry], rows: list[dict[str, Any]], data: str) -> None:
+    from majorant._atomic import replacing
     from majorant.experiments import store
-    from majorant.files import replacing
     from majorant.plotting import draw_curves
 
     runs = [run for entry in entries for run in entry.runs]
@@ -236,8 +211,6 @@ def _write(folder: Path, entries: list[Entry], rows: list[dict[str, Any]], data:
 
 
 def _known(names: list[str]) -> list[str]:
-    from majorant.estimators.named import SOLVERS
-
     wrong = [name for name in names if name not in SOLVERS]
     if wrong or not names:
         raise typer.BadParameter(f"--solvers must be of {', '.join(SOLVERS)}, got {', '.join(wrong) or 'none'}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import READING, AsJson, Encoding, listed
+from majorant.cli.options import CHAIN_SOLVERS, READING, AsJson, Encoding, either, listed
 from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ TestFile: TypeAlias = Annotated[
 Penalty: TypeAlias = Annotated[
     float, typer.Option("--c2", help="Penalty: c2 times the sum of squared weights.", rich_help_panel=MODEL)
 ]
-SolverName: TypeAlias = Annotated[str, typer.Option(help="auto, proximal, sbm, bbm or lbfgs.", rich_help_panel=MODEL)]
+SolverName: TypeAlias = Annotated[str, typer.Option(help=f"{either(CHAIN_SOLVERS)}.", rich_help_panel=MODEL)]
 Tolerance: TypeAlias = Annotated[
     float, typer.Option(help="Relative suboptimality at which to stop.", rich_help_panel=MODEL)
 ]

@@ -10,19 +10,14 @@ import typer
 
 from majorant.cli.options import (
     READING,
+    SOLVERS,
     AsJson,
-    Comment,
     Data,
-    Decimal,
-    Delimiter,
-    Drop,
-    Encoding,
-    Features,
-    Format,
-    Header,
-    Missing,
-    Standardize,
+    Learning,
+    TableReading,
     Target,
+    either,
+    expanded,
     listed,
 )
 from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
@@ -41,9 +36,7 @@ ModelFile: TypeAlias = Annotated[
 Penalty: TypeAlias = Annotated[
     float, typer.Option("--C", help="Inverse of the penalty: larger fits closer.", rich_help_panel=MODEL)
 ]
-SolverName: TypeAlias = Annotated[
-    str, typer.Option(help="auto, bbm, newton, lbfgs, proximal, sbm, sbm-lowrank, sgd or asgd.", rich_help_panel=MODEL)
-]
+SolverName: TypeAlias = Annotated[str, typer.Option(help=f"{either(SOLVERS)}.", rich_help_panel=MODEL)]
 Tolerance: TypeAlias = Annotated[
     float, typer.Option(help="Certified relative suboptimality at which to stop.", rich_help_panel=MODEL)
 ]
@@ -87,6 +80,7 @@ Classes: TypeAlias = Annotated[
 ChunkRows: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows of a chunk.", rich_help_panel=STREAMING)]
 
 
+@expanded
 def fit(
     data: Data,
     target: Target = None,
@@ -100,16 +94,9 @@ def fit(
     intercept: Intercept = True,
     penalize_intercept: Penalized = False,
     weight: Weight = None,
-    features: Features = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    standardize: Standardize = False,
-    format: Format = None,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = "utf-8",
-    comment: Comment = None,
+    *,
+    learning: Learning,
+    reading: TableReading,
     test_size: TestSize = None,
     seed: Seed = 0,
     stream: Stream = False,
@@ -125,12 +112,9 @@ def fit(
     majorant fit flowers.csv --target species --drop id --test-size 0.2
     majorant fit clicks.csv.gz --target clicked --stream --classes 0,1
     """
-    from majorant.files import Source, Wanted
-
     path = _model_path(model, data)
     _check_stream(stream, classes, test_size)
-    source = Source(data, format, delimiter, header, decimal, encoding, comment)
-    wanted = Wanted(target, weight, listed(features), listed(drop), missing or "error", standardize)
+    source, wanted = reading.source(data), learning.wanted(target, weight)
     settings: dict[str, Any] = dict(C=C, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=intercept)
     settings |= dict(penalize_intercept=penalize_intercept, class_weight=_class_weight(class_weight), random_state=seed)
     with spoken_warnings():
@@ -183,7 +167,7 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
     show(done.result)
     show(f"model written to {path}")
     if done.test is not None:
-        from majorant.cli.metrics import show_metrics
+        from majorant.cli.scores import show_metrics
 
         show_metrics(done.test, "Held out")
 
@@ -199,7 +183,7 @@ def _class_weight(text: str | None) -> Any:
     """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
     if text is None or text == "balanced":
         return text
-    from majorant.files.labels import find_classes, match_classes
+    from majorant.cli.tables.labels import find_classes, match_classes
 
     pairs = [pair.rpartition("=") for pair in listed(text)]
     try:

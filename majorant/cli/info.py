@@ -59,10 +59,10 @@ def _table(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     from majorant.cli.trained import Trained
 
     estimator = LogisticRegression.load(path)
-    if not estimator.notes_ or "schema" not in estimator.notes_:  # saved from Python
+    trained = Trained.of(estimator)
+    if trained is None:
         names = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
         return _facts(estimator), _coefficients(estimator, list(names))
-    trained = Trained.load(path)
     notes, schema = trained.notes, trained.schema
     more = {
         "trained_on": notes.get("trained_on"),

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
+if TYPE_CHECKING:
+    from majorant.cli.tables import Source, Wanted
+
 READING = "Reading the file"
+# As the help lists them: to ask the estimators would load everything, which help must not. A test holds them together.
+SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
+CHAIN_SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 
 Data: TypeAlias = Annotated[
     str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet, svmlight or npz, also packed; - is standard input.")
@@ -61,6 +71,80 @@ Standardize: TypeAlias = Annotated[
     bool, typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=READING)
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@dataclass(frozen=True)
+class TableReading:
+    """How tables are read: options that several commands have, in a parameter of this type."""
+
+    format: Format = None
+    delimiter: Delimiter = None
+    header: Header = None
+    decimal: Decimal = "."
+    encoding: Encoding = "utf-8"
+    comment: Comment = None
+
+    def source(self, path: str) -> Source:
+        """Return a file to be read so."""
+        from majorant.cli.tables import Source
+
+        return Source(path, **vars(self))
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is learnt from a table: options of the commands that train, in a parameter of this type."""
+
+    features: Features = None
+    drop: Drop = None
+    missing: Missing = None
+    standardize: Standardize = False
+
+    def wanted(self, target: str | None, weight: str | None = None) -> Wanted:
+        """Return what to learn, for a target."""
+        from majorant.cli.tables import Wanted
+
+        features, drop = listed(self.features), listed(self.drop)
+        return Wanted(target, weight, features, drop, self.missing or "error", self.standardize)
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the fields of its parameters that are dataclasses as options of their own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        command(**given)
+
+    options = [option for each in inspect.signature(command).parameters.values() for option in _options(each, hints)]
+    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
+
+
+def _options(parameter: inspect.Parameter, hints: dict[str, Any]) -> list[inspect.Parameter]:
+    """Return what a parameter stands for: itself, or the fields of its dataclass."""
+    hint, kind = hints[parameter.name], inspect.Parameter.KEYWORD_ONLY
+    if not is_dataclass(hint):
+        return [parameter.replace(annotation=hint, kind=kind)]
+    types = get_type_hints(hint, include_extras=True)
+    return [
+        inspect.Parameter(each.name, kind, default=each.default, annotation=types[each.name]) for each in fields(hint)
+    ]
+
+
+def either(names: tuple[str, ...]) -> str:
+    """Return names as help lists them.
+
+    Examples
+    --------
+    >>> either(("a", "b", "c"))
+    'a, b or c'
+    """
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def listed(text: str | None) -> list[str]:

@@ -6,15 +6,23 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 import typer
 
+from majorant.cli.advice import explain
 from majorant.cli.flags import in_flags
+
+
+class Moved(Protocol):
+    """What moves a bar on."""
+
+    def __call__(self, done: float, total: float | None = None, title: str | None = None) -> None:
+        """Show that so much is done."""
 
 
 def on_terminal(stream: Any = None) -> bool:
@@ -75,21 +83,25 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for each in caught:
-        warn(str(each.message))
+        warn(explain(each.message))
 
 
 @contextmanager
-def progress(description: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Show a bar on standard error while the block runs, if that is a terminal; yields what moves it on."""
+def progress(title: str, *, stays: bool = False) -> Iterator[Moved]:
+    """Show a bar on standard error while the block runs, if that is a terminal; yields what moves it on.
+
+    That is called with how much is done, how much there is if one knows, and another title if there is one.
+    """
     if not on_terminal(sys.stderr):
-        yield lambda _: None
+        yield lambda done, total=None, title=None: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda amount: bar.advance(task, amount)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=not stays) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total=None, title=None: bar.update(task, completed=done, total=total, description=title)
 
 
 def check_writable(path: str | None, *inputs: str) -> None:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.options import Comment, Data, Decimal, Delimiter, Encoding, Format, Header, Missing, Model, listed
+from majorant.cli.options import Data, Missing, Model, TableReading, expanded, listed
 from majorant.cli.output import check_writable, show, standard_output
 
 if TYPE_CHECKING:
+    from majorant.cli.tables import Source
     from majorant.cli.trained import Trained
-    from majorant.files import Source
 
 Columns = dict[str, list[Any]]
 
 
+@expanded
 def predict(
     model: Model,
     data: Data,
@@ -30,12 +31,8 @@ def predict(
         str | None, typer.Option(metavar="COLS", help="Columns of DATA to copy, such as an identifier.")
     ] = None,
     missing: Missing = None,
-    format: Format = None,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = "utf-8",
-    comment: Comment = None,
+    *,
+    reading: TableReading,
 ) -> None:
     """Predict the class of each row.
 
@@ -46,13 +43,11 @@ def predict(
     majorant predict flowers.npz new.csv --out species.csv --keep id --proba
     """
     from majorant.cli.trained import Trained
-    from majorant.files import Source
 
     check_writable(out, data, model)
     trained = Trained.load(model, missing=missing)
-    source = Source(data, format, delimiter, header, decimal, encoding, comment)
     _check_kept(listed(keep), [str(name) for name in trained.estimator.classes_] if proba else [])
-    parts = _predictions(trained, source, proba, listed(keep))
+    parts = _predictions(trained, reading.source(data), proba, listed(keep))
     rows = _write(parts, out)
     if out != "-":
         show(f"{rows} predictions written to {out}")
@@ -68,14 +63,15 @@ def _check_kept(names: list[str], classes: list[str]) -> None:
 def _predictions(trained: Trained, source: Source, proba: bool, keep: list[str]) -> Iterator[Columns]:
     import numpy as np
 
-    from majorant.files import Matrix
+    from majorant.cli.tables import Matrix
 
     classes = trained.estimator.classes_
-    for rows, kept, probability in trained.probabilities(source):
+    for part in trained.probabilities(source):
+        rows, probability = part.rows, part.probability
         if keep and isinstance(rows, Matrix):
             raise ValueError(f"the columns of {source.name} have no names, so leave out --keep")
         columns: Columns = {} if isinstance(rows, Matrix) else {name: rows.text(name) for name in keep}
-        places = np.flatnonzero(kept)
+        places = np.flatnonzero(part.kept)
         columns["prediction"] = _spread(classes[probability.argmax(axis=1)].tolist(), places, len(rows))
         if proba:
             for c, name in enumerate(classes):
@@ -94,7 +90,7 @@ def _spread(values: list[Any], places: Any, rows: int) -> list[Any]:
 
 
 def _write(parts: Iterator[Columns], out: str) -> int:
-    from majorant.files import replacing
+    from majorant._atomic import replacing
 
     if out == "-":
         return _write_delimited(parts, standard_output(), ",")
@@ -117,7 +113,7 @@ def _write_delimited(parts: Iterator[Columns], file: Any, delimiter: str) -> int
 
 
 def _write_parquet(parts: Iterator[Columns], path: Path) -> int:
-    from majorant.files.parquet import write_parquet
+    from majorant.cli.tables.parquet import write_parquet
 
     whole: Columns = {}
     for columns in parts:

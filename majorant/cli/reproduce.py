@@ -7,12 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from majorant.cli.options import AsJson
-from majorant.cli.output import on_terminal, show, show_json, show_table
+from majorant.cli.output import on_terminal, progress, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from majorant.experiments.study import Study
 
 WHAT = ("bound", "toy", "ecoli", "secstr", "mnist", "digit1", "text", "gisette", "mnist4v9", "all")
 
@@ -45,13 +48,16 @@ def reproduce(
     if what not in WHAT:
         raise typer.BadParameter(f"{what!r} is none of {', '.join(WHAT)}", param_hint="WHAT")
     from majorant.experiments import FIGURES, Options
+    from majorant.experiments.study import read_studies
 
     began = time.perf_counter()
     figures = list(FIGURES) if what == "all" else [what]
     names = [name for figure in figures for name in FIGURES[figure]]
     _run(figures, names, out, Options(runs=runs, passes=passes, cv=cv, tune=tune))
-    _check_any(names, out)
-    _tell(names, out, _written(out, "bound" in figures, names), time.perf_counter() - began, as_json)
+    every = read_studies(out)
+    studies = {name: every[name] for name in names}
+    _check_any(studies)
+    _tell(studies, _written(out, "bound" in figures, names), time.perf_counter() - began, as_json)
 
 
 def _run(figures: list[str], names: list[str], out: Path, options: Any) -> None:
@@ -73,13 +79,10 @@ def _written(out: Path, bound: bool, names: list[str]) -> list[Path]:
     return [p for p in paths if p.stem == "report" or (bound and p.stem == "bound") or p.name.startswith(prefixes)]
 
 
-def _tell(names: list[str], out: Path, paths: list[Path], seconds: float, as_json: bool) -> None:
+def _tell(studies: dict[str, Study], paths: list[Path], seconds: float, as_json: bool) -> None:
     from majorant.experiments.claims import findings
     from majorant.experiments.report import result_table
-    from majorant.experiments.study import read_studies
 
-    every = read_studies(out)
-    studies = {name: every[name] for name in names}
     found = findings(studies)
     if as_json:
         missing = {name: study.missing for name, study in studies.items() if study.missing}
@@ -102,45 +105,26 @@ def _tell(names: list[str], out: Path, paths: list[Path], seconds: float, as_jso
         show(f"  {path}")
 
 
-def _check_any(names: list[str], out: Path) -> None:
+def _check_any(studies: dict[str, Study]) -> None:
     """Fail if data are missing for everything that was asked for."""
-    from majorant.experiments.study import read_studies
-
-    every = read_studies(out)
-    if names and all(every[name].missing for name in names):
-        raise ValueError(f"nothing could be run: {every[names[0]].missing}")
+    missing = [study.missing for study in studies.values()]
+    if missing and all(missing):
+        raise ValueError(f"nothing could be run: {missing[0]}")
 
 
 @contextmanager
 def _progress(title: str) -> Iterator[Any]:
     """Yield what shows an event: a bar on a terminal, else a line on standard error when the experiment is done."""
-    if on_terminal(sys.stderr):
-        with _bar(title) as tell:
-            yield tell
-        return
     began, reused = time.perf_counter(), 0
-
-    def count(event: Any) -> None:
-        nonlocal reused
-        reused += event.reused
-
-    yield count
-    kept = f", {reused} runs were there already" if reused else ""
-    typer.echo(f"{title}: {time.perf_counter() - began:.1f} s{kept}", err=True)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+    with progress(title, stays=True) as move:
 
         def tell(event: Any) -> None:
-            where = f"{title}: {event.method}, run {event.seed + 1}"
+            nonlocal reused
+            reused += event.reused
             running = f" ({event.share:.0%})" if 0 < event.share < 1 else ""
-            bar.update(task, description=where + running, completed=event.done, total=event.total)
+            move(event.done, event.total, f"{title}: {event.method}, run {event.seed + 1}{running}")
 
         yield tell
+    if not on_terminal(sys.stderr):
+        kept = f", {reused} runs were there already" if reused else ""
+        typer.echo(f"{title}: {time.perf_counter() - began:.1f} s{kept}", err=True)

@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant.cli.tables import Matrix, Schema, Source, Table
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
-from majorant.files import Matrix, Schema, Source, Table
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows, which of them are complete, those alone, and the probabilities of their classes."""
+
+    rows: Table | Matrix
+    kept: Array
+    complete: Table | Matrix
+    probability: Array
 
 
 @dataclass(frozen=True)
@@ -25,28 +35,32 @@ class Trained:
     @classmethod
     def load(cls, path: str, *, target: str | None = None, missing: str | None = None) -> Trained:
         """Read a model; another target or rule for missing values takes the place of its own."""
-        estimator = LogisticRegression.load(path)
-        notes = estimator.notes_
-        if not notes or "schema" not in notes:
+        found = cls.of(LogisticRegression.load(path))
+        if found is None:
             raise ValueError(f"{path} holds a model without the columns it reads: train it with majorant fit")
-        schema = Schema.from_json(notes["schema"]).with_rule(missing)
-        return cls(estimator, schema if target is None else replace(schema, target=target), notes)
+        schema = found.schema.with_rule(missing)
+        return replace(found, schema=schema if target is None else replace(schema, target=target))
 
-    def probabilities(self, source: Source) -> Iterator[tuple[Table | Matrix, Array, Array]]:
-        """Yield for each chunk: the rows, which of them are complete, and the probabilities of those.
+    @classmethod
+    def of(cls, estimator: LogisticRegression) -> Trained | None:
+        """Return an estimator with the schema that it was saved with, or None if that was from Python, without one."""
+        notes = estimator.notes_
+        return cls(estimator, Schema.from_json(notes["schema"]), notes) if notes and "schema" in notes else None
 
-        Values that the model was not trained on are warned of at the end.
-        """
+    def probabilities(self, source: Source) -> Iterator[Part]:
+        """Yield chunk by chunk what is predicted; values that were not trained on are warned of at the end."""
         unseen = Unseen(self.schema)
         for rows in source.chunks():
             unseen.add(rows)
             kept = self._kept(rows)
-            part = rows if kept.all() else rows.take(np.flatnonzero(kept))
-            if len(part):
-                yield rows, kept, self.estimator.predict_proba(self.schema.features(part))
-            else:
-                yield rows, kept, np.zeros((0, len(self.estimator.classes_)))
+            complete = rows if kept.all() else rows.take(np.flatnonzero(kept))
+            yield Part(rows, kept, complete, self._probability(complete))
         unseen.tell(source.name)
+
+    def _probability(self, rows: Table | Matrix) -> Array:
+        if not len(rows):
+            return np.zeros((0, len(self.estimator.classes_)))
+        return self.estimator.predict_proba(self.schema.features(rows))
 
     def _kept(self, rows: Table | Matrix) -> Array:
         if self.schema.missing == "drop":

@@ -9,14 +9,14 @@ from typing import Any
 
 from majorant import __version__
 from majorant._checks import Array
-from majorant.cli.metrics import measure
 from majorant.cli.output import progress
+from majorant.cli.scores import measure
 from majorant.cli.split import split
+from majorant.cli.tables import Matrix, Schema, Source, Table, Wanted
+from majorant.cli.tables.labels import find_classes
+from majorant.cli.tables.schema import read_labels
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
-from majorant.files import Matrix, Schema, Source, Table, Wanted
-from majorant.files.labels import find_classes
-from majorant.files.schema import read_labels
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, na
     _check_class_weight(estimator, classes)
     seen = chunks = 0
     unseen = Unseen(schema)
-    with progress("streaming", None) as advance:
+    with progress("streaming") as move:
         for part in _complete_chunks(source, wanted, rows):
             unseen.add(part)
             X, y = schema.features(part), schema.labels(part, classes)
             estimator.partial_fit(X, y, classes=classes, sample_weight=schema.weights(part))
             seen, chunks = seen + len(part), chunks + 1
-            advance(len(part))
+            move(seen)
     unseen.tell(source.name)
     sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
     return Fit(estimator, schema, seen, time.perf_counter() - started, sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from majorant.cli.output import warn
-from majorant.files import Matrix, Schema, Table
+from majorant.cli.tables import Matrix, Schema, Table
 
 # Values shown of each column, the most frequent first.
 SHOWN = 3

@@ -1,13 +1,30 @@
 """Curvature as an operator: matvec, solve with a ridge, as_matrix, +, and whether it majorizes.
 
-A *form* turns the factors of a batch into a curvature; solvers name one and never ask which they hold.
+Everything positive definite is one: bounds, Hessians, what quasi-Newton steps are scaled by, and what a stream
+remembers. A *form* turns the factors of a batch into a curvature; solvers name one and never ask which they hold.
 """
 
-from majorant.curvature.base import Curvature, Factors, Form
+from majorant.curvature.base import Curvature, Factors, Form, Solve
+from majorant.curvature.block import Block
 from majorant.curvature.dense import Dense
 from majorant.curvature.diagonal import Diagonal
 from majorant.curvature.forms import form
+from majorant.curvature.growing import Growing
 from majorant.curvature.kronecker import Kronecker
 from majorant.curvature.low_rank import LowRank
+from majorant.curvature.patched import Patched
 
-__all__ = ["Curvature", "Dense", "Diagonal", "Factors", "Form", "Kronecker", "LowRank", "form"]
+__all__ = [
+    "Block",
+    "Curvature",
+    "Dense",
+    "Diagonal",
+    "Factors",
+    "Form",
+    "Growing",
+    "Kronecker",
+    "LowRank",
+    "Patched",
+    "Solve",
+    "form",
+]

@@ -10,11 +10,13 @@ import numpy as np
 
 from majorant._checks import Array
 
+Solve: TypeAlias = Callable[[Array], Array]
+
 
 class Curvature(ABC):
-    """A positive semi-definite d×d operator Σ: the second-order term of a quadratic.
+    """A positive semi-definite d×d operator Σ: the second-order term of a quadratic, or what steps are scaled by.
 
-    ``majorizes`` says whether ½δᵀΣδ is guaranteed to dominate (a bound), or is only a metric to be checked.
+    ``majorizes`` says whether ½δᵀΣδ is guaranteed to dominate (a bound), or whether every step has to be checked.
     """
 
     majorizes: bool
@@ -29,16 +31,23 @@ class Curvature(ABC):
         """Return Σv."""
 
     @abstractmethod
-    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return (Σ + diag(ridge))⁻¹ b; one of the solutions where that is singular and b in its range."""
+    def factorized(self, ridge: float | Array = 0.0) -> Solve:
+        """Return (Σ + diag(ridge))⁻¹ as a function, for many right-hand sides.
 
-    def inverse(self, ridge: float | Array = 0.0) -> Callable[[Array], Array]:
-        """Return :meth:`solve` as a function of b, for many of them."""
-        return lambda b: self.solve(b, ridge)
+        Where that is singular it gives one of the solutions, for those in its range.
+        """
+
+    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
+        """Return (Σ + diag(ridge))⁻¹ b."""
+        return self.factorized(ridge)(b)
 
     @abstractmethod
     def as_matrix(self) -> Array:
         """Return Σ as a d×d array."""
+
+    def compact(self) -> Array:
+        """Return Σ in the shape it is kept in: (d, d), (n, p, p) for blocks, or (d,) for a diagonal."""
+        return self.as_matrix()
 
     @abstractmethod
     def __add__(self, other: Curvature) -> Curvature:
@@ -84,6 +93,11 @@ Form: TypeAlias = Callable[[Factors], Curvature]
 
 # Rows of factors are written out so many scalars at a time.
 FACTOR_BLOCK = 2**22
+
+
+def is_nothing(ridge: float | Array) -> bool:
+    """Return whether a ridge is the number zero."""
+    return np.ndim(ridge) == 0 and ridge == 0
 
 
 def ridge_vector(ridge: float | Array, size: int) -> Array:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cho_factor
 
 from majorant._checks import Array
-from majorant.curvature.base import Curvature, Factors
+from majorant.curvature.base import Curvature, Factors, Solve
+from majorant.curvature.cholesky import Factor, NoInverse, factorised, singular_inverse
 
 # 20,000² float64 numbers are 3.2 GB, and factorising them takes minutes.
 LARGEST = 20_000
@@ -47,29 +47,31 @@ class Dense(Curvature):
         """Return Σv."""
         return self.matrix @ v
 
-    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return (Σ + diag(ridge))⁻¹ b; where that is singular, a solution of least norm, coordinates scaled."""
-        return self.inverse(ridge)(b)
-
-    def inverse(self, ridge: float | Array = 0.0) -> Callable[[Array], Array]:
-        """Return :meth:`solve` as a function of b; the matrix is factorised once."""
-        A = self.matrix.copy()
-        A[np.diag_indices_from(A)] += ridge
-        if not np.isfinite(A).all():  # whoever steps there finds out
-            return lambda b: np.full_like(b, np.nan)
+    def factorized(self, ridge: float | Array = 0.0) -> Solve:
+        """Return (Σ + diag(ridge))⁻¹; where that is singular, solutions of least norm, coordinates scaled."""
+        A = self._with_ridge(ridge)
+        if not np.isfinite(A).all():
+            return NoInverse()
         try:
-            factor, lower = cho_factor(A, lower=True, check_finite=False)
+            L = cho_factor(A, lower=True, check_finite=False)[0]
         except LinAlgError:
             return singular_inverse(A)
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
-        kept = np.diag(factor) ** 2 / np.diag(A)
-        if kept.min() < 1e-13 * len(A):
-            return singular_inverse(A)
-        return lambda b: cho_solve((factor, lower), b, check_finite=False)
+        kept = np.diag(L) ** 2 / np.diag(A)
+        return singular_inverse(A) if kept.min() < 1e-13 * len(A) else Factor(L)
+
+    def steadied(self, ridge: float | Array = 0.0, classes: int = 1) -> Factor:
+        """Return a factor of Σ + diag(ridge), or of one with so much more on its diagonal that it has one."""
+        return factorised(self._with_ridge(ridge), classes)
 
     def as_matrix(self) -> Array:
         """Return Σ as a d×d array."""
         return self.matrix.copy()
+
+    def _with_ridge(self, ridge: float | Array) -> Array:
+        A = self.matrix.copy()
+        A[np.diag_indices_from(A)] += ridge
+        return A
 
     def __add__(self, other: Curvature) -> Curvature:
         right = other.matrix if isinstance(other, Dense) else other.as_matrix()
@@ -89,13 +91,3 @@ def add_as_matrices(left: Curvature, right: Curvature) -> Curvature:
     """Return the sum of two curvatures of different kinds."""
     refuse_large(left.size, f"adding {type(left).__name__} and {type(right).__name__}")
     return Dense(left.as_matrix(), left.majorizes) + right
-
-
-def singular_inverse(A: Array) -> Callable[[Array], Array]:
-    """Return a function that solves Ax = b for singular A ⪰ 0 and b in its range."""
-    # Scaling by the diagonal first makes the cut-off independent of the units of the features.
-    scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
-    values, vectors = eigh(A / np.outer(scale, scale), check_finite=False)
-    keep = values > 1e-13 * len(A) * max(values[-1], 1e-300)
-    inverse_root = vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None]
-    return lambda b: inverse_root @ (inverse_root.T @ b)

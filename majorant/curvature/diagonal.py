@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature.base import Curvature, Factors, ridge_vector
+from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +31,30 @@ class Diagonal(Curvature):
         """Return Dv."""
         return self.entries * v
 
-    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return b / (D + ridge), zero where there is no curvature at all."""
-        total = self.entries + ridge_vector(ridge, self.size)
-        return np.divide(b, total, out=np.zeros_like(total), where=total > 0)
+    def factorized(self, ridge: float | Array = 0.0) -> Solve:
+        """Return the division by D + ridge."""
+        return Quotient(self.entries + ridge_vector(ridge, self.size))
 
     def as_matrix(self) -> Array:
         """Return diag(D)."""
         return np.diag(self.entries)
 
+    def compact(self) -> Array:
+        """Return D."""
+        return self.entries
+
     def __add__(self, other: Curvature) -> Curvature:
         if isinstance(other, Diagonal):
             return Diagonal(self.entries + other.entries, self.majorizes and other.majorizes)
         return other + self
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """Divides by a diagonal."""
+
+    entries: Array
+
+    def __call__(self, b: Array) -> Array:
+        """Return b / D, zero where there is no curvature at all."""
+        return np.divide(b, self.entries, out=np.zeros_like(b), where=self.entries > 0)

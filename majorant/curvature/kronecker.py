@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from majorant._checks import Array
-from majorant.curvature.base import Curvature, Factors, ridge_vector
+from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
 from majorant.curvature.dense import Dense, add_as_matrices
 
 
@@ -47,20 +47,19 @@ class Kronecker(Curvature):
         """Return (C ⊗ G)v."""
         return (self.classes @ self._by_class(v) @ self.features).ravel()
 
-    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return (C ⊗ G + diag(ridge))⁻¹ b, one p×p solve for each distinct eigenvalue of C."""
+    def factorized(self, ridge: float | Array = 0.0) -> Solve:
+        """Return (C ⊗ G + diag(ridge))⁻¹ as a function, with one p×p factor for each distinct eigenvalue of C."""
         penalty = self._by_class(ridge_vector(ridge, self.size))
         if not (penalty == penalty[0]).all():
             raise ValueError("a Kronecker curvature needs the same ridge in every class; use curvature='dense'")
+        if self._classes_are_apart():
+            whole = np.ones(len(self.classes), dtype=bool)
+            return KroneckerSolve(None, ((whole, self._feature_solve(1.0, penalty[0])),))
         values, basis = eigh(self.classes)
-        rotated = basis.T @ self._by_class(b)
         scale = max(np.abs(values).max(), 1e-300)
         distinct, of_row = np.unique((values / scale).round(12), return_inverse=True)
-        for k, value in enumerate(distinct * scale):
-            rows = of_row == k
-            block = Dense(value * self.features, self.majorizes)
-            rotated[rows] = block.solve(rotated[rows].T, penalty[0]).T
-        return (basis @ rotated).ravel()
+        solves = (self._feature_solve(value, penalty[0]) for value in distinct * scale)
+        return KroneckerSolve(basis, tuple((of_row == k, solve) for k, solve in enumerate(solves)))
 
     def as_matrix(self) -> Array:
         """Return C ⊗ G as a d×d array."""
@@ -73,6 +72,30 @@ class Kronecker(Curvature):
 
     def _by_class(self, v: Array) -> Array:
         return v.reshape(len(self.classes), len(self.features))
+
+    def _classes_are_apart(self) -> bool:
+        return np.array_equal(self.classes, np.eye(len(self.classes)))
+
+    def _feature_solve(self, value: float, ridge: Array) -> Solve:
+        return Dense(value * self.features, self.majorizes).factorized(ridge)
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerSolve:
+    """Rotates classes to where C is diagonal, and solves for features there; those that are apart stay as they are."""
+
+    basis: Array | None
+    groups: tuple[tuple[Array, Solve], ...]
+
+    def __call__(self, b: Array) -> Array:
+        """Return the solution."""
+        n = len(self.groups[0][0])
+        if self.basis is None:
+            return self.groups[0][1](b.reshape(n, -1).T).T.ravel()
+        rotated = self.basis.T @ b.reshape(n, -1)
+        for rows, solve in self.groups:
+            rotated[rows] = solve(rotated[rows].T).T
+        return (self.basis @ rotated).ravel()
 
 
 def largest_eigenvalues(B: Array) -> Array:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, eigh
 
 from majorant._checks import Array, whole
-from majorant.curvature.base import Curvature, Factors, ridge_vector
+from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
+from majorant.curvature.cholesky import Factor
 from majorant.curvature.dense import Dense, add_as_matrices, refuse_large
-from majorant.curvature.diagonal import Diagonal
+from majorant.curvature.diagonal import Diagonal, Quotient
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,8 @@ class LowRank(Curvature):
         """Return (VᵀSV + D)v."""
         return self.V.T @ (self.S @ (self.V @ v)) + self.D * v
 
-    def solve(self, b: Array, ridge: float | Array = 0.0) -> Array:
-        """Return (VᵀSV + D + ridge)⁻¹b by Woodbury's identity, O(k²d).
+    def factorized(self, ridge: float | Array = 0.0) -> Solve:
+        """Return (VᵀSV + D + ridge)⁻¹ as a function, by Woodbury's identity, O(k²d).
 
         With E = D + ridge and S = CCᵀ the inverse is E⁻¹ − E⁻¹VᵀC (I + CᵀVE⁻¹VᵀC)⁻¹ CᵀVE⁻¹, which never inverts S.
         Where E has zeros there is no such formula, and the matrix is written out.
@@ -68,14 +69,12 @@ class LowRank(Curvature):
         E = self.D + ridge_vector(ridge, self.size)
         if not (E > 0).all():
             refuse_large(self.size, "a low-rank curvature with an unpenalised parameter")
-            return Dense(self.as_matrix(), self.majorizes).solve(b, ridge)
+            return Dense(self.as_matrix(), self.majorizes).factorized(ridge)
         if not len(self.S):  # which older versions of SciPy cannot factorise
-            return b / E
+            return Quotient(E)
         Q = self._root()
         QE = Q / E
-        small = cho_factor(np.eye(len(Q)) + QE @ Q.T)
-        x = b / E
-        return x - QE.T @ cho_solve(small, Q @ x)
+        return LowRankSolve(E, Q, QE, Factor(cho_factor(np.eye(len(Q)) + QE @ Q.T, lower=True)[0]))
 
     def as_matrix(self) -> Array:
         """Return VᵀSV + D as a d×d array."""
@@ -93,3 +92,18 @@ class LowRank(Curvature):
         """Return Q (k×d) with QᵀQ = VᵀSV."""
         values, basis = eigh(self.S) if len(self.S) else (np.zeros(0), np.zeros((0, 0)))
         return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0))[:, None] * basis.T) @ self.V)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankSolve:
+    """E⁻¹ − (QE⁻¹)ᵀ (I + QE⁻¹Qᵀ)⁻¹ QE⁻¹, with QᵀQ = VᵀSV."""
+
+    E: Array
+    Q: Array
+    QE: Array
+    small: Factor
+
+    def __call__(self, b: Array) -> Array:
+        """Return the solution."""
+        x = b / self.E
+        return x - self.QE.T @ self.small(self.Q @ x)

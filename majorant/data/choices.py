@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
-from majorant.data.design import read_design, take_rows
-from majorant.kernels.design import widened
+from majorant.data.base import InMemory
+from majorant.design import Design, read_design
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Choices:
+class Choices(InMemory):
     """Sets of outcomes with features f_j(y), stacked, for :class:`~majorant.Enumerated`.
 
     Parameters
@@ -44,7 +43,7 @@ class Choices:
     array([0., 1., 1., 0., 0.])
     """
 
-    features: Any
+    design: Design
     indptr: Array
     target: Array
     weight: Array | None
@@ -67,8 +66,8 @@ class Choices:
         log_h = _read_measure(log_measure, indptr, observed)
         self._store(F, indptr, observed, row_weights("weight", weight, len(indptr) - 1), log_h)
 
-    def _store(self, F: Any, indptr: Array, target: Array, weight: Array | None, log_h: Array | None) -> None:
-        named = {"features": F, "indptr": indptr, "target": target, "weight": weight, "log_measure": log_h}
+    def _store(self, F: Design, indptr: Array, target: Array, weight: Array | None, log_h: Array | None) -> None:
+        named = {"design": F, "indptr": indptr, "target": target, "weight": weight, "log_measure": log_h}
         for name, value in named.items():
             object.__setattr__(self, name, value)
 
@@ -78,7 +77,7 @@ class Choices:
     @property
     def n_features(self) -> int:
         """Number of columns d."""
-        return int(self.features.shape[1])
+        return self.design.shape[1]
 
     @cached_property
     def by_size(self) -> list[tuple[Array, Array]]:
@@ -90,30 +89,29 @@ class Choices:
             groups.append((sets, self.indptr[sets] + np.arange(n)[:, None]))
         return groups
 
-    def blocks(self, rows: int) -> Iterator[Choices]:
-        """Yield the data as views of at most ``rows`` sets each."""
-        for start in range(0, len(self), rows):
-            stop = min(start + rows, len(self))
-            first, last = self.indptr[start], self.indptr[stop]
-            features = take_rows(self.features, first, last)
-            indptr = self.indptr[start : stop + 1] - first
-            yield self._part(features, indptr, slice(first, last), slice(start, stop))
+    def part(self, begin: int, end: int) -> Choices:
+        """Return sets ``begin`` … ``end`` − 1, as views."""
+        first, last = int(self.indptr[begin]), int(self.indptr[end])
+        outcomes, indptr = slice(first, last), self.indptr[begin : end + 1] - first
+        return self._with(self.design.part(outcomes), indptr, outcomes, slice(begin, end))
 
     def take(self, rows: Array) -> Choices:
         """Return a copy of the given sets, in that order, repeats included."""
         sizes = np.diff(self.indptr)[rows]
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         outcomes = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], sizes)
-        return self._part(self.features[outcomes], indptr, outcomes, rows)
+        return self._with(self.design.part(outcomes), indptr, outcomes, rows)
 
     def widened(self) -> Choices:
         """Return the sets with their features in double precision."""
-        return self._part(widened(self.features), self.indptr, slice(None), slice(None))
+        if self.design.dtype == np.float64:
+            return self
+        return self._with(self.design.widened(), self.indptr, slice(None), slice(None))
 
-    def _part(self, features: Any, indptr: Array, outcomes: Any, sets: Any) -> Choices:
+    def _with(self, design: Design, indptr: Array, outcomes: Any, sets: Any) -> Choices:
         part = object.__new__(Choices)
         part._store(
-            features,
+            design,
             indptr,
             self.target[outcomes],
             None if self.weight is None else self.weight[sets],

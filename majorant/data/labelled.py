@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
-from majorant.data.design import read_design, take_rows, with_constant
-from majorant.kernels.design import widened
+from majorant.data.base import InMemory
+from majorant.design import Design, read_design, with_constant
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Labelled:
+class Labelled(InMemory):
     """Rows x_j with labels y_j in 0 … n−1, for :class:`~majorant.Multinomial` and :class:`~majorant.Binary`.
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (t, p)
-        float32 is kept, everything else becomes float64; sparse becomes CSR.
+    X : array, sparse matrix or Design of shape (t, p)
+        float32 is kept, everything else becomes float64; sparse becomes CSR. See :class:`majorant.design.Design`.
     y : array of integers, shape (t,), or of floats, shape (t, n)
         Labels 0 … n−1, or a distribution over the classes for each row (soft labels).
     weight : array of shape (t,), optional
@@ -42,7 +41,7 @@ class Labelled:
     (2, 2)
     """
 
-    X: Any
+    design: Design
     y: Array  # (t,), or class-major (n, t) if soft
     weight: Array | None
     offset: Array | None  # class-major, (n, t)
@@ -67,13 +66,13 @@ class Labelled:
         design = with_constant(design, weights, center) if constant else design
         self._store(design, labels, weights, log_h, constant)
 
-    def _store(self, X: Any, y: Array, weight: Array | None, offset: Array | None, constant: bool) -> None:
-        named = {"X": X, "y": y, "weight": weight, "offset": offset, "constant": constant}
+    def _store(self, design: Design, y: Array, weight: Array | None, offset: Array | None, constant: bool) -> None:
+        named = {"design": design, "y": y, "weight": weight, "offset": offset, "constant": constant}
         for name, value in named.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
-        return int(self.X.shape[0])
+        return self.design.shape[0]
 
     @property
     def soft(self) -> bool:
@@ -83,12 +82,12 @@ class Labelled:
     @property
     def n_features(self) -> int:
         """Number of columns p."""
-        return int(self.X.shape[1])
+        return self.design.shape[1]
 
     @property
     def centre(self) -> Array | None:
         """Where columns are measured from, if not from zero."""
-        return self.X.centre if self.constant else None
+        return self.design.centre
 
     def class_totals(self, n: int) -> Array:
         """Return the weight of all rows of each of n classes."""
@@ -96,24 +95,22 @@ class Labelled:
             return self.y.sum(axis=1) if self.weight is None else self.y @ self.weight
         return np.bincount(self.y, weights=self.weight, minlength=n).astype(np.float64)
 
-    def blocks(self, rows: int) -> Iterator[Labelled]:
-        """Yield the data as views of at most ``rows`` rows each."""
-        for start in range(0, len(self), rows):
-            stop = min(start + rows, len(self))
-            yield self._part(take_rows(self.X, start, stop), slice(start, stop))
+    def part(self, begin: int, end: int) -> Labelled:
+        """Return rows ``begin`` … ``end`` − 1, as views."""
+        return self._with(self.design.part(slice(begin, end)), slice(begin, end))
 
     def take(self, rows: Array) -> Labelled:
         """Return a copy of the given rows, in that order, repeats included."""
-        return self._part(self.X[rows], rows)
+        return self._with(self.design.part(rows), rows)
 
     def widened(self) -> Labelled:
         """Return the rows in double precision."""
-        return self._part(widened(self.X), slice(None))
+        return self if self.design.dtype == np.float64 else self._with(self.design.widened(), slice(None))
 
-    def _part(self, X: Any, rows: Any) -> Labelled:
+    def _with(self, design: Design, rows: Any) -> Labelled:
         part = object.__new__(Labelled)
         part._store(
-            X,
+            design,
             self.y[..., rows],
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else self.offset[:, rows],

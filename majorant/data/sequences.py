@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from majorant._checks import Array
+from majorant.data.base import InMemory
 from majorant.data.universe import Universe
 
 # Tokens whose messages stay in cache.
@@ -16,7 +17,7 @@ PIECE = 2_000
 
 
 @dataclass(frozen=True, eq=False)
-class Sequences:
+class Sequences(InMemory):
     """Sequences for :class:`~majorant.models.Chain`; tokens of all of them stand one after the other.
 
     Parameters
@@ -117,10 +118,21 @@ class Sequences:
         inner = self.inner_tokens()
         return bool((self.weight[inner] == self.weight[inner - 1]).all())
 
-    def blocks(self, rows: int) -> Iterator[Sequences]:
-        """Yield the data as views of at most ``rows`` sequences each."""
-        for begin in range(0, len(self), rows):
-            yield self.part(begin, min(begin + rows, len(self)))
+    def take(self, rows: Array) -> Sequences:
+        """Return a copy of the given sequences, in that order, repeats included."""
+        tokens, starts = _stretches(self.starts, rows)
+        entries, indptr = _stretches(self.indptr, tokens)
+        return replace(
+            self,
+            starts=starts,
+            indptr=indptr,
+            attributes=self.attributes[entries],
+            values=None if self.values is None else self.values[entries],
+            y=self.y[tokens],
+            weight=None if self.weight is None else self.weight[tokens],
+            where=self.where[entries],
+            count=self.count[entries],
+        )
 
     def part(self, begin: int, end: int) -> Sequences:
         """Return sequences ``begin`` … ``end`` − 1, as views."""
@@ -137,6 +149,13 @@ class Sequences:
             where=self.where[k:m],
             count=self.count[k:m],
         )
+
+
+def _stretches(starts: Array, which: Array) -> tuple[Array, Array]:
+    """Return what stands in the stretches starts[k] … starts[k + 1] − 1, one after the other, and where each begins."""
+    lengths = np.diff(starts)[which]
+    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(starts.dtype)
+    return np.arange(begin[-1]) + np.repeat(starts[which] - begin[:-1], lengths), begin
 
 
 def inner_tokens(starts: Array) -> Array:

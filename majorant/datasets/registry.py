@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from majorant._checks import Array, one_of
 from majorant.datasets import readers
-from majorant.datasets.files import DataFile, Progress, fetch, find
+from majorant.datasets.download import DataFile, Progress, fetch, find
 from majorant.datasets.toy import toy
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"

@@ -1,4 +1,4 @@
-"""The design matrix X, dense or sparse, with or without a constant column: the only thing that sees the numbers in it."""
+"""The design matrix X, dense or sparse, with or without a constant column: the only thing that sees what is in it."""
 
 from majorant.design.base import Design
 from majorant.design.constant import Constant

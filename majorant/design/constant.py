@@ -98,6 +98,8 @@ class Constant(Design):
 
     def widened(self) -> Constant:
         """Return the matrix in double precision, rounded only once."""
+        if self.dtype == np.float64:
+            return self
         X = self.inner if self.source is None else self.source
         if self.origin is None or not isinstance(X, DenseDesign):
             return Constant(X.widened(), self.origin)

@@ -117,7 +117,7 @@ class CsrDesign(Design):
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
-        from majorant.kernels import compiled
+        from majorant.kernels import gram
 
         X = self.matrix
-        return compiled.csr_grams(X.data, X.indices, X.indptr, weights, X.shape[1])
+        return gram.csr_grams(X.data, X.indices, X.indptr, weights, X.shape[1])

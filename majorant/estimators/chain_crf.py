@@ -25,9 +25,8 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.chain_features import check_lengths, observed_pairs, read, sequences, weights
 from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
-from majorant.objective import Objective
+from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
-from majorant.solvers.online import learn
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
@@ -164,7 +163,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         found = self._observed(tokens, labels, len(classes), len(vocabulary))
         universe, theta, metric = self._prior(found, len(classes), len(vocabulary), first)
         data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
-        theta, metric = learn(data, theta, metric, np.arange(len(data)))
+        theta, metric = Chain().learn(data, theta, metric, np.arange(len(data)))
         if not np.isfinite(theta).all():
             raise ValueError("these sequences make weights that are not finite: scale their values down")
         with all_or_nothing(self):
@@ -198,7 +197,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         if self.solver in BOUNDED:
             refuse_long(data)
         threads = effective_n_jobs(self.n_jobs or 1)
-        objective = Objective(Chain(parts=threads), data, ridge=2 * self.c2, threads=threads)
+        objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads))
         progress = ProgressLine() if self.verbose else None
         if progress:
             progress.start(self, objective.model)

@@ -120,7 +120,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             stream = self._stream
             classes = self.coef_.shape[0]
             free = stream.ridge.reshape(classes, -1)[0] == 0
-            return Posterior.of(stream.metric.precision(), classes, stream.centre, free)
+            return Posterior.of(stream.memory.precision.compact(), classes, stream.centre, free)
         if not hasattr(self, "_posterior"):
             raise ValueError("the posterior needs the rows of the fit, which models do not keep: pass X first")
         return self._posterior

@@ -354,7 +354,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         return start if better else zero
 
     def _previous_params(self, objective: Objective) -> Array | None:
-        rows = objective.size // objective.data.n_features
+        rows = objective.model.classes(objective.like)
         if self.coef_.shape != (rows, self.n_features_in_):
             return None
         W = self._params_of_fit(self._centre)

@@ -10,7 +10,6 @@ from scipy.linalg import block_diag
 
 from majorant._checks import Array
 from majorant.data import Labelled
-from majorant.kernels import design
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Posterior:
     def score_variances(self, X: Any, *, constant: bool) -> Array:
         """Return the variance of each score (t×n), of more than one class that of each less their mean."""
         center = False if self.centre is None else self.centre
-        rows = design.dense(Labelled(X, np.zeros(X.shape[0], dtype=int), constant=constant, center=center).X)
+        rows = Labelled(X, np.zeros(X.shape[0], dtype=int), constant=constant, center=center).design.dense()
         C = self._by_class()
         if self.classes > 1:
             C = C - C.mean(axis=0, keepdims=True)

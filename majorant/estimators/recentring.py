@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels import design
-from majorant.solvers import cholesky
+from majorant.curvature.cholesky import factorised
+from majorant.design import read_design
 
 # Standard deviations between a column's mean and its centre that are too many.
 TOO_FAR = 10.0
@@ -37,7 +37,7 @@ class Moments:
     def of(cls, X: Any, weight: Array | None) -> Moments:
         """Return those of a chunk."""
         each = np.ones(X.shape[0]) if weight is None else weight
-        return cls(len(each), float(each.sum()), *design.moments(X, each))
+        return cls(len(each), float(each.sum()), *read_design("X", X).moments(each))
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight
@@ -83,5 +83,5 @@ def moved_parameters(old: Array, new: Array, theta: Array, shift: Array) -> Arra
     return _solve(new.reshape(d, d), old.reshape(d, d) @ W.ravel(), len(old))
 
 
-def _solve(A: Array, b: Array, classes: int) -> Any:
-    return cholesky.solve(cholesky.factorised(A, classes), b)
+def _solve(A: Array, b: Array, classes: int) -> Array:
+    return factorised(A, classes)(b)

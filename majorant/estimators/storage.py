@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from majorant._atomic import replacing
 from majorant._checks import Array
 from majorant._solution import Outcome, Result
-from majorant.files.atomic import replacing
 
 FORMAT = "majorant model"
 VERSION = 1

@@ -1,4 +1,4 @@
-"""What ``partial_fit`` remembers from call to call: parameters, a metric, and where columns are measured from."""
+"""What ``partial_fit`` remembers from call to call: parameters, their precision, where columns are measured from."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from majorant.data import Labelled
 from majorant.estimators.recentring import FEW, Moments, moved_parameters, moved_precision
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
-from majorant.solvers import ProximalMajorization
 from majorant.solvers.line_search import best_step
-from majorant.solvers.metrics import DiagonalMetric, Metric
+from majorant.solvers.memory import Memory
+from majorant.solvers.stream import ProximalStream, prior_precision
 
 # Rows of one label in a row: they look sorted if there are so many, and it is as unlikely as that.
 LONG_RUN = 50
@@ -80,9 +80,7 @@ class Stream:
     model: ClassModel
     settings: dict[str, Any]  # of the estimator, when it began
     ridge: Array
-    theta: Array
-    metric: Metric
-    rows: int  # of a mini-batch
+    learnt: ProximalStream
     centre: Array | None
     counts: Array  # of the labels, up to those of the run
     run: tuple[int, int] = NO_RUN  # a label, and how many rows the latest chunks had that had no other
@@ -95,12 +93,18 @@ class Stream:
     @classmethod
     def begin(cls, model: ClassModel, data: Labelled, ridge: Array, settings: dict[str, Any]) -> Stream:
         """Return the prior, for chunks like this one."""
-        solver = ProximalMajorization(shuffle=False)
-        objective = Objective(model, data, ridge=ridge)
-        rows = solver.default_rows(objective)
-        prior = solver.prior(objective, min(rows, len(data)))
         counts = np.zeros(max(model.coefficient_rows, 2))
-        return cls(model, settings, ridge, np.zeros(objective.size), prior, rows, data.centre, counts)
+        return cls(model, settings, ridge, ProximalStream.begin(model, data, ridge), data.centre, counts)
+
+    @property
+    def theta(self) -> Array:
+        """The parameters."""
+        return self.learnt.theta
+
+    @property
+    def memory(self) -> Memory:
+        """What is remembered of the rows."""
+        return self.learnt.memory
 
     def having_seen(self, X: Any, weight: Array | None) -> Stream:
         """Return the stream that knows where the columns of these rows are, and measures all from near there.
@@ -119,37 +123,38 @@ class Stream:
             return stream
         if moments.is_hopeless(better - centre):
             return stream._begun_again(better)
-        if isinstance(self.metric, DiagonalMetric):  # which cannot be moved, but there is little to lose at first
+        if not self.memory.movable:  # but there is little to lose at first
             return stream._begun_again(better) if moments.rows < AT_FIRST else stream
         return stream._measured_from(better, better - centre)
 
     def _begun_again(self, centre: Array) -> Stream:
         """Return the prior, from another centre: what was learnt from where nothing could be seen is forgotten."""
-        prior, p = ProximalMajorization.prior_precision(self.ridge), len(centre) + 1
-        shape = self.metric.precision().ndim
+        prior, p = prior_precision(self.ridge), len(centre) + 1
+        shape = self.memory.precision.compact().ndim
         blocks = np.stack([np.diag(each) for each in prior.reshape(-1, p)]) if shape == 3 else np.diag(prior)
-        metric = self.metric.remade(prior.copy() if shape == 1 else blocks)
-        return replace(self, centre=centre, metric=metric, theta=np.zeros_like(self.theta), foreseen=Foreseen())
+        memory = self.memory.of(prior.copy() if shape == 1 else blocks)
+        return replace(self, centre=centre, learnt=self._learnt(np.zeros_like(self.theta), memory), foreseen=Foreseen())
 
     def _measured_from(self, centre: Array, shift: Array) -> Stream:
         n, p = self.model.coefficient_rows, len(shift) + 1
-        A = self.metric.precision()
-        prior = ProximalMajorization.prior_precision(self.ridge)[-1]
+        A = self.memory.precision.compact()
+        prior = prior_precision(self.ridge)[-1]
         old, new = moved_precision(A if A.ndim == 3 else A.reshape(n, p, n, p), prior, shift)
-        metric = self.metric.remade(new.reshape(A.shape))
-        return replace(self, centre=centre, metric=metric, theta=moved_parameters(old, new, self.theta, shift))
+        theta = moved_parameters(old, new, self.theta, shift)
+        return replace(self, centre=centre, learnt=self._learnt(theta, self.memory.of(new.reshape(A.shape))))
+
+    def _learnt(self, theta: Array, memory: Memory) -> ProximalStream:
+        return replace(self.learnt, theta=theta, memory=memory)
 
     def after(self, data: Labelled, rng: np.random.Generator | None) -> Stream:
         """Return the stream after one more chunk, its rows in random order if there is a generator for it."""
-        theta, metric = self.theta, self.metric.copy()
-        for batch in (data if rng is None else data.take(rng.permutation(len(data)))).blocks(self.rows):
-            theta = metric.step(self.model, theta, batch)
-        before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, theta))
+        learnt = self.learnt.learn(data if rng is None else data.take(rng.permutation(len(data))))
+        before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, learnt.theta))
         if after > before:
-            theta = self._look_back(data, theta)
+            learnt = replace(learnt, theta=self._look_back(data, learnt.theta))
         seen = replace(self._with_labels(data.y), foreseen=self._foreseen(data, before))
         said = (*self.warnings, *(text for text in seen._due() if text not in self.warnings))
-        return replace(seen, theta=theta, metric=metric, chunks=self.chunks + 1, warnings=said)
+        return replace(seen, learnt=learnt, chunks=self.chunks + 1, warnings=said)
 
     def _due(self) -> list[str]:
         """Return what is due now: rows that look sorted are reason enough to foresee others badly."""

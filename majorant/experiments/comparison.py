@@ -107,9 +107,9 @@ def _ready(problem: Problem, name: str, trial: int, tell: Callable[[str], None])
 
 
 def _tune(problem: Problem, name: str, trial: int) -> tuple[Solver[Any], Effort]:
-    started, before = time.perf_counter(), problem.objective.work.passes
+    started = time.perf_counter()
     found = tuned(name, problem.objective, passes=trial)
-    spent = problem.objective.work.passes - before
+    spent = sum(each.passes for each in found.trials)
     return found.best, Effort(len(found.trials), spent, time.perf_counter() - started, _spoken(found.best))
 
 

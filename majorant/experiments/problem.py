@@ -14,7 +14,6 @@ from majorant._checks import Array
 from majorant._minimize import held_out
 from majorant.data import Labelled
 from majorant.experiments.table import Experiment
-from majorant.kernels import design
 from majorant.models import Model, Multinomial
 from majorant.objective import Objective
 
@@ -54,7 +53,7 @@ def pose(model: Model[Any], train: Labelled, test: Labelled, *, ridge: float, tr
     metrics = held_out(model, test)
     if training:
         metrics |= held_out(model, train, prefix="train_")
-    return Problem(Objective(model, train, ridge=ridge), metrics, _row_length(train.X))
+    return Problem(Objective(model, train, ridge=ridge), metrics, _row_length(train))
 
 
 def _scaled(X: Any, scale: float) -> Any:
@@ -64,5 +63,5 @@ def _scaled(X: Any, scale: float) -> Any:
     return X @ sp.diags_array(factors) if sp.issparse(X) else X * factors
 
 
-def _row_length(X: Any) -> float:
-    return design.frobenius_norm(X) / float(np.sqrt(X.shape[0]))
+def _row_length(data: Labelled) -> float:
+    return data.design.frobenius_norm() / float(np.sqrt(len(data)))

@@ -152,7 +152,7 @@ def _settings(experiment: Experiment, solver: Solver[Any], seed: int, passes: fl
 
 def warm_up(objective: Objective, solver: Solver[Any]) -> None:
     """Compile on a few rows, so that no run is charged for being first."""
-    few = objective.data.take(np.arange(min(len(objective.data), 200)))
+    few = objective.data.sample(200, seed=0)
     minimize(Objective(objective.model, few, ridge=np.maximum(objective.ridge, 1.0)), solver, max_steps=1)
 
 

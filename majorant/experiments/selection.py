@@ -59,7 +59,7 @@ def _setting(solver: SGD) -> dict[str, Any]:
 
 
 def _score(objective: Objective, ridge: float) -> float:
-    data = objective.data
+    data: Any = objective.whole
     fold = np.random.default_rng(0).permutation(len(data)) % FOLDS
     scores = []
     for k in range(FOLDS):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from majorant.files.atomic import replacing
+from majorant._atomic import replacing
 
 DIGITS = 7
 LATER = 100  # entries kept of what comes after the comparison

@@ -20,7 +20,7 @@ from majorant.solvers import (
 )
 from majorant.solvers.sampling import StochasticSolver
 
-# Cross-validated once on the training rows (the paper does not say): ``majorant reproduce ecoli --cv`` repeats it.
+# Cross-validated once on the training rows (the paper does not say): ``Options(cv=True)`` repeats it.
 ECOLI_RIDGE = 1e-2
 
 

@@ -78,7 +78,7 @@ OPEN = (
     (
         "λ of ecoli, “chosen through crossvalidation”",
         "λ = {ecoli_ridge:g}: best mean log-likelihood of five folds of the training rows among 10⁻⁴, 10⁻³, …, 10³; "
-        "`majorant reproduce ecoli --cv` repeats the choice",
+        "`majorant.experiments.Options(cv=True)` repeats the choice",
     ),
     (
         "digit1 has d = 1448 in the paper; the published set has 241 features, so that two classes with a constant "

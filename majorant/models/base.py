@@ -15,7 +15,8 @@ multiplied by the number of rows.
 *λ and C.* scikit-learn's ``C`` equals 1/λ, for :class:`Multinomial` with n ≥ 3 and for :class:`Binary`. With
 ``Multinomial(2)`` the optimum has θ = ±w/2, the penalty is (λ/4)‖w‖², and so C = 2/λ.
 
-*Intercept.* None is added: append a constant column. It is penalised like any other unless its ``ridge`` is 0.
+*Intercept.* ``Labelled(constant=True)`` adds a last column of ones, which is not stored. Its coefficients are penalised
+like any other unless their ``ridge`` is 0; then they are a *free* intercept, which certificates know how to treat.
 
 *Scores* are log-potentials log h_j(y) + θᵀf_j(y), class-major (n×t) or flat over outcomes
 (:class:`Enumerated`). *Potentials* are scores without log h: they are linear in θ.
@@ -23,19 +24,19 @@ multiplied by the number of rows.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sized
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
-from majorant.kernels import design
+from majorant.data.base import InMemory
+from majorant.design import Design
+from majorant.models.rounding import Magnitudes
 
-Batch = TypeVar("Batch", bound=Sized)
-
+Batch = TypeVar("Batch", bound=InMemory)
 
 # Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes; but a block has as many rows as X
 # has columns, or adding up the gradients of blocks would take longer than finding them.
@@ -45,48 +46,28 @@ BLOCK = 2**20
 class Model(ABC, Generic[Batch]):
     """A log-linear model p(y|x) ∝ h(y) exp(θᵀf(x, y)): frozen settings, no data, no parameters.
 
-    What a full-gradient solver needs. :class:`RowModel` adds what solvers need that look inside a row.
+    Four methods make one: :meth:`n_parameters`, :meth:`potentials`, :meth:`loss_and_residual` and :meth:`lift`. With
+    these every solver works that needs nothing but gradients. The others are answers to what solvers may ask: they say
+    what a model without the structure in question would say. :class:`RowModel` adds what solvers need that look inside
+    a row.
+
+    Batches are in memory; methods that take ``like`` ask how data look, and are shown any block of them.
     """
 
-    @abstractmethod
-    def check(self, data: Batch) -> None:
-        """Raise if the data do not fit the model."""
+    # Whether scores are few enough to be kept: then F along a ray is found without the data.
+    keeps_scores: ClassVar[bool] = True
+    # Whether outcomes can be written out row by row, as solvers want them that look inside rows.
+    has_rows: ClassVar[bool] = False
+
+    # --- what a model is ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def n_parameters(self, data: Batch) -> int:
+    def n_parameters(self, like: Batch) -> int:
         """Return d."""
-
-    @abstractmethod
-    def n_observations(self, data: Batch) -> int:
-        """Return how many :meth:`hits` there are: rows, or tokens."""
-
-    def convex(self, data: Batch) -> bool:
-        """Return whether the loss is convex in θ: without that nothing can be certified."""
-        return True
-
-    @abstractmethod
-    def block_rows(self, data: Batch) -> int:
-        """Return how many rows to work on at a time."""
-
-    @abstractmethod
-    def precision(self, data: Batch) -> Any:
-        """Return the dtype in which scores are multiplied."""
-
-    def magnitudes(self, data: Batch) -> Magnitudes | None:
-        """Return how large the numbers are that a gradient is summed from; None where they are known to be tame."""
-        return None
 
     @abstractmethod
     def potentials(self, theta: Array, batch: Batch) -> Array:
         """Return θᵀf_j(y) for every row and outcome, or the parts that they are sums of: an array linear in θ."""
-
-    @abstractmethod
-    def add_measure(self, potentials: Array, batch: Batch) -> Array:
-        """Return the scores: potentials plus log h_j(y)."""
-
-    @abstractmethod
-    def loss(self, scores: Array, batch: Batch) -> float:
-        """Return Σ_j w_j [log Z_j − score of what was observed]."""
 
     @abstractmethod
     def loss_and_residual(self, scores: Array, batch: Batch) -> tuple[float, Array]:
@@ -96,40 +77,188 @@ class Model(ABC, Generic[Batch]):
     def lift(self, residual: Array, batch: Batch) -> Array:
         """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
 
-    def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
-        """Return the loss and its gradient with respect to θ."""
-        loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
-        return loss, self.lift(residual, batch)
+    def check(self, data: Batch) -> None:
+        """Raise if the data do not fit the model."""
 
-    @abstractmethod
-    def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
-        """Return the diagonal of the Hessian of the loss (d), or a metric like it."""
-
-    @abstractmethod
-    def bound_factors(self, scores: Array, batch: Batch) -> Factors:
-        """Return the curvature factors of the bound of Algorithm 1."""
-
-    @abstractmethod
-    def hits(self, scores: Array, batch: Batch) -> Array:
-        """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+    def add_measure(self, potentials: Array, batch: Batch) -> Array:
+        """Return the scores: potentials plus log h_j(y)."""
+        return potentials
 
     def scores(self, theta: Array, batch: Batch) -> Array:
         """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
         return self.add_measure(self.potentials(theta, batch), batch)
 
+    def loss(self, scores: Array, batch: Batch) -> float:
+        """Return Σ_j w_j [log Z_j − score of what was observed]."""
+        return self.loss_and_residual(scores, batch)[0]
+
+    def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
+        """Return the loss and its gradient with respect to θ."""
+        loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
+        return loss, self.lift(residual, batch)
+
+    def loss_at_zero(self, batch: Batch) -> float:
+        """Return the loss of parameters of zero."""
+        return self.loss(self.scores(np.zeros(self.n_parameters(batch)), batch), batch)
+
+    # --- how it is worked on ------------------------------------------------------------------------------
+
+    def convex(self, batch: Batch) -> bool:
+        """Return whether the loss is convex in θ: without that nothing can be certified."""
+        return True
+
+    def block_rows(self, like: Batch) -> int:
+        """Return how many rows to work on at a time."""
+        return sys.maxsize
+
+    def precision(self, like: Batch) -> Any:
+        """Return the dtype in which scores are multiplied."""
+        return np.dtype(np.float64)
+
+    def magnitudes(self, batch: Batch) -> Magnitudes | None:
+        """Return how large the numbers are that a gradient is summed from; None where they are known to be tame."""
+        return None
+
+    def column_squares(self, batch: Batch) -> Array:
+        """Return for each column of the design how large its sum of products is before anything cancels, squared."""
+        self._has_no("design")
+
+    def n_observations(self, batch: Batch) -> int:
+        """Return how many :meth:`hits` there are: rows, or tokens."""
+        return len(batch)
+
+    def hits(self, scores: Array, batch: Batch) -> Array:
+        """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+        self._has_no("likeliest outcome")
+
+    # --- what solvers ask of its curvature ----------------------------------------------------------------
+
+    def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
+        """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
+        return np.ones(self.n_parameters(batch))
+
+    def bound_factors(self, scores: Array, batch: Batch) -> Factors:
+        """Return the curvature factors of the bound of Algorithm 1."""
+        self._has_no("bound")
+
+    def redundancy(self, like: Batch) -> int:
+        """Return how many equal parts of θ can move together without a change of any probability; 1 if none can."""
+        return 1
+
+    def classes(self, like: Batch) -> int:
+        """Return n if θ is an n×p matrix and f(x, y) = e_y ⊗ x, which some curvatures need; 0 if not."""
+        return 0
+
+    def mean_gram(self, scores: Array, batch: Batch, columns: Array, dtype: Any) -> Array:
+        """Return Σ_j w_j x_j x_jᵀ on some columns, with w_j what the classes of a row weigh on average."""
+        self._has_no("classes")
+
+    def least_margin(self, theta: Array, batch: Batch) -> float:
+        """Return by how much θ favours what was observed over everything else, at least; −∞ where that is unknown."""
+        return -np.inf
+
+    def with_intercept(self, like: Batch, penalised: Array) -> WithIntercept | None:
+        """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""
+        return None
+
+    # --- what solvers ask of its rows ---------------------------------------------------------------------
+
+    def as_rows(self) -> RowModel[Any]:
+        """Return the model as one whose outcomes can be written out, or raise."""
+        raise TypeError(
+            f"this needs outcomes that can be written out, which {type(self).__name__} has too many of; "
+            "use QuasiNewton, BatchMajorization, LBFGS or OnlineMajorization"
+        )
+
+    def hard_rows(self, batch: Batch) -> HardRows | None:
+        """Return the batch as compiled loops over rows want it; None if it does not have that form."""
+        return None
+
+    def learns_online(self) -> bool:
+        """Return whether :meth:`learn` is there."""
+        return False
+
+    def learn(self, data: Batch, theta: Array, precision: Array, order: Array, curvature: str) -> tuple[Array, Array]:
+        """Return parameters and a diagonal precision after a step at every row, in order."""
+        self._has_no("online pass")
+
+    def _has_no(self, what: str) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} has no {what}")
+
+
+class HardRows(Protocol):
+    """Rows with one label each, and a coefficient vector for each of n labels (or one, against zero)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of X."""
+
+    @property
+    def y(self) -> Array:
+        """The labels."""
+
+    @property
+    def weight(self) -> Array:
+        """Of each row."""
+
+    @property
+    def offset(self) -> Array:
+        """What is added to the scores, (n, t)."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products of W and X alone, columns measured from zero."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+
+    def dense(self) -> Array:
+        """Return X as an array."""
+
+    def csr(self) -> tuple[Array, Array, Array]:
+        """Return data, indices and row pointers of X, in double precision."""
+
+
+class WithIntercept(Protocol):
+    """What a free intercept needs of a model: its derivatives along scores that move class by class."""
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Intercepts n."""
+
+    def loss(self, scores: Array, batch: Any) -> float:
+        """Return the loss."""
+
+    def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
+        """Return the loss and its derivative with respect to the scores (n×t)."""
+
+    def class_hessian(self, scores: Array, batch: Any) -> Array:
+        """Return the Hessian along the intercepts (n×n)."""
+
+    def class_weights(self, scores: Array, batch: Any) -> Array:
+        """Return the diagonal of the Hessian on scores (n×t)."""
+
+    def class_totals(self, batch: Any) -> Array:
+        """Return how much of each class was observed."""
+
+    def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
+
 
 class RowModel(Model[Batch]):
     """A model whose rows have few enough outcomes to be written out."""
 
+    has_rows: ClassVar[bool] = True
     order: str  # in which the bound visits outcomes
     against_zero: bool = False  # whether a score stands against one of zero that is not written
 
     @abstractmethod
-    def scores_per_row(self, data: Batch) -> int:
+    def scores_per_row(self, like: Batch) -> int:
         """Return how many scores a row has: classes, 1 for one-row binary, the outcomes of the largest set."""
 
     @abstractmethod
-    def design(self, data: Batch) -> Any:
+    def design(self, batch: Batch) -> Design:
         """Return the matrix that parameters are multiplied by."""
 
     @abstractmethod
@@ -145,8 +274,8 @@ class RowModel(Model[Batch]):
         """Return Φ (scores × d), whose rows are the f_j(y) in the order of the flat scores: potentials = Φθ."""
 
     @abstractmethod
-    def through(self, metric: Array, batch: Batch) -> Array:
-        """Return Φ·metric for a d×k array, without writing Φ out."""
+    def through(self, matrix: Array, batch: Batch) -> Array:
+        """Return Φ·matrix for a d×k array, without writing Φ out."""
 
     @abstractmethod
     def center(self, scores: Array, batch: Batch, V: Array) -> tuple[Array, Array]:
@@ -167,14 +296,28 @@ class RowModel(Model[Batch]):
     def score_weights(self, batch: Batch) -> Array:
         """Return the weight of the row of each flat score."""
 
-    def n_observations(self, data: Batch) -> int:
-        """Return the rows."""
-        return len(data)
+    def as_rows(self) -> RowModel[Any]:
+        """Return the model itself."""
+        return self
 
-    def block_rows(self, data: Batch) -> int:
+    def precision(self, like: Batch) -> Any:
+        """Return the dtype of the design."""
+        return self.design(like).dtype
+
+    def block_rows(self, like: Batch) -> int:
         """Return enough rows for the class-space matrices to fill a few megabytes."""
-        n = self.scores_per_row(data)
-        return max(BLOCK // n**2, self.n_parameters(data) // n)
+        n = self.scores_per_row(like)
+        return max(BLOCK // n**2, self.n_parameters(like) // n)
+
+    def least_margin(self, theta: Array, batch: Batch) -> float:
+        """Return the least margin of the rows that count."""
+        potentials = self.potentials(theta, batch)
+        scores = self.add_measure(potentials, batch)
+        # log h moves scores but not their slopes along θ: only potentials count, of outcomes that can happen.
+        margins = self.margins(np.where(np.isneginf(scores), -np.inf, potentials), batch)
+        if batch.weight is not None:
+            margins = margins[batch.weight > 0]
+        return float(margins.min(initial=np.inf))
 
     def hessian_times(self, scores: Array, batch: Batch, V: Array) -> Array:
         """Return HV, with H the Hessian of the loss with respect to the flat scores."""
@@ -193,9 +336,14 @@ def require_data(model: Model[Any], data: object, kind: type) -> None:
         raise TypeError(f"{type(model).__name__} reads {kind.__name__} data, got {type(data).__name__}")
 
 
-def magnitudes(X: Any, weight: Array | None, measure: float) -> Magnitudes:
-    """Return how large the numbers are that gradients on a design matrix are summed from."""
-    return Magnitudes(X.shape, design.frobenius_norm(X), lambda: design.column_norms(X), weight, measure)
+def row_weights(batch: InMemory) -> Array:
+    """Return the weight of each row, one where there are none."""
+    return np.ones(len(batch)) if batch.weight is None else batch.weight
+
+
+def total_weight(batch: InMemory) -> float:
+    """Return the weight of all rows together."""
+    return float(len(batch) if batch.weight is None else batch.weight.sum())
 
 
 def weighted_sum(values: Array, weight: Array | None) -> float:

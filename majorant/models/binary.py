@@ -110,7 +110,7 @@ class Binary(ClassModel):
     def _factors(self, scores: Array, batch: Labelled, curve, *, majorizes: bool) -> Factors:  # type: ignore[no-untyped-def]
         return ClassFactors(
             scores,
-            batch.X,
+            batch.design,
             batch.weight,
             matrices=lambda u: curve(u)[None],
             directions=lambda u: np.sqrt(curve(u))[None],

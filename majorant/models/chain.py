@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data.sequences import Sequences
+from majorant.models import chain_online as online
 from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
 
@@ -21,38 +22,26 @@ class Chain(Model[Sequences]):
     Scores of a batch are one flat array: the state scores u of all tokens, then the transition scores A. Both are
     linear in θ, and forward–backward turns them into marginals. Sequences are worked off in pieces that stay in cache.
     :class:`~majorant.ChainCRF` makes :class:`~majorant.data.Sequences` of what people have.
-
-    Parameters
-    ----------
-    parts : int
-        Into how many blocks the data are cut: threads work on one each.
     """
 
-    parts: int = 1
+    # They are as long as the data; loss and gradient are found piece by piece instead.
+    keeps_scores: ClassVar[bool] = False
 
     def check(self, data: Sequences) -> None:
         """Accept any sequences: they were checked when they were made."""
         require_data(self, data, Sequences)
 
-    def n_observations(self, data: Sequences) -> int:
+    def n_observations(self, batch: Sequences) -> int:
         """Return the tokens."""
-        return data.n_tokens
+        return batch.n_tokens
 
-    def convex(self, data: Sequences) -> bool:
+    def convex(self, batch: Sequences) -> bool:
         """Return whether tokens of a sequence weigh the same: if not, the loss has differences of log-partitions."""
-        return data.even
+        return batch.even
 
-    def n_parameters(self, data: Sequences) -> int:
+    def n_parameters(self, like: Sequences) -> int:
         """Return the size of the universe."""
-        return data.universe.size
-
-    def block_rows(self, data: Sequences) -> int:
-        """Return all sequences, or an equal part of them: a gradient is as long as the universe, so few are added."""
-        return max(-(-len(data) // self.parts), 1)
-
-    def precision(self, data: Sequences) -> Any:
-        """Return float64."""
-        return np.float64
+        return like.universe.size
 
     def potentials(self, theta: Array, batch: Sequences) -> Array:
         """Return state scores and transition scores."""
@@ -60,14 +49,6 @@ class Chain(Model[Sequences]):
         _project(theta, batch.universe.table(theta), batch, U)
         A[:] = batch.universe.transition_matrix(theta)
         return flat
-
-    def add_measure(self, potentials: Array, batch: Sequences) -> Array:
-        """Return the potentials: h = 1."""
-        return potentials
-
-    def loss(self, scores: Array, batch: Sequences) -> float:
-        """Return Σ_j w_j [log Z_j − score of the observed labels]."""
-        return self.loss_and_residual(scores, batch)[0]
 
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and w_j (marginals − what was observed), shaped as the scores are."""
@@ -98,10 +79,20 @@ class Chain(Model[Sequences]):
             _lift(P, piece, piece.values, G_table, G)
         return max(loss - float(theta @ batch.observed), 0.0), universe.joined_parts(G, G_table, B) - batch.observed
 
-    def loss_at_zero(self, data: Sequences) -> float:
+    def loss_at_zero(self, batch: Sequences) -> float:
         """Return the loss of parameters of zero: every label is as likely as another."""
-        weight = data.n_tokens if data.weight is None else data.weight.sum()
-        return float(weight * np.log(data.universe.n))
+        weight = batch.n_tokens if batch.weight is None else batch.weight.sum()
+        return float(weight * np.log(batch.universe.n))
+
+    def learns_online(self) -> bool:
+        """Return True."""
+        return True
+
+    def learn(
+        self, data: Sequences, theta: Array, precision: Array, order: Array, curvature: str = "share"
+    ) -> tuple[Array, Array]:
+        """Return parameters and a diagonal precision after a step at every sequence, in order."""
+        return online.learn(self, data, theta, precision, order, curvature)
 
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""

@@ -8,18 +8,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
-from majorant.kernels import design
-from majorant.models.base import RowModel, magnitudes, weigh
+from majorant.design import Design
+from majorant.models.base import RowModel, WithIntercept, row_weights, total_weight, weigh
+from majorant.models.rounding import SAFETY, Magnitudes
 
 
 class ClassModel(RowModel[Labelled]):
@@ -42,30 +44,71 @@ class ClassModel(RowModel[Labelled]):
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B (n, n, t), the curvature of the bound in class space."""
 
-    def n_parameters(self, data: Labelled) -> int:
+    def n_parameters(self, like: Labelled) -> int:
         """Return d, the number of coefficients."""
-        return self.coefficient_rows * data.n_features
+        return self.coefficient_rows * like.n_features
 
-    def scores_per_row(self, data: Labelled) -> int:
+    def scores_per_row(self, like: Labelled) -> int:
         """Return the rows of the coefficient matrix."""
         return self.coefficient_rows
 
-    def design(self, data: Labelled) -> Any:
+    def classes(self, like: Labelled) -> int:
+        """Return the rows of the coefficient matrix."""
+        return self.coefficient_rows
+
+    def redundancy(self, like: Labelled) -> int:
+        """Return the classes: softmax scores may all move together."""
+        return self.coefficient_rows
+
+    def design(self, batch: Labelled) -> Design:
         """Return X."""
-        return data.X
+        return batch.design
 
-    def precision(self, data: Labelled) -> Any:
-        """Return the dtype of X."""
-        return data.X.dtype
-
-    def magnitudes(self, data: Labelled) -> Magnitudes:
+    def magnitudes(self, batch: Labelled) -> Magnitudes:
         """Return how large the numbers are that a gradient is summed from."""
-        offset = 0.0 if data.offset is None else np.linalg.norm(data.offset[np.isfinite(data.offset)])
-        return magnitudes(data.X, data.weight, float(offset))
+        offset = 0.0 if batch.offset is None else np.linalg.norm(batch.offset[np.isfinite(batch.offset)])
+        return Magnitudes.of(batch.design, batch.weight, float(offset))
+
+    def column_squares(self, batch: Labelled) -> Array:
+        """Return the squared norms of the columns of X, and of what they are measured from."""
+        return batch.design.column_norms() ** 2
+
+    def with_intercept(self, like: Labelled, penalised: Array) -> WithIntercept | None:
+        """Return the model if only the coefficients of the constant column are not penalised."""
+        by_class = penalised.reshape(self.coefficient_rows, -1)
+        free = like.constant and by_class[:, :-1].all() and not by_class[:, -1].any()
+        return self if free else None
+
+    def class_totals(self, batch: Labelled) -> Array:
+        """Return the weight of all rows of each label."""
+        return batch.class_totals(max(self.coefficient_rows, 2))
+
+    def lost_to_the_centre(self, theta: Array, batch: Labelled, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
+        if batch.centre is None:
+            return 0.0
+        W = np.abs(theta).reshape(-1, batch.n_features)
+        off = SAFETY * sqrt(batch.n_features) * epsilon * (W[:, :-1] @ np.abs(batch.centre) + W[:, -1])
+        return 0.25 * total_weight(batch) * float(off @ off)
+
+    def loss_at_zero(self, batch: Labelled) -> float:
+        """Return the loss of parameters of zero: without offsets every class is as likely as another."""
+        if batch.offset is not None:
+            return super().loss_at_zero(batch)
+        return total_weight(batch) * float(np.log(max(self.coefficient_rows, 2)))
+
+    def hard_rows(self, batch: Labelled) -> ClassRows | None:
+        """Return the rows if each has one label."""
+        return None if batch.soft else ClassRows(batch, self.coefficient_rows)
+
+    def mean_gram(self, scores: Array, batch: Labelled, columns: Array, dtype: Any) -> Array:
+        """Return Σ_j w_j x_j x_jᵀ on some columns, with w_j what the classes of a row weigh on average."""
+        each = self.class_weights(scores, batch).sum(axis=0) / max(self.coefficient_rows - 1, 1)
+        return batch.design.columns(columns).gram(each[None, None], dtype)
 
     def potentials(self, theta: Array, batch: Labelled) -> Array:
         """Return W Xᵀ."""
-        return design.project(batch.X, theta.reshape(self.coefficient_rows, -1))
+        return batch.design.project(theta.reshape(self.coefficient_rows, -1))
 
     def add_measure(self, potentials: Array, batch: Labelled) -> Array:
         """Return W Xᵀ + offset."""
@@ -73,30 +116,76 @@ class ClassModel(RowModel[Labelled]):
 
     def lift(self, residual: Array, batch: Labelled) -> Array:
         """Return residual · X, flat."""
-        return design.pull_back(batch.X, residual).ravel()
+        return batch.design.pull_back(residual).ravel()
 
     def hessian_diagonal(self, scores: Array, batch: Labelled) -> Array:
         """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
-        return design.pull_back_squares(batch.X, self.class_weights(scores, batch)).ravel()
+        return batch.design.pull_back_squares(self.class_weights(scores, batch)).ravel()
 
     def score_rows(self, batch: Labelled) -> Array:
         """Return I_n ⊗ X."""
-        X = design.dense(batch.X)
+        X = batch.design.dense()
         return X if self.coefficient_rows == 1 else np.kron(np.eye(self.coefficient_rows), X)
 
-    def through(self, metric: Array, batch: Labelled) -> Array:
-        """Return (I_n ⊗ X)·metric, class by class."""
-        blocks = metric.reshape(self.coefficient_rows, -1, metric.shape[1])
-        return np.concatenate([design.multiply(batch.X, block) for block in blocks])
+    def through(self, matrix: Array, batch: Labelled) -> Array:
+        """Return (I_n ⊗ X)·matrix, class by class."""
+        blocks = matrix.reshape(self.coefficient_rows, -1, matrix.shape[1])
+        return np.concatenate([batch.design.times(block) for block in blocks])
 
     def score_weights(self, batch: Labelled) -> Array:
         """Return the weights, once per class."""
-        each = np.ones(len(batch)) if batch.weight is None else batch.weight
-        return np.tile(each, self.coefficient_rows)
+        return np.tile(row_weights(batch), self.coefficient_rows)
 
     def row_slices(self, batch: Labelled) -> list[slice]:
         """Return every len(batch)-th score, from j on."""
         return [slice(j, None, len(batch)) for j in range(len(batch))]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """Rows with one label each, as compiled loops want them: everything written out."""
+
+    batch: Labelled
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of X."""
+        return self.batch.design.shape
+
+    @property
+    def y(self) -> Array:
+        """The labels."""
+        return self.batch.y
+
+    @cached_property
+    def weight(self) -> Array:
+        """Of each row."""
+        return row_weights(self.batch)
+
+    @cached_property
+    def offset(self) -> Array:
+        """What is added to the scores, (n, t)."""
+        return np.zeros((self.n, len(self.batch))) if self.batch.offset is None else self.batch.offset
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products of W and X alone, columns measured from zero."""
+        return self.batch.offset is None and self.batch.centre is None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+        return self.batch.design.is_sparse
+
+    def dense(self) -> Array:
+        """Return X as an array."""
+        return self.batch.design.dense()
+
+    def csr(self) -> tuple[Array, Array, Array]:
+        """Return data, indices and row pointers of X, in double precision."""
+        X = self.batch.design.csr()
+        return X.data.astype(np.float64, copy=False), X.indices, X.indptr
 
 
 @dataclass(frozen=True)
@@ -105,7 +194,7 @@ class ClassFactors(Factors):
 
     Parameters
     ----------
-    scores, X, weight : arrays
+    scores, design, weight
         The batch.
     matrices, directions : functions of the scores
         Return B (n, n, t) and L (m, n, t).
@@ -116,7 +205,7 @@ class ClassFactors(Factors):
     """
 
     scores: Array
-    X: Any
+    design: Design
     weight: Array | None
     matrices: Callable[[Array], Array]
     directions: Callable[[Array], Array]
@@ -126,28 +215,28 @@ class ClassFactors(Factors):
     @property
     def size(self) -> int:
         """Number of coefficients."""
-        return len(self.scores) * int(self.X.shape[1])
+        return len(self.scores) * self.design.shape[1]
 
     def matrix(self) -> Array:
         """Return Σ by weighted Gram products."""
         refuse_large(self.size, "a dense curvature")
-        return design.weighted_gram(self.X, weigh(self.matrices(self.scores), self.weight))
+        return self.design.gram(weigh(self.matrices(self.scores), self.weight))
 
     def rows(self) -> Iterator[Array]:
         """Yield the rows √w L_y ⊗ x."""
         L = self._weighted_directions()
         m, n, t = L.shape
-        step = max(FACTOR_BLOCK // max(m * n * self.X.shape[1], 1), 1)
+        step = max(FACTOR_BLOCK // max(m * n * self.design.shape[1], 1), 1)
         for start in range(0, t, step):
             some = slice(start, start + step)
-            yield design.outer_rows(L[:, :, some], self.X[some])
+            yield self.design.part(some).outer_rows(L[:, :, some])
 
     def diagonal(self) -> Array:
         """Return Σ |q| ‖q‖₁; both factors of q = L_y ⊗ x can be summed apart."""
         size = np.abs(self._weighted_directions())
         in_class_space = (size * size.sum(axis=1, keepdims=True)).sum(axis=0)
-        magnitude, total = design.absolute(self.X)
-        return design.pull_back(magnitude, in_class_space * total).ravel()
+        magnitude, total = self.design.absolute()
+        return magnitude.pull_back(in_class_space * total).ravel()
 
     def kronecker(self, weigh_rows: Callable[[Array], Array]) -> tuple[Array, Array]:
         """Return I and Σ_j w_j weigh(B_j) x_j x_jᵀ."""
@@ -157,9 +246,9 @@ class ClassFactors(Factors):
         """Return Böhning's class matrix and XᵀWX."""
         return self.fixed_classes, self._gram(np.ones(self.scores.shape[1]))
 
-    def _gram(self, row_weights: Array) -> Array:
-        refuse_large(self.X.shape[1], "a Kronecker curvature")
-        return design.weighted_gram(self.X, weigh(row_weights, self.weight)[None, None])
+    def _gram(self, each_row: Array) -> Array:
+        refuse_large(self.design.shape[1], "a Kronecker curvature")
+        return self.design.gram(weigh(each_row, self.weight)[None, None])
 
     def _weighted_directions(self) -> Array:
         return weigh(self.directions(self.scores), None if self.weight is None else np.sqrt(self.weight))

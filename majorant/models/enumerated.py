@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from majorant._checks import Array, one_of
-from majorant._rounding import Magnitudes
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
-from majorant.kernels import design, partition, softmax
-from majorant.models.base import RowModel, magnitudes, require_data, weighted_sum
+from majorant.design import Design
+from majorant.kernels import partition, softmax
+from majorant.models.base import RowModel, require_data, row_weights, weighted_sum
+from majorant.models.rounding import Magnitudes
 
 
 @dataclass(frozen=True)
@@ -47,31 +47,31 @@ class Enumerated(RowModel[Choices]):
         """Accept any choices: they were checked when they were made."""
         require_data(self, data, Choices)
 
-    def n_parameters(self, data: Choices) -> int:
+    def n_parameters(self, like: Choices) -> int:
         """Return d, the columns of the features."""
-        return data.n_features
+        return like.n_features
 
-    def scores_per_row(self, data: Choices) -> int:
+    def scores_per_row(self, like: Choices) -> int:
         """Return the size of the largest set."""
-        return int(np.diff(data.indptr).max())
+        return int(np.diff(like.indptr).max())
 
-    def design(self, data: Choices) -> Any:
+    def design(self, batch: Choices) -> Design:
         """Return the features."""
-        return data.features
+        return batch.design
 
-    def precision(self, data: Choices) -> Any:
-        """Return the dtype of the features."""
-        return data.features.dtype
-
-    def magnitudes(self, data: Choices) -> Magnitudes:
+    def magnitudes(self, batch: Choices) -> Magnitudes:
         """Return how large the numbers are that a gradient is summed from."""
-        log_h = np.zeros(0) if data.log_measure is None else data.log_measure
-        weight = None if data.weight is None else self.score_weights(data)
-        return magnitudes(data.features, weight, float(np.linalg.norm(log_h[np.isfinite(log_h)])))
+        log_h = np.zeros(0) if batch.log_measure is None else batch.log_measure
+        weight = None if batch.weight is None else self.score_weights(batch)
+        return Magnitudes.of(batch.design, weight, float(np.linalg.norm(log_h[np.isfinite(log_h)])))
+
+    def column_squares(self, batch: Choices) -> Array:
+        """Return the squared norms of the columns of the features."""
+        return batch.design.column_norms() ** 2
 
     def potentials(self, theta: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y), flat."""
-        return design.project(batch.features, theta[None])[0]
+        return batch.design.project(theta[None])[0]
 
     def add_measure(self, potentials: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y) + log h_j(y), flat."""
@@ -94,7 +94,7 @@ class Enumerated(RowModel[Choices]):
 
     def lift(self, residual: Array, batch: Choices) -> Array:
         """Return Σ residual_j(y) f_j(y)."""
-        return design.pull_back(batch.features, residual[None])[0]
+        return batch.design.pull_back(residual[None])[0]
 
     def bound_factors(self, scores: Array, batch: Choices) -> Factors:
         """Return the factors of Algorithm 1's bound."""
@@ -129,11 +129,11 @@ class Enumerated(RowModel[Choices]):
 
     def score_rows(self, batch: Choices) -> Array:
         """Return the features themselves."""
-        return design.dense(batch.features)
+        return batch.design.dense()
 
-    def through(self, metric: Array, batch: Choices) -> Array:
-        """Return features · metric."""
-        return batch.features @ metric
+    def through(self, matrix: Array, batch: Choices) -> Array:
+        """Return features · matrix."""
+        return batch.design.times(matrix)
 
     def center(self, scores: Array, batch: Choices, V: Array) -> tuple[Array, Array]:
         """Return p, and V less its mean over the outcomes of each set."""
@@ -145,8 +145,7 @@ class Enumerated(RowModel[Choices]):
 
     def score_weights(self, batch: Choices) -> Array:
         """Return the weight of its set for each outcome."""
-        each = np.ones(len(batch)) if batch.weight is None else batch.weight
-        return np.repeat(each, np.diff(batch.indptr))
+        return np.repeat(row_weights(batch), np.diff(batch.indptr))
 
     def row_slices(self, batch: Choices) -> list[slice]:
         """Return where each set stands."""
@@ -185,7 +184,7 @@ class OutcomeFactors(Factors):
         """Yield the rows, some sets at a time."""
         per_set = max(len(self.scores) * self.size // len(self.batch), 1)
         done = 0
-        for some in self.batch.blocks(max(FACTOR_BLOCK // per_set, 1)):
+        for some in self.batch.batches(max(FACTOR_BLOCK // per_set, 1)):
             scores = self.scores[done : done + some.indptr[-1]]
             done += some.indptr[-1]
             yield self._bound_rows(scores, some) if self.majorizes else self._hessian_rows(scores, some)
@@ -211,8 +210,7 @@ class OutcomeFactors(Factors):
             order = partition.visiting_order(scores[at], self.order)
             if order is not None:
                 visit[at] = np.take_along_axis(at, order, axis=0)
-        weight = np.ones(len(some)) if some.weight is None else some.weight
-        return partition_compiled.bound_rows(scores, visit, some.indptr, weight, design.dense(some.features))
+        return partition_compiled.bound_rows(scores, visit, some.indptr, row_weights(some), some.design.dense())
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
-        return Enumerated().hessian_root_times(scores, some, design.dense(some.features))
+        return Enumerated().hessian_root_times(scores, some, some.design.dense())

@@ -79,7 +79,7 @@ class Multinomial(ClassModel):
         """Return the factors of Algorithm 1's bound."""
         return ClassFactors(
             scores,
-            batch.X,
+            batch.design,
             batch.weight,
             matrices=partial(partition.bound_matrices, order=self.order),
             directions=partial(partition.bound_directions, order=self.order),
@@ -91,7 +91,7 @@ class Multinomial(ClassModel):
         """Return the factors of the Hessian."""
         return ClassFactors(
             scores,
-            batch.X,
+            batch.design,
             batch.weight,
             matrices=softmax.hessian_matrices,
             directions=softmax.hessian_directions,

@@ -1,11 +1,11 @@
 """Solvers: frozen settings, an explicit state, a step."""
 
-from majorant.solvers.automatic import QuasiNewton
 from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
 from majorant.solvers.online import OnlineMajorization
 from majorant.solvers.proximal import ProximalMajorization
+from majorant.solvers.quasi_newton import QuasiNewton
 from majorant.solvers.sampling import StochasticSolver
 from majorant.solvers.scipy import BFGS, LBFGS, ConjugateGradient
 from majorant.solvers.sgd import SGD

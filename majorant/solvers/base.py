@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant._ray import Point
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 
-UNKNOWN = np.empty(0)
 # A relative decrease that is none of rounding's; looking closer would take longer than a small step.
 CLEAR = 1e-6
 # A decrease counts if it is no smaller than this share of the rounding errors of F: others come without end.
@@ -24,29 +22,34 @@ SHRINKS = 0.9
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a solver is.
+    """Where a solver is, and what it knows of that.
 
-    ``value`` and ``gradient`` are F and ∇F at θ; a stochastic solver does not know them and leaves NaN, and the
-    loop finds them out of the solver's time. ``stalled`` says that F cannot be decreased any further.
+    ``point`` holds F and ∇F at θ. It is None where they are not known: a stochastic solver leaves them to whoever asks.
+    A state with another θ forgets the point of the one it was made from, so what a state says is always true of its
+    own θ. ``stalled`` says that F cannot be decreased any further.
     """
 
     theta: Array
-    value: float = float("nan")
-    gradient: Array = field(default_factory=lambda: UNKNOWN)
+    point: Point | None = None
     stalled: bool = False
 
-    @property
-    def evaluated(self) -> bool:
-        """Whether the solver knows F and ∇F here."""
-        return self.gradient is not UNKNOWN
+    def __post_init__(self) -> None:
+        if self.point is not None and self.point.theta is not self.theta:
+            object.__setattr__(self, "point", None)
 
-    def forgetting(self, **changes: Any) -> Self:
-        """Return the state with changes, one of them θ: F and ∇F are no longer known."""
-        return replace(self, value=float("nan"), gradient=UNKNOWN, **changes)
+    @classmethod
+    def at(cls, point: Point, **more: Any) -> Self:
+        """Return the state at a point."""
+        return cls(theta=point.theta, point=point, **more)
 
-    def resumed_at(self, point: Point) -> Self:
-        """Return the state with F and ∇F found again."""
-        return replace(self, theta=point.theta, value=point.value, gradient=point.gradient)
+    def moved_to(self, point: Point, **changes: Any) -> Self:
+        """Return the state at another point."""
+        return replace(self, theta=point.theta, point=point, **changes)
+
+    def resumed(self, objective: Objective, point: Point) -> Self:
+        """Return the state with what is known of its θ found again, unless the data are those it knows."""
+        same = self.point is not None and objective.same_scores(self.point, point)
+        return self if same else self.moved_to(point)
 
 
 S = TypeVar("S", bound=State)
@@ -57,11 +60,15 @@ class Solver(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, objective: Objective, theta: Array) -> S:
-        """Return the state at θ."""
+        """Return the first state: at θ, or where the solver finds it better to start."""
 
     @abstractmethod
     def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:
         """Go on from ``state``, calling ``observe`` with every state, the first included, until it says stop."""
+
+    def starts_anywhere(self) -> bool:
+        """Return whether a run can start at any θ; a solver that has to start at zero says no."""
+        return True
 
 
 class SteppingSolver(Solver[S]):
@@ -77,8 +84,16 @@ class SteppingSolver(Solver[S]):
             state = self.step(objective, state)
 
 
-def improves(objective: Objective, new: State, old: State | Point) -> bool:
-    """Return whether one state is better than another, to rounding errors of F.
+def known(objective: Objective, state: State) -> Point:
+    """Return the point of a state, scores included where they are kept; it is found if it is not known."""
+    point = state.point
+    if point is None or (point.scores is None and objective.model.keeps_scores):
+        return objective.point(state.theta)
+    return point
+
+
+def improves(objective: Objective, new: Point, old: Point) -> bool:
+    """Return whether one point is better than another, to rounding errors of F.
 
     Close to the optimum the value is flat to the last bit while the gradient, which certifies, still shrinks.
     """

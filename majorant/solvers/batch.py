@@ -2,7 +2,7 @@
 
 A bound step decreases F whatever the data, with no step size to choose, but it is short where the data are nearly
 separable (its rate is 1 − H/Σ), and a new Σ at every step is most of the work. So, unless the plain algorithm is
-asked for, the bound's Σ is the initial metric of a limited-memory BFGS, renewed at steps 1, 3, 9, 27, …; the best
+asked for, the bound's Σ is what a limited-memory BFGS starts from, renewed at steps 1, 3, 9, 27, …; the best
 point along each direction is found without visiting the data again. The bound remains the safeguard: where the
 corrected step fails to descend, its own step cannot.
 
@@ -14,18 +14,15 @@ overrelaxed bound optimization methods*, ICML 2003, for η.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array, positive, whole
-from majorant._ray import Point
-from majorant.curvature import Form, form
-from majorant.objective import Objective
-from majorant.solvers.base import State, SteppingSolver, improves
+from majorant.curvature import Form, Solve, form
+from majorant.objective import Objective, Point
+from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.line_search import EXACT
-from majorant.solvers.quasi_newton import Pairs, add_pair, quasi_newton_move
+from majorant.solvers.secants import Pairs, add_pair, quasi_newton_move
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,35 +30,29 @@ class BatchState(State):
     """The latest bound (anchored at θ, or earlier if accelerated), the secant pairs, and the steps made."""
 
     bound: QuadraticBound
-    solve: Callable[[Array], Array] | None = None
-    point: Point | None = None
+    solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
-
-    def resumed_at(self, point: Point) -> Self:
-        """Return the state with the scores of the data as they now stand."""
-        same = self.point is not None and self.point.has_scores_of(point)
-        return self if same else replace(super().resumed_at(point), point=point)
 
 
 @dataclass(frozen=True)
 class BatchMajorization(SteppingSolver[BatchState]):
     """Minimise F by minimising bounds on it: no step size, and F never rises.
 
-    Plain (``memory=0``), θ ← θ − η Σ⁻¹∇F with a new Σ at each step. Accelerated, as by default, Σ is the metric
-    of a limited-memory BFGS with a line search, and the plain step its fallback.
+    Plain (``memory=0``), θ ← θ − η Σ⁻¹∇F with a new Σ at each step. Accelerated, as by default, a limited-memory BFGS
+    with a line search starts from Σ, and the plain step is its fallback.
 
     Parameters
     ----------
     curvature : str or callable
         "dense", "low-rank", "diagonal", "kronecker", "boehning", or any function of the factors that returns
-        a curvature. One that is only a metric is refused: the guarantee would be gone.
+        a curvature. One that does not majorize is refused: the guarantee would be gone.
     rank : int
         Directions kept by "low-rank".
     step_size : float in (0, 2)
         η. Every value is monotone; 1 goes to the minimum of the bound. It only scales the bound's own step.
     memory : int
-        How many past steps correct the metric. 0 is the plain algorithm of the paper, a new bound at each step.
+        How many past steps correct Σ. 0 is the plain algorithm of the paper, a new bound at each step.
 
     Examples
     --------
@@ -84,43 +75,38 @@ class BatchMajorization(SteppingSolver[BatchState]):
 
     def start(self, objective: Objective, theta: Array) -> BatchState:
         """Return the state at θ, its bound included."""
-        bound = objective.bound(theta, self.curvature, self.rank)
-        return BatchState(theta=theta, value=bound.value, gradient=bound.gradient, bound=bound)
+        return self._bounded(objective, theta)
 
     def step(self, objective: Objective, state: BatchState) -> BatchState:
         """Return the next state: after the corrected step if it descends, after the bound's own otherwise."""
+        here = known(objective, state)
         if self.memory:
-            state = self._renew(objective, state)
-            new = self._corrected_step(objective, state)
-            if improves(objective, new, state):
+            state = self._renewed(objective, state, here)
+            new = self._corrected_step(objective, state, here)
+            if new.point is not None and improves(objective, new.point, here):
                 return new
-        new = self._bound_step(objective, state)
-        return new if improves(objective, new, state) else replace(state, stalled=True)
+        new = self._bound_step(objective, state, here)
+        assert new.point is not None
+        return new if improves(objective, new.point, here) else replace(state, stalled=True)
 
-    def _renew(self, objective: Objective, state: BatchState) -> BatchState:
-        if not _is_power_of_three(state.steps):
-            return state
-        return replace(state, bound=objective.bound(state.theta, self.curvature, self.rank), solve=None)
+    def _bounded(self, objective: Objective, at: Point | Array) -> BatchState:
+        point, Σ = objective.expand(at, form(self.curvature, self.rank), majorizes=True)
+        bound = QuadraticBound(point.theta, point.value, point.gradient, Σ, objective.ridge)
+        return BatchState.at(point, bound=bound)
 
-    def _bound_step(self, objective: Objective, state: BatchState) -> BatchState:
-        here = state if state.bound.anchor is state.theta else self.start(objective, state.theta)
-        new = self.start(objective, state.theta + self.step_size * here.bound.step())
-        return replace(new, steps=state.steps + 1)
+    def _renewed(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
+        due = _is_power_of_three(state.steps) and state.bound.anchor is not here.theta
+        return replace(state, bound=self._bounded(objective, here).bound, solve=None) if due else state
 
-    def _corrected_step(self, objective: Objective, state: BatchState) -> BatchState:
-        here = state.point or objective.point(state.theta)
-        solve = state.solve or state.bound.curvature.inverse(state.bound.ridge)
+    def _bound_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
+        bound = state.bound if state.bound.anchor is here.theta else self._bounded(objective, here).bound
+        return replace(self._bounded(objective, here.theta + self.step_size * bound.step()), steps=state.steps + 1)
+
+    def _corrected_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
+        solve = state.solve or state.bound.curvature.factorized(state.bound.ridge)
         new = quasi_newton_move(objective, here, state.pairs, solve, EXACT)
-        return BatchState(
-            theta=new.theta,
-            value=new.value,
-            gradient=new.gradient,
-            bound=state.bound,
-            solve=solve,
-            point=new,
-            pairs=add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory),
-            steps=state.steps + 1,
-        )
+        pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
+        return state.moved_to(new, solve=solve, pairs=pairs, steps=state.steps + 1)
 
 
 def _is_power_of_three(n: int) -> bool:

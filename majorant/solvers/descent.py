@@ -8,65 +8,65 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Curvature, Dense
-from majorant.models.class_space import ClassModel
-from majorant.objective import Objective
-from majorant.solvers.base import State, SteppingSolver, improves
-from majorant.solvers.cholesky import grounded
+from majorant.curvature import Dense, form
+from majorant.curvature.cholesky import grounded
+from majorant.objective import Objective, Point
+from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.line_search import best_step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DescentState(State):
-    """A state and the direction to take from it."""
+    """A state, the direction to take from it, and the curvature it came from, if there is one."""
 
     direction: Array
+    curvature: Dense | None = None
 
 
 class Descent(SteppingSolver[DescentState]):
     """θ ← θ + aδ with a from a line search on the convex function of a."""
 
     @abstractmethod
-    def expand(self, objective: Objective, theta: Array) -> tuple[float, Array, Array]:
-        """Return F, ∇F and the direction δ at θ."""
+    def aim(self, objective: Objective, point: Point | Array) -> DescentState:
+        """Return the state at a point, or at parameters of which nothing is known yet, with its direction δ."""
 
     def start(self, objective: Objective, theta: Array) -> DescentState:
         """Return the state at θ."""
-        value, gradient, direction = self.expand(objective, theta)
-        return DescentState(theta=theta, value=value, gradient=gradient, direction=direction)
+        return self.aim(objective, theta)
 
     def step(self, objective: Objective, state: DescentState) -> DescentState:
         """Return the state at the best point along the direction."""
-        ray = objective.ray(state.theta, state.direction)
-        new = self.start(objective, ray.at(best_step(ray)))
-        return new if improves(objective, new, state) else replace(state, stalled=True)
+        here = known(objective, state)
+        ray = objective.ray(here, state.direction)
+        new = ray.land(best_step(ray, (here.value, float(here.gradient @ state.direction))))
+        return self.aim(objective, new) if improves(objective, new, here) else replace(state, stalled=True)
 
 
 @dataclass(frozen=True)
 class SteepestDescent(Descent):
     """δ = −∇F."""
 
-    def expand(self, objective: Objective, theta: Array) -> tuple[float, Array, Array]:
-        """Return F, ∇F and −∇F, scaled so that a unit step is a sensible first guess."""
-        value, gradient = objective.value_and_gradient(theta)
-        return value, gradient, -gradient / max(float(np.linalg.norm(gradient)), 1e-300)
+    def aim(self, objective: Objective, point: Point | Array) -> DescentState:
+        """Return −∇F, scaled so that a unit step is a sensible first guess."""
+        here = point if isinstance(point, Point) else objective.point(point)
+        return DescentState.at(here, direction=-here.gradient / max(float(np.linalg.norm(here.gradient)), 1e-300))
 
 
 @dataclass(frozen=True)
 class Newton(Descent):
     """δ = −H⁻¹∇F with the full Hessian, damped by the line search. O(d³) a step."""
 
-    def expand(self, objective: Objective, theta: Array) -> tuple[float, Array, Array]:
-        """Return F, ∇F and the Newton direction."""
-        value, gradient, H = grounded_hessian(objective, theta)
-        return value, gradient, -H.solve(gradient, objective.ridge)
+    def aim(self, objective: Objective, point: Point | Array) -> DescentState:
+        """Return the Newton direction."""
+        here, H = grounded_hessian(objective, point)
+        return DescentState.at(here, direction=-H.solve(here.gradient, objective.ridge), curvature=H)
 
 
-def grounded_hessian(objective: Objective, theta: Array) -> tuple[float, Array, Curvature]:
-    """Return F, ∇F and the Hessian, that of unpenalised softmax columns made non-singular."""
-    value, gradient, H = objective.hessian(theta)
-    model = objective.model
-    if isinstance(model, ClassModel) and model.coefficient_rows > 1 and not objective.penalty.everywhere:
-        free = np.flatnonzero(objective.ridge.reshape(model.coefficient_rows, -1).max(axis=0) == 0)
-        H = Dense(grounded(H.as_matrix(), model.coefficient_rows, free), majorizes=False)
-    return value, gradient, H
+def grounded_hessian(objective: Objective, at: Point | Array) -> tuple[Point, Dense]:
+    """Return a point and the Hessian of the loss, made positive where neither probabilities nor the penalty change."""
+    point, H = objective.expand(at, form("dense"), majorizes=False)
+    together = objective.model.redundancy(objective.like)
+    if together == 1 or objective.penalty.everywhere:
+        return point, H if isinstance(H, Dense) else Dense(H.as_matrix(), majorizes=False)
+    free = np.flatnonzero(objective.penalty.strength.reshape(together, -1).max(axis=0) == 0)
+    return point, Dense(grounded(H.as_matrix(), together, free), majorizes=False)

@@ -11,12 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.data import Labelled
-from majorant.kernels import design
-from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 
 # Sweeps over the rows before the first look at F, and between two looks.
@@ -33,7 +29,7 @@ LARGEST_DENSE = 2**24
 class Dual:
     """Residuals (t×n), the coefficients (p×n) that they imply, and how far residuals moved in the last sweep."""
 
-    X: sp.csr_array
+    X: tuple[Array, Array, Array]  # data, indices and row pointers of a CSR matrix
     y: Array
     weight: Array
     norms: Array  # ‖x_j‖²/λ
@@ -53,17 +49,11 @@ class Dual:
 
 def suits(objective: Objective, theta: Array) -> bool:
     """Return whether dual coordinate descent can start here: hard labels, no offsets, a penalty, at zero, many rows."""
-    data = objective.data
-    return (
-        isinstance(objective.model, ClassModel)
-        and len(data) >= LEAST_ROWS
-        and not data.soft
-        and data.offset is None
-        and bool(objective.ridge.any())
-        and not theta.any()
-        and data.centre is None
-        and (design.is_sparse(data.X) or data.X.shape[0] * data.X.shape[1] <= LARGEST_DENSE)
-    )
+    whole = objective.whole
+    if whole is None or len(whole) < LEAST_ROWS or theta.any() or not objective.ridge.any():
+        return False
+    rows = objective.model.hard_rows(whole)
+    return rows is not None and rows.plain and (rows.is_sparse or rows.shape[0] * rows.shape[1] <= LARGEST_DENSE)
 
 
 def begin(objective: Objective) -> Dual:
@@ -73,30 +63,19 @@ def begin(objective: Objective) -> Dual:
     """
     from majorant.kernels import dual as kernels
 
-    data: Labelled = objective.data
-    n = objective.row_model.scores_per_row(data)
-    X = design.csr(data.X)
-    X, ridge = X.astype(np.float64, copy=False), float(objective.ridge[0])
+    rows: Any = objective.model.hard_rows(objective.whole)
+    t, p = rows.shape
+    n = objective.size // p
+    (data, indices, indptr), λ = rows.csr(), objective.penalty.as_prior()
     scale: Array | float = 1.0
-    if not objective.penalty.same:
-        X, scale, ridge = _scaled(X, objective.ridge.reshape(n, -1).mean(axis=0))
-    return Dual(
-        X,
-        data.y,
-        np.ones(len(data)) if data.weight is None else data.weight,
-        kernels.row_squares(X.data, X.indptr) / ridge,
-        scale,
-        ridge,
-        residual=np.zeros((len(data), n)),
-        coefficients=np.zeros((X.shape[1], n)),
-    )
-
-
-def loss_at_zero(objective: Objective) -> float:
-    """Return F(0): every class is as likely as another."""
-    data = objective.data
-    weight = len(data) if data.weight is None else data.weight.sum()
-    return float(weight * np.log(max(objective.row_model.scores_per_row(data), 2)))
+    ridge = float(λ[0])
+    if not (λ == λ[0]).all():
+        scale, ridge = _column_scales(λ.reshape(n, -1).mean(axis=0))
+        data = data / scale[indices]
+    # Unsigned indices cannot be negative, which the compiled loops would have to ask at every non-zero.
+    X = (data, indices.view(f"u{indices.itemsize}"), indptr)
+    norms = kernels.row_squares(data, indptr) / ridge
+    return Dual(X, rows.y, rows.weight, norms, scale, ridge, np.zeros((t, n)), np.zeros((p, n)))
 
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
@@ -107,20 +86,17 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     r, W, moved = dual.residual.copy(), dual.coefficients.copy(), 0.0
     one = W.shape[1] == 1
     epoch, free = (kernels.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.softmax_epoch, (r, W))
-    # Unsigned indices cannot be negative, which the compiled loops would have to ask at every non-zero.
-    X = (dual.X.data, dual.X.indices.view(f"u{dual.X.indices.itemsize}"), dual.X.indptr)
     epochs = EPOCHS if dual.sweeps else FIRST_EPOCHS
     for _ in range(epochs):
         order = rng.permutation(len(r))
-        moved = epoch(*X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
-    objective.work.passes += epochs
+        moved = epoch(*dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
+    objective.spend(passes=epochs)
     contracts = 0 < moved <= CONTRACTION * dual.moved
     return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + epochs, contracts=contracts)
 
 
-def _scaled(X: Any, ridge: Array) -> tuple[Any, Array | float, float]:
-    """Return X with columns so scaled that one number λ penalises all, the scale, and λ."""
+def _column_scales(ridge: Array) -> tuple[Array, float]:
+    """Return by what columns have to be divided for one number λ to penalise all, and λ."""
     penalised = ridge > 0
     λ = float(ridge[penalised].mean())
-    scale = np.sqrt(np.where(penalised, ridge, λ) / λ)
-    return sp.csr_array((X.data / scale[X.indices], X.indices, X.indptr), X.shape), scale, λ
+    return np.sqrt(np.where(penalised, ridge, λ) / λ), λ

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.models import RowModel
-from majorant.solvers import cholesky
+from majorant.curvature.cholesky import factorised
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
@@ -23,7 +22,7 @@ HALVINGS = 30
 SUFFICIENT = 1e-4
 
 
-def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -> Array:
+def solve_in_scores(model: Any, batch: Any, scores: Array, G: Array) -> Array:
     """Return a (flat) for the scores u₀ at θ_i and the dense Gram matrix G (scores × scores)."""
     weights = model.score_weights(batch)
     if scores.size == 1 and model.against_zero:
@@ -73,7 +72,7 @@ def _newton_step(HG: Array, residual: Array) -> Array:
         return -np.linalg.lstsq(HG, residual, rcond=None)[0]
 
 
-def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array, classes: int = 1) -> Array:
+def solve_in_parameters(model: Any, batch: Any, start: Array, A: Array, classes: int = 1) -> Array:
     """Return argmin ½‖θ − start‖²_A + ℓ_b(θ), for a dense precision A of so many classes."""
     δ = np.zeros_like(start)
     scores = model.scores(start, batch)
@@ -82,7 +81,7 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
         Aδ = A @ δ
         gradient = Aδ + model.lift(residual, batch)
         H = A + model.hessian_factors(scores, batch).matrix()
-        step = -cholesky.solve(cholesky.factorised(H, classes), gradient)
+        step = -factorised(H, classes)(gradient)
         decrement = -float(gradient @ step)
         value, Astep, move = loss + 0.5 * δ @ Aδ, A @ step, model.potentials(step, batch)
         for length in 0.5 ** np.arange(HALVINGS):
@@ -92,7 +91,7 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
                 break
         else:
             bounded = A + model.bound_factors(scores, batch).matrix()
-            step = -cholesky.solve(cholesky.factorised(bounded, classes), gradient)
+            step = -factorised(bounded, classes)(gradient)
             length, move = 1.0, model.potentials(step, batch)
             trial_loss, trial_residual = model.loss_and_residual(scores + move, batch)
             if not trial_loss + 0.5 * (δ + step) @ (A @ (δ + step)) < value:
@@ -108,6 +107,6 @@ def _enough(value: float, promised: float) -> float:
     return value - SUFFICIENT * max(promised, 0.0) + 1e-13 * abs(value)
 
 
-def _evaluate(model: RowModel[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
+def _evaluate(model: Any, batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
     loss, residual = model.loss_and_residual(scores + moved.reshape(scores.shape), batch)
     return loss, residual.ravel()

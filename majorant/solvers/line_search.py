@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from majorant._ray import DirectRay, Ray
+from majorant.objective.ray import Ray
 
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
 EXACT, LOOSE = 0.1, 0.9
@@ -13,7 +13,7 @@ LONGEST = 2.0**30
 ITERATIONS, PRECISION = 60, 1e-6
 
 
-def best_step(ray: Ray | DirectRay, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
+def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
     """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend.
 
     Parameters

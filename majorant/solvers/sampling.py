@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
-
-from majorant._checks import Array, whole
+from majorant._checks import whole
+from majorant.data.base import Order
 from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver
-
-# Rows copied at a time: a shuffled pass never holds a second copy of the data.
-CHUNK = 2**13
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,7 +58,7 @@ class StochasticSolver(SteppingSolver[S]):
 
     def rows_per_batch(self, objective: Objective) -> int:
         """Return m, refusing more rows than there are."""
-        m, t = self.batch_size or 1, len(objective.data)
+        m, t = self.batch_size or 1, objective.rows
         if m > t:
             raise ValueError(f"batch_size must not exceed the number of rows ({t}), got {m}")
         return m
@@ -75,31 +69,19 @@ class StochasticSolver(SteppingSolver[S]):
 
     def step(self, objective: Objective, state: S) -> S:
         """Return the state at the next report, or at the end of the pass if that is sooner."""
-        t, m = len(objective.data), self.rows_per_batch(objective)
-        assert objective.row_model  # or a sentence
+        objective.model.as_rows()
+        t, m = objective.rows, self.rows_per_batch(objective)
         passes, position = divmod(state.visited, t)
         if position == 0:
             state = self.begin_pass(objective, state)
-        order = _order(t, self.seed, passes, self.replacement) if self.shuffle else np.arange(t)
+        order = Order(self.seed, self.shuffle, self.replacement)
         end = min(position + self._rows_per_report(t, m), t)
-        for rows in _chunks(order[position:end], m):
-            state = self.visit(objective, state, objective.data.take(rows))
-            state = state.forgetting(visited=state.visited + len(rows))
-            objective.work.passes += len(rows) / t
+        for rows in objective.visits(order, passes, position, end, m):
+            state = self.visit(objective, state, rows)
+            state = replace(state, visited=state.visited + len(rows), point=None)
+            objective.spend(passes=len(rows) / t)
         return state
 
     def _rows_per_report(self, t: int, m: int) -> int:
         batches = round(self.report_every * t / m)
         return max(batches, 1) * m if self.report_every < 1 else t
-
-
-def _chunks(order: Array, m: int) -> Iterator[Array]:
-    size = max(CHUNK // m, 1) * m
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
-
-
-@lru_cache(maxsize=4)
-def _order(t: int, seed: int, passes: int, replacement: bool) -> Array:
-    rng = np.random.default_rng([seed, passes])
-    return rng.integers(t, size=t) if replacement else rng.permutation(t)

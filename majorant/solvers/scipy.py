@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,32 +28,31 @@ class ScipySolver(Solver[State]):
 
     def start(self, objective: Objective, theta: Array) -> State:
         """Return the state at θ."""
-        return State(theta, *objective.value_and_gradient(theta))
+        return State.at(objective.point(theta, keep=False))
 
     def drive(self, objective: Objective, state: State, observe: Callable[[State], bool]) -> None:
         """Let SciPy run from ``state``; what it ends by itself, it ends for lack of progress."""
         if observe(state):
             return
-        last = state
-        stopped = False
+        last, stopped = state.point or objective.point(state.theta, keep=False), False
 
         def evaluate(theta: Array) -> tuple[float, Array]:
             nonlocal last
             if not np.array_equal(theta, last.theta):
-                last = State(theta.copy(), *objective.value_and_gradient(theta))
+                last = objective.point(theta.copy(), keep=False)
             return last.value, last.gradient
 
         def report(intermediate_result: Any) -> None:
             nonlocal state, stopped
             evaluate(intermediate_result.x)
-            state = last
+            state = State.at(last)
             stopped = observe(state)
             if stopped:
                 raise StopIteration
 
         optimize.minimize(evaluate, state.theta, jac=True, method=self.method, callback=report, options=self.options())
         if not stopped:
-            observe(State(state.theta, state.value, state.gradient, stalled=True))
+            observe(replace(state, stalled=True))
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, one_of, positive
-from majorant.data import Labelled
-from majorant.kernels import design
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 
-GAINS = ("constant", "adaptive", "inverse")
+SCHEDULES = ("constant", "adaptive", "inverse")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,7 +57,7 @@ class SGD(StochasticSolver[SGDState]):
         super().__post_init__()
         positive("gain", self.gain)
         positive("tau", self.tau)
-        one_of("schedule", self.schedule, GAINS)
+        one_of("schedule", self.schedule, SCHEDULES)
 
     def start(self, objective: Objective, theta: Array) -> SGDState:
         """Return the state at θ."""
@@ -70,9 +68,7 @@ class SGD(StochasticSolver[SGDState]):
         m = self.rows_per_batch(objective)
         batches = -(-len(rows) // m)
         gains = self.gains(state.iterations + 1 + np.arange(batches))
-        compiled = isinstance(rows, Labelled) and not rows.soft
-        descend = _descend_compiled if compiled else _descend
-        theta = descend(objective, state.theta, rows, gains, m)
+        theta = _descend(objective, state.theta, rows, gains, m)
         return SGDState(theta=theta, visited=state.visited, iterations=state.iterations + batches)
 
     def gains(self, i: Array) -> Array:
@@ -83,30 +79,26 @@ class SGD(StochasticSolver[SGDState]):
 
 
 def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int) -> Array:
-    """Descend on any model, through its surface."""
-    model, decay = objective.model, objective.ridge / len(objective.data)
-    for gain, batch in zip(gains, rows.blocks(m), strict=True):
+    """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not."""
+    ridge, hard = objective.penalty.as_prior(), objective.model.hard_rows(rows)
+    if hard is not None and (ridge == ridge[0]).all():
+        return _descend_compiled(theta, hard, gains, m, float(ridge[0]) / objective.rows)
+    model, decay = objective.model, ridge / objective.rows
+    for gain, batch in zip(gains, rows.batches(m), strict=True):
         residual = model.loss_and_residual(model.scores(theta, batch), batch)[1]
         theta = theta - gain * (model.lift(residual, batch) + len(batch) * decay * theta)
     return theta
 
 
-def _descend_compiled(objective: Objective, theta: Array, rows: Labelled, gains: Array, m: int) -> Array:
+def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: float) -> Array:
     """Descend on a class model; the sparse kernel costs as much as there are non-zeros."""
-    ridge = objective.ridge
-    if not (ridge == ridge[0]).all():
-        return _descend(objective, theta, rows, gains, m)
     from majorant.kernels import sgd
 
-    decay = float(ridge[0]) / len(objective.data)
-    W = theta.reshape(-1, rows.n_features)
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    offset = np.zeros((len(W), len(rows))) if rows.offset is None else rows.offset
-    if not design.is_sparse(rows.X):
+    W = theta.reshape(-1, rows.shape[1])
+    if not rows.is_sparse:
         W = W.copy()
-        sgd.dense_pass(design.dense(rows.X), rows.y, weight, offset, W, gains, m, decay)
+        sgd.dense_pass(rows.dense(), rows.y, rows.weight, rows.offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
-    X = design.csr(rows.X)
-    sgd.csr_pass(X.data, X.indices, X.indptr, rows.y, weight, offset, U, gains, m, decay)
+    sgd.csr_pass(*rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, decay)
     return U.T.ravel()

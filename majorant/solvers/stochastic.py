@@ -24,12 +24,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.blas import dsymv
 
 from majorant._checks import Array, positive
 from majorant.curvature.dense import refuse_large
-from majorant.models import Binary
+from majorant.curvature.woodbury import whiten
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 
@@ -83,7 +82,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
         """Return the state at θ, with no curvature but the penalty's."""
         refuse_large(objective.size, "full-rank stochastic majorization")
         refuse_zero_ridge(objective)
-        return MajorizationState(theta=theta, M=np.diag(1 / objective.ridge), mu=np.zeros(objective.size))
+        return MajorizationState(theta=theta, M=np.diag(1 / objective.penalty.as_prior()), mu=np.zeros(objective.size))
 
     def begin_pass(self, objective: Objective, state: MajorizationState) -> MajorizationState:
         """Forget M and μ, if restarting."""
@@ -100,8 +99,8 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
     def _visit_batches(
         self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any
     ) -> tuple[Array, Array, Array]:
-        model, t = objective.row_model, len(objective.data)
-        for batch in rows.blocks(self.rows_per_batch(objective)):
+        model, t = objective.model, objective.rows
+        for batch in rows.batches(self.rows_per_batch(objective)):
             scores = model.scores(θ, batch)
             μ += model.lift(model.loss_and_residual(scores, batch)[1], batch)
             μ += len(batch) / t * objective.ridge * θ
@@ -112,10 +111,10 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
         return θ, M, μ
 
     def _visit_rows(self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any) -> tuple[Array, Array, Array]:
-        n = objective.row_model.scores_per_row(rows)
+        n = objective.model.as_rows().scores_per_row(rows)
         W, update = np.empty((max(PENDING, 2 * n), objective.size)), np.empty_like(M)
-        for block in rows.blocks(max(PENDING // max(n - 1, 1), 1)):
-            pending = _visit_block(objective, θ, M, μ, block, W, self._step_size(1, len(objective.data)))
+        for block in rows.batches(max(PENDING // max(n - 1, 1), 1)):
+            pending = _visit_block(objective, θ, M, μ, block, W, self._step_size(1, objective.rows))
             M -= np.matmul(pending.T, pending, out=update)
         return θ, M, μ
 
@@ -127,16 +126,13 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     """Visit the rows of a block one at a time, updating θ and μ in place; return the rows of W then pending on M."""
     from majorant.kernels import partition_compiled
 
-    model = objective.row_model
-    shrink = objective.ridge / len(objective.data)
+    model, shrink = objective.model.as_rows(), objective.ridge / objective.rows
     Φ, ΦM, target = model.score_rows(block), model.through(M, block), model.targets(block)
     log_h = model.add_measure(np.zeros_like(model.potentials(θ, block)), block).ravel()
-    weights = np.ones(len(block)) if block.weight is None else block.weight
-    descending = objective.row_model.order == "descending"
-    k = 0
-    for w, at in zip(weights, model.row_slices(block), strict=True):
-        Φ_j = Φ[at]
-        L, p = partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, isinstance(model, Binary))
+    weights, descending, k = model.score_weights(block), model.order == "descending", 0
+    for at in model.row_slices(block):
+        Φ_j, w = Φ[at], weights[at.start]
+        L, p = partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, model.against_zero)
         L *= np.sqrt(w)
         V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
         W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)
@@ -147,25 +143,9 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     return W[:k]
 
 
-def whiten(Q: Array, QM: Array) -> Array:
-    """Return W with (M⁻¹ + QᵀQ)⁻¹ = M − WᵀW, given QM: Woodbury's identity through a Cholesky factor."""
-    return whiten_with(QM @ Q.T, QM)
-
-
-def whiten_with(growth: Array, QM: Array) -> Array:
-    """Do what :func:`whiten` does, given QMQᵀ, which is overwritten."""
-    growth.flat[:: len(growth) + 1] += 1.0
-    # LAPACK directly: on matrices this small SciPy's checks cost more than the work. It wants columns, we have rows;
-    # so it solves W^T U = (QM)^T for growth = U^T U, and no array has to be turned.
-    U, failed = dpotrf(growth.T, lower=0, overwrite_a=1)
-    if failed:
-        raise FloatingPointError("the curvature lost its positivity to rounding; scale the features down")
-    return dtrsm(1.0, U, QM.T, side=1, lower=0).T
-
-
 def refuse_zero_ridge(objective: Objective) -> None:
     """Raise where the inverse of the penalty does not exist."""
-    if not (objective.ridge > 0).all():
+    if not objective.penalty.everywhere:
         raise ValueError(
             f"stochastic majorization starts from M = I/λ and needs ridge > 0, got {np.min(objective.ridge):g}; "
             "use BatchMajorization without a penalty"

@@ -17,8 +17,6 @@ import numpy as np
 
 from majorant._checks import Array, positive, whole
 from majorant.curvature import LowRank
-from majorant.data import Labelled
-from majorant.kernels import design
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 from majorant.solvers.stochastic import refuse_zero_ridge
@@ -72,7 +70,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         """Return the state at θ, with no curvature but the penalty's."""
         refuse_zero_ridge(objective)
         empty = LowRank.empty(self.rank, objective.size, majorizes=True)
-        curvature = LowRank(empty.V, empty.S, objective.ridge.copy(), majorizes=True)
+        curvature = LowRank(empty.V, empty.S, objective.penalty.as_prior().copy(), majorizes=True)
         return LowRankState(theta=theta, curvature=curvature, mu=np.zeros(objective.size))
 
     def begin_pass(self, objective: Objective, state: LowRankState) -> LowRankState:
@@ -83,14 +81,15 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
 
     def visit(self, objective: Objective, state: LowRankState, rows: Any) -> LowRankState:
         """Return the state after the mini-batches of ``rows``."""
-        if self.rows_per_batch(objective) == 1 and isinstance(rows, Labelled) and not rows.soft:
-            return self._visit_rows(objective, state, rows)
-        for batch in rows.blocks(self.rows_per_batch(objective)):
+        hard = objective.model.hard_rows(rows) if self.rows_per_batch(objective) == 1 else None
+        if hard is not None:
+            return self._visit_rows(objective, state, hard)
+        for batch in rows.batches(self.rows_per_batch(objective)):
             state = self._visit_batch(objective, state, batch)
         return state
 
     def _visit_batch(self, objective: Objective, state: LowRankState, batch: Any) -> LowRankState:
-        model, t, θ = objective.row_model, len(objective.data), state.theta
+        model, t, θ = objective.model, objective.rows, state.theta
         scores = model.scores(θ, batch)
         gradient = model.lift(model.loss_and_residual(scores, batch)[1], batch)
         μ = state.mu + gradient + len(batch) / t * objective.ridge * θ
@@ -100,18 +99,16 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         η = len(batch) / t if self.step_size is None else self.step_size
         return replace(state, theta=θ - η * curvature.solve(μ), curvature=curvature, mu=μ)
 
-    def _visit_rows(self, objective: Objective, state: LowRankState, rows: Labelled) -> LowRankState:
+    def _visit_rows(self, objective: Objective, state: LowRankState, rows: Any) -> LowRankState:
         from majorant.kernels import low_rank
 
-        t, Σ = len(objective.data), state.curvature
-        X = design.csr(rows.X).astype(np.float64, copy=False)
+        t, Σ = objective.rows, state.curvature
         θ, μ, V, S, D = (array.copy() for array in (state.theta, state.mu, Σ.V, Σ.S, Σ.D))
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        offset = np.zeros((len(θ) // rows.n_features, len(rows))) if rows.offset is None else rows.offset
-        η = 1 / t if self.step_size is None else self.step_size
-        batch = (X.data, X.indices, X.indptr, rows.y, weight, offset, objective.row_model.order == "descending")
+        η, shrink = 1 / t if self.step_size is None else self.step_size, objective.ridge / t
+        descending = objective.model.as_rows().order == "descending"
+        batch = (*rows.csr(), rows.y, rows.weight, rows.offset, descending)
         if self.rank == 0:
-            low_rank.diagonal_rows(*batch, θ, μ, D, η, objective.ridge / t)
+            low_rank.diagonal_rows(*batch, θ, μ, D, η, shrink)
         else:
-            low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, objective.ridge / t)
+            low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, shrink)
         return replace(state, theta=θ, mu=μ, curvature=LowRank(V, S, D, majorizes=True))

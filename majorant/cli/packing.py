@@ -1,0 +1,59 @@
+"""Files as bytes, whether packed or not, and one sentence for what cannot be read."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from majorant.cli.refusals import NotText
+
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+
+
+def open_unpacked(path: str | Path) -> BinaryIO:
+    """Open a file for reading; one packed by gzip, bzip2 or xz is known by its name."""
+    return PACKED.get(Path(path).suffix, open)(path, "rb")
+
+
+def open_packing(path: str | Path) -> TextIO:
+    """Open a text file for writing, packed as its name says."""
+    return PACKED.get(Path(path).suffix, open)(path, "wt", encoding="utf-8", newline="\n")
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input, or say that there is none."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: pipe a file into it, or name one instead of -")
+    return sys.stdin.buffer
+
+
+def known_encoding(name: str) -> str:
+    """Return the name of an encoding; UTF-8 may begin with a mark of the order of bytes."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(f"encoding must be one that Python knows, such as utf-8 or latin-1, got {name!r}") from None
+    return "utf-8-sig" if found == "utf-8" else found
+
+
+@contextmanager
+def named_failures(name: str) -> Iterator[None]:
+    """Let a file that is not text, or not what its name promises, be refused by its name."""
+    try:
+        yield
+    except UnicodeDecodeError as problem:
+        encoding = "UTF-8" if problem.encoding.startswith("utf-8") else problem.encoding
+        raise NotText(name, f"is not {encoding} text ({problem.reason} at byte {problem.start})") from None
+    except UnicodeError as problem:  # of UTF-16 without a mark
+        raise NotText(name, f"cannot be decoded: {problem}") from None
+    except BADLY_PACKED as problem:
+        raise ValueError(f"{name} cannot be unpacked: {problem}") from None

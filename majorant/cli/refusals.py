@@ -1,0 +1,161 @@
+"""Why a file is refused, as data: where it is wrong, and a sentence that knows of no flag.
+
+What to do about it is said in one place, :mod:`majorant.cli.advice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class Refusal(ValueError):
+    """A file holds what cannot be used."""
+
+
+@dataclass(eq=False)
+class MissingValue(Refusal):
+    """A column lacks values, in so many rows from ``row`` on."""
+
+    column: str
+    origin: str
+    row: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} of {self.origin} lacks a value in row {self.row} ({self.count} in all)"
+
+
+@dataclass(eq=False)
+class MissingLabel(Refusal):
+    """A row has no label."""
+
+    origin: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"row {self.row} of {self.origin} has no label"
+
+
+@dataclass(eq=False)
+class NoTarget(Refusal):
+    """Nobody said which of the columns holds the labels."""
+
+    origin: str
+    columns: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"it is not said which column of {self.origin} to predict; it has {', '.join(self.columns)}"
+
+
+@dataclass(eq=False)
+class Nameless(Refusal):
+    """Columns were named in a file where they have no names."""
+
+    origin: str
+
+    def __str__(self) -> str:
+        return f"the columns of {self.origin} have no names"
+
+
+@dataclass(eq=False)
+class NoHeader(Refusal):
+    """The first line, which should name the columns, holds numbers."""
+
+    origin: str
+
+    def __str__(self) -> str:
+        return f"the first line of {self.origin} holds numbers, not the names of columns"
+
+
+@dataclass(eq=False)
+class NotText(Refusal):
+    """Bytes are no text of the encoding; ``reason`` says which and where."""
+
+    origin: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.origin} {self.reason}"
+
+
+@dataclass(eq=False)
+class NotANumber(Refusal):
+    """A column of numbers holds a word."""
+
+    column: str
+    origin: str
+    value: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} of {self.origin} holds {self.value!r}, which is not a number (row {self.row})"
+
+
+class OtherNotation(NotANumber):
+    """A column of numbers holds one that is written with another mark, such as 1,5."""
+
+
+@dataclass(eq=False)
+class UnusableType(Refusal):
+    """A column is of a type that no model here can use, such as dates."""
+
+    column: str
+    origin: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} of {self.origin} is of type {self.kind}, neither numbers nor text"
+
+
+@dataclass(eq=False)
+class NameOfRows(Refusal):
+    """A column of text has so many different values that it names the rows rather than sorting them."""
+
+    column: str
+    count: int
+    rows: int
+
+    def __str__(self) -> str:
+        return (
+            f"column {self.column!r} has {self.count} different strings in {self.rows} rows, as the name of a row does"
+        )
+
+
+@dataclass(eq=False)
+class NumbersAsText(Refusal):
+    """All values of a column are numbers, some in another notation, so that it was taken for text."""
+
+    column: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} holds numbers such as {self.value!r} that are taken for text"
+
+
+@dataclass(eq=False)
+class NumbersAsTextWarning(UserWarning):
+    """The same of a column that somebody chose."""
+
+    column: str
+    value: str
+
+    def __str__(self) -> str:
+        return str(NumbersAsText(self.column, self.value))
+
+
+@dataclass(eq=False)
+class UnevenLine(Refusal):
+    """A line of a column file has more or fewer fields than those before."""
+
+    origin: str
+    line: int
+    found: int
+    expected: int
+
+    def __str__(self) -> str:
+        return f"line {self.line} of {self.origin} has {self.found} columns, but the lines before have {self.expected}"
+
+
+class UnevenComment(UnevenLine):
+    """The same, and the line or the first one looks like a comment."""

@@ -1,0 +1,13 @@
+"""Tables in files: CSV, TSV, Parquet, svmlight and npz, read whole or in chunks, and encoded as a model's features.
+
+A :class:`Source` yields tables; a :class:`Schema` is learnt from them, travels with the model, and turns any later
+table into features, labels and weights.
+"""
+
+from majorant.cli.tables.encoding import Columns
+from majorant.cli.tables.indexed import Indices
+from majorant.cli.tables.schema import Schema, Wanted
+from majorant.cli.tables.sources import CHUNK, FORMATS, Source
+from majorant.cli.tables.table import Matrix, Table
+
+__all__ = ["CHUNK", "FORMATS", "Columns", "Indices", "Matrix", "Schema", "Source", "Table", "Wanted"]

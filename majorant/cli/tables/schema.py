@@ -1,0 +1,178 @@
+"""What a model wants of a table: its features, its target, its weights. Learnt from a table, kept with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from majorant._checks import Array, one_of
+from majorant.cli.refusals import MissingLabel, Nameless, NoTarget
+from majorant.cli.tables.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
+from majorant.cli.tables.indexed import IndexLearner, Indices
+from majorant.cli.tables.labels import find_classes, match_classes
+from majorant.cli.tables.sources import Source, settle_types
+from majorant.cli.tables.table import Matrix, Table
+
+MISSING_RULES = ("error", "mean", "drop")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to learn from a table.
+
+    Parameters
+    ----------
+    target : str or None
+        The column of labels; None for formats where the labels have a place of their own.
+    weight : str, optional
+        A column of row weights.
+    features : sequence of str
+        The columns to use; all others if empty.
+    drop : sequence of str
+        Columns not to use.
+    missing : {"error", "mean", "drop"}
+        Missing values: refuse them, put the mean of the column in their place (a text then has no category), or leave
+        out their rows.
+    standardize : bool
+        Whether to bring numbers to mean 0 and standard deviation 1. A matrix is only scaled, so that it stays sparse;
+        with an intercept that is the same model.
+    """
+
+    target: str | None
+    weight: str | None = None
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    missing: str = "error"
+    standardize: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("missing", self.missing, MISSING_RULES)
+
+    def check(self, source: Source) -> None:
+        """Refuse what does not go with the format."""
+        if source.named and self.target is None:
+            raise NoTarget(source.name, list(next(source.chunks(1)).columns))  # type: ignore[union-attr]
+        if not source.named and (self.target or self.weight or self.features or self.drop):
+            raise Nameless(source.name)
+
+    def columns(self, table: Table) -> list[str]:
+        """Return the names of the features."""
+        for name in (self.target, self.weight, *self.features, *self.drop):
+            if name is not None:
+                table.column(name)
+        others = [name for name in table.columns if name not in (self.target, self.weight, *self.drop)]
+        names = [name for name in self.features or others if name in others]
+        if not names:
+            raise ValueError(f"{table.origin} has no columns left to learn from")
+        return names
+
+    def complete(self, rows: Table | Matrix) -> Table | Matrix:
+        """Return the rows to learn from: those that lack nothing, if such are to be dropped."""
+        if self.missing != "drop" or isinstance(rows, Matrix):
+            return rows
+        used = [name for name in (*self.columns(rows), self.target, self.weight) if name is not None]
+        kept = complete_rows(rows, used)
+        return rows if kept.all() else rows.take(np.flatnonzero(kept))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How a model reads a table."""
+
+    encoding: Columns | Indices
+    target: str | None
+    weight: str | None
+    missing: str
+
+    def features(self, rows: Table | Matrix) -> Any:
+        """Return X."""
+        return self.encoding.encode(rows, self.missing)
+
+    def labels(self, rows: Table | Matrix, classes: Array) -> Array:
+        """Return the labels as entries of ``classes``."""
+        return match_classes(read_labels(rows, self.target), classes, rows.origin, rows.row)
+
+    def weights(self, rows: Table | Matrix) -> Array | None:
+        """Return the weights of the rows, if there are any."""
+        if self.weight is None or isinstance(rows, Matrix):
+            return None
+        return Numeric(self.weight, 1.0).encode(rows, "error")[:, 0]
+
+    def with_rule(self, missing: str | None) -> Schema:
+        """Return the same with another rule for missing values, if one is given."""
+        return self if missing is None else replace(self, missing=one_of("missing", missing, MISSING_RULES))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as data."""
+        kind = "columns" if isinstance(self.encoding, Columns) else "indices"
+        return {**asdict(self), "kind": kind}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Return what :meth:`to_json` wrote."""
+        found = data["encoding"]
+        encoding: Columns | Indices
+        if data["kind"] == "columns":
+            encoding = Columns(tuple(_part(each) for each in found["parts"]))
+        else:
+            scale = None if found["scale"] is None else tuple(found["scale"])
+            encoding = Indices(found["first"], found["width"], scale)
+        return cls(encoding, data["target"], data["weight"], data["missing"])
+
+    @classmethod
+    def learn(cls, source: Source, wanted: Wanted, parts: Iterable[Table | Matrix] | None = None) -> tuple[Self, Array]:
+        """Return the schema and the classes, from one pass over a source, or from some parts of it."""
+        wanted.check(source)
+
+        def one_pass(text: frozenset[str]) -> tuple[Self, Array]:
+            return cls._learn(source.chunks() if parts is None else parts, wanted, text)
+
+        return settle_types(one_pass, frozenset())
+
+    @classmethod
+    def _learn(cls, parts: Iterable[Table | Matrix], wanted: Wanted, text: frozenset[str]) -> tuple[Self, Array]:
+        learner: ColumnLearner | IndexLearner | None = None
+        labels: set[str] = set()
+        for part in parts:
+            rows = wanted.complete(part)
+            if learner is None:
+                learner = _learner(rows, wanted, text)
+            if len(rows):
+                learner.update(rows)  # type: ignore[arg-type]
+                labels.update(read_labels(rows, wanted.target))
+        if learner is None or not labels:
+            raise ValueError("there are no rows to learn from: each of them lacks a value")
+        classes = find_classes(labels, wanted.target or "label")
+        return cls(learner.finish(), wanted.target, wanted.weight, wanted.missing), classes
+
+
+def read_labels(rows: Table | Matrix, target: str | None) -> list[str]:
+    """Return the labels as text, refusing a row that has none."""
+    if isinstance(rows, Matrix):
+        found = rows.labels.text()
+    elif target is None:
+        raise NoTarget(rows.origin, list(rows.columns))
+    else:
+        found = rows.text(target)
+    if None in found:
+        raise MissingLabel(rows.origin, rows.row(found.index(None)))
+    return [label for label in found if label is not None]
+
+
+def _learner(rows: Table | Matrix, wanted: Wanted, text: frozenset[str]) -> ColumnLearner | IndexLearner:
+    if isinstance(rows, Matrix):
+        return IndexLearner(wanted.standardize)
+    return ColumnLearner(
+        wanted.columns(rows),
+        chosen=bool(wanted.features),
+        missing=wanted.missing,
+        standardize=wanted.standardize,
+        text=text,
+    )
+
+
+def _part(data: dict[str, Any]) -> Numeric | Category:
+    return Category(data["name"], tuple(data["levels"])) if "levels" in data else Numeric(**data)

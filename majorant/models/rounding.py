@@ -1,0 +1,84 @@
+"""How far rounding may have moved scores, losses and gradients: what a certificate has to allow for.
+
+Scores are sums over p columns, gradients sums over t rows. Rounding errors are taken to be independent, so that those
+of a sum of k terms grow like √k, and twice that is allowed for; if all k conspired it would not be enough. With column
+norms ‖x_i‖ and Cauchy's inequality the errors of all scores, as a vector over rows, are then at most
+
+    δ_c = ε (2√p Σ_i |W_ci| ‖x_i‖ + ‖offset‖),
+
+they move residuals by at most ½ max_j w_j ‖δ‖, and coefficient i of the gradient by that times ‖x_i‖.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import hypot, sqrt
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.design import Design
+
+# Errors of a sum of k terms, in units of ε√k.
+SAFETY = 2.0
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """How large the numbers are that a gradient is summed from, before anything cancels. Those of blocks add."""
+
+    rows: int
+    n_columns: int
+    norm: float  # of the whole matrix
+    weights: float  # the norm of those of the rows
+    heaviest: float  # of them
+    measure: float  # the norm of what is added to the scores
+    columns: Array | None = None  # norms, once they are known: they take longer to find
+
+    @classmethod
+    def of(cls, design: Design, weight: Array | None, measure: float) -> Magnitudes:
+        """Return those of a block."""
+        t, p = design.shape
+        weights, heaviest = (sqrt(t), 1.0) if weight is None else (float(np.linalg.norm(weight)), float(weight.max()))
+        return cls(t, p, design.frobenius_norm(), weights, heaviest, measure)
+
+    def __add__(self, other: Magnitudes) -> Magnitudes:
+        return Magnitudes(
+            self.rows + other.rows,
+            self.n_columns,
+            hypot(self.norm, other.norm),
+            hypot(self.weights, other.weights),
+            max(self.heaviest, other.heaviest),
+            hypot(self.measure, other.measure),
+        )
+
+    def of_scores(self, theta: Array, epsilon: float) -> Array:
+        """Return how far the scores of each class may be off, as the norm over rows."""
+        assert self.columns is not None
+        W = np.abs(theta).reshape(-1, self.n_columns)
+        return epsilon * (SAFETY * sqrt(self.n_columns) * (W @ self.columns) + self.measure)
+
+    def of_residuals(self, theta: Array, epsilon: float) -> float:
+        """Return how far errors of scores may have moved the residuals, all together."""
+        return 0.5 * self.heaviest * float(np.linalg.norm(self.of_scores(theta, epsilon)))
+
+    def of_loss(self, theta: Array, epsilon: float) -> float:
+        """Return how far the loss may be off."""
+        return self.weights * float(self.of_scores(theta, epsilon).sum())
+
+    def of_gradient(self, theta: Array, epsilon: float, stirred: float = 0.0) -> Array:
+        """Return how far each coefficient of the gradient may be off, also if residuals (their norm) are."""
+        assert self.columns is not None
+        of_residuals = self._of_residuals(float(np.linalg.norm(self.of_scores(theta, epsilon))), epsilon, stirred)
+        return np.tile(of_residuals * self.columns, len(theta) // self.n_columns)
+
+    def at_most(self, theta: Array, epsilon: float, stirred: float = 0.0) -> tuple[float, float]:
+        """Return how far loss and gradient (its norm) may be off at any θ of this norm: coarser, but at no cost."""
+        norm, classes = float(np.linalg.norm(theta)), len(theta) // self.n_columns
+        of_scores = epsilon * (SAFETY * sqrt(self.n_columns) * norm * self.norm + sqrt(classes) * self.measure)
+        of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * sqrt(classes)
+        return self.weights * sqrt(classes) * of_scores, of_gradient
+
+    def _of_residuals(self, of_scores: float, epsilon: float, stirred: float) -> float:
+        of_sums = epsilon * SAFETY * sqrt(2.0 * self.rows) * self.weights
+        return 0.5 * self.heaviest * of_scores + stirred + of_sums

@@ -1,0 +1,122 @@
+"""How far from the optimum a point is at most, rounding errors included.
+
+F is strongly convex in the norm of the penalty, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. With a free intercept F is first
+minimised along it; then strong convexity in the rest gives the same bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.models.base import WithIntercept
+from majorant.objective.intercept import LostToTheCentre, profile_intercept
+from majorant.objective.tasks import Lift, LossAndGradient, Scores, Widened
+
+if TYPE_CHECKING:
+    from majorant.objective.objective import Objective
+
+EPSILON = float(np.finfo(np.float64).eps)
+# A coarse bound on rounding errors is good enough if it makes a gap so much larger.
+NEGLIGIBLE = 1.01
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A point, F and ∇F there, and a bound on (F − F*)/F."""
+
+    theta: Array
+    value: float
+    gradient: Array
+    gap: float
+
+
+def certify(F: Objective, theta: Array, *, move: bool) -> Certificate:
+    """Return a point at least as good as θ and its gap; see :meth:`Objective.certify`."""
+    facts = F.facts
+    if not facts.certifiable:
+        point = F.point(theta, keep=False)
+        return Certificate(theta, point.value, point.gradient, float("nan"))
+    theta = theta.astype(facts.precision).astype(np.float64)
+    if facts.intercept is not None:
+        return _certify_profiled(F, facts.intercept, theta, move)
+    F.spend(passes=1)
+    loss, of_loss = facts.small_blocks.total(Widened(LossAndGradient(F.model, theta, keep=False)))
+    value, gradient = loss + F.penalty.value(theta), F.penalty.slope(theta, of_loss)
+    return Certificate(theta, value, gradient, bounded_gap(F, theta, value, gradient, EPSILON))
+
+
+def _certify_profiled(F: Objective, model: WithIntercept, θ: Array, move: bool) -> Certificate:
+    F.spend(passes=1)
+    blocks = F.facts.small_blocks
+    _, scores = blocks.run(Widened(Scores(F.model, θ)))
+    best = profile_intercept(model, blocks, scores)
+    there, penalty = with_intercepts(θ, best.moved), F.penalty.value(θ)
+    value = best.loss + penalty
+    gradient = F.penalty.slope(there, blocks.total(Widened(Lift(F.model)), best.residuals))
+    if np.isinf(best.decrease):
+        return Certificate(there, value, gradient, float("nan"))
+    # Scores were found at θ, and moved: rounding errors are those of the larger of both.
+    larger = np.maximum(np.abs(θ), np.abs(there))
+    decrease = best.decrease + blocks.total(LostToTheCentre(model, there, EPSILON))
+    sizes = F.facts.magnitudes_by_column
+    # Errors of scores move the best intercept, and that the residuals once more.
+    stirred = best.stirred + best.passed_on * sizes.of_residuals(larger, EPSILON)
+    gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, stirred)
+    if move:
+        return Certificate(there, value, gradient, gap)
+    here = blocks.total(LossOf(model), scores) + penalty
+    off = sizes.of_loss(larger, EPSILON)
+    return Certificate(θ, here, gradient, share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
+
+
+@dataclass(frozen=True, eq=False)
+class LossOf:
+    """The loss of scores that were kept."""
+
+    model: WithIntercept
+
+    def __call__(self, block: object, scores: Array) -> tuple[float, None]:
+        """Return it."""
+        return self.model.loss(scores, block), None
+
+
+def bounded_gap(
+    F: Objective,
+    θ: Array,
+    value: float,
+    gradient: Array,
+    epsilon: float,
+    decrease: float = 0.0,
+    stirred: float = 0.0,
+) -> float:
+    """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
+    plain, sizes = F.penalty.dual_square(gradient), F.facts.magnitudes
+    if sizes is None or 0.5 * plain >= value:
+        return share(0.5 * plain, value)
+    of_loss, hidden = sizes.at_most(θ, epsilon, stirred)
+    root = sqrt(plain) + hidden / sqrt(F.penalty.least)
+    coarse = root * root  # infinite where a power would raise
+    if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
+        return share(decrease + 0.5 * coarse, value - of_loss)
+    sizes = F.facts.magnitudes_by_column
+    exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, stirred) + 2 * epsilon * np.abs(F.penalty.gradient(θ))
+    return share(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
+
+
+def with_intercepts(θ: Array, moved: Array) -> Array:
+    """Return θ with its intercepts moved."""
+    W = θ.reshape(len(moved), -1).copy()
+    W[:, -1] += moved
+    return W.ravel()
+
+
+def share(excess: float, value: float) -> float:
+    """Return excess/value, at most one; losses are not negative, but for rounding."""
+    if excess <= 0:
+        return 0.0
+    return float(min(excess / value, 1.0)) if value > 0 else 1.0

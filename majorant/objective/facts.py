@@ -1,0 +1,70 @@
+"""What can be said of a problem whatever its parameters; found when it is first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from majorant.data.base import Data
+from majorant.models import Model
+from majorant.models.base import WithIntercept
+from majorant.models.rounding import Magnitudes
+from majorant.objective.intercept import ClassTotals
+from majorant.objective.penalty import Penalty
+from majorant.objective.reduce import Blocks, Reducer
+from majorant.objective.tasks import ColumnSquares, SizeOf
+
+# Data in single precision are widened so many scalars at a time.
+WIDENED = 2**22
+
+
+class Facts:
+    """A model, data in blocks, a penalty, and what follows from them."""
+
+    def __init__(self, model: Model[Any], data: Data, penalty: Penalty, reducer: Reducer) -> None:
+        self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
+        self.like = data.like
+        self.blocks = reducer.spread(data, model.block_rows(self.like))
+        self.convex = model.convex(self.like)
+        dtype = model.precision(self.like)
+        self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
+
+    @cached_property
+    def intercept(self) -> WithIntercept | None:
+        """The model, if what is unpenalised is an intercept and nothing else."""
+        return self._model.with_intercept(self.like, self._penalty.strength > 0)
+
+    @cached_property
+    def certifiable(self) -> bool:
+        """Whether the distance to the optimum can be bounded."""
+        return self.convex and (self._penalty.everywhere or self.intercept is not None)
+
+    @cached_property
+    def may_be_unbounded(self) -> bool:
+        """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
+        if self.intercept is None:
+            return not self._penalty.everywhere
+        return int((self.blocks.total(ClassTotals(self.intercept)) > 0).sum()) < 2
+
+    @cached_property
+    def magnitudes(self) -> Magnitudes | None:
+        """How large the numbers are that a gradient is summed from."""
+        return self.blocks.total(SizeOf(self._model))
+
+    @cached_property
+    def magnitudes_by_column(self) -> Magnitudes:
+        """The same, columns apart."""
+        assert self.magnitudes is not None
+        squares = self.blocks.total(ColumnSquares(self._model))
+        return replace(self.magnitudes, columns=np.sqrt(squares))
+
+    @cached_property
+    def small_blocks(self) -> Blocks:
+        """Blocks that can be widened one at a time; those that there are where nothing is to be widened."""
+        if not self.narrow:
+            return self.blocks
+        width = self._model.as_rows().design(self.like).shape[1]
+        return self._reducer.spread(self._data, max(WIDENED // width, 1))

@@ -1,0 +1,190 @@
+"""Minimising over an unpenalised intercept alone: what a certificate needs before strong convexity applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from majorant._checks import Array
+from majorant.models.base import WithIntercept
+from majorant.objective.reduce import Blocks, Kept, Least
+
+ITERATIONS = 200
+HALVINGS = 60
+# The decrease that another step would bring, relative to the loss: what is left is rounding.
+FLAT = 1e-20
+# A rise of the loss, relative to itself, that may be rounding if the slope falls.
+FLATNESS = 1e-9
+# Beyond the largest score: the logarithm of how unequal classes may be.
+MARGIN = 50.0
+NOT_FOUND = (np.inf, np.inf, np.inf)
+# The probability of a class that was never observed, relative to the total weight of the rows, that is next to nothing.
+VANISHED = 1e-10
+# Rounding errors of a slope, relative to the total weight of the rows.
+ROUNDING = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class Profiled:
+    """How far the intercepts move to be at their best, loss and residuals there, and what may be left.
+
+    ``decrease`` bounds how much lower the loss could still be, ``stirred`` how far residuals (as one vector) are from
+    those at the minimum; both are infinite where none was found. An error of the residuals moves the minimum, and is
+    ``passed_on`` so many times by that.
+    """
+
+    moved: Array
+    loss: float
+    residuals: Kept
+    decrease: float
+    stirred: float
+    passed_on: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Expansion:
+    moved: Array
+    loss: float
+    residuals: Kept
+    slope: Array
+    hessian: Array
+
+
+def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept) -> Profiled:
+    """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
+
+    Newton's method, each step halved until it descends. The data are not visited.
+    """
+    here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
+    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
+    for _ in range(ITERATIONS):
+        step = _newton_step(here, farthest)
+        if -float(here.slope @ step) <= FLAT * here.loss:
+            break
+        there = _descend(model, blocks, scores, here, step)
+        if there is None:
+            break
+        here = there
+    observed = blocks.total(ClassTotals(model))
+    decrease, distance, largest = _what_is_left(here, observed)
+    # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
+    squares, rows = blocks.total(WeightSquares(model, here.moved), scores)
+    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(squares)
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, np.sqrt(squares * rows) * largest)
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Loss, slope and Hessian along the intercepts where they have moved; residuals are kept."""
+
+    model: WithIntercept
+    moved: Array
+
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array], Array]:
+        """Return them."""
+        at = scores + self.moved[:, None]
+        loss, residual = self.model.loss_and_residual(at, block)
+        return (loss, residual.sum(axis=1), self.model.class_hessian(at, block)), residual
+
+
+@dataclass(frozen=True, eq=False)
+class WeightSquares:
+    """Σ p²(1 − p)² over all scores where the intercepts have moved, and the number of rows."""
+
+    model: WithIntercept
+    moved: Array
+
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, int], None]:
+        """Return them."""
+        weights = self.model.class_weights(scores + self.moved[:, None], block)
+        return (float(np.vdot(weights, weights)), len(block)), None
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTotals:
+    """How much of each class was observed."""
+
+    model: WithIntercept
+
+    def __call__(self, block: Any) -> tuple[Array, None]:
+        """Return it."""
+        return self.model.class_totals(block), None
+
+
+@dataclass(frozen=True, eq=False)
+class LostToTheCentre:
+    """How much the loss may rise when the intercept of centred columns is rounded to one of columns as they are."""
+
+    model: WithIntercept
+    theta: Array
+    epsilon: float
+
+    def __call__(self, block: Any) -> tuple[float, None]:
+        """Return it."""
+        return self.model.lost_to_the_centre(self.theta, block, self.epsilon), None
+
+
+class FarthestScore:
+    """The largest finite score, less than zero: minima are what adds up."""
+
+    def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
+        """Return −max |score|."""
+        return Least(-float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))), None
+
+
+def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array) -> _Expansion:
+    (loss, slope, H), residuals = blocks.run(Moved(model, moved), scores)
+    return _Expansion(moved, loss, residuals, slope, H)
+
+
+def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:
+    """Return where the longest of the halved steps leads that descends, or nothing if none does."""
+    for _ in range(HALVINGS):
+        there = _expand(model, blocks, scores, here.moved + step)
+        flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
+        if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
+            return there
+        step = 0.5 * step
+    return None
+
+
+def _newton_step(here: _Expansion, farthest: float) -> Array:
+    H = _grounded(here.hessian)
+    # Saturated rows have no curvature left, and Newton's step would lead beyond where all are saturated the other way.
+    H[np.diag_indices_from(H)] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+    return np.clip(-np.linalg.lstsq(H, here.slope, rcond=None)[0], -farthest, farthest)
+
+
+def _grounded(H: Array) -> Array:
+    """Return the Hessian with curvature along the direction in which all classes move together: nothing goes there."""
+    n = len(H)
+    return H + np.trace(H) / n**2 if n > 1 else H.copy()
+
+
+def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, float]:
+    """Return how much the loss may still decrease, how far intercepts may still move, and max(H⁻¹).
+
+    Self-concordance: with slope s, D = √(sᵀH⁻¹s) and a spread S of at most 2√max(H⁻¹), SD ≤ ½ proves a minimum within
+    2D√max(H⁻¹), at most D² lower. A class that was never observed has none: its intercept falls for ever, and gains
+    what its slope says once that is next to nothing. (Bach, *Self-concordant analysis for logistic regression*, 2010.)
+    """
+    seen, total = observed > 0, float(observed.sum())
+    slope, H, unseen = here.slope, here.hessian, 0.0
+    if len(slope) > 1:
+        unseen = float(np.abs(slope[~seen]).sum())
+        slope, H = slope[seen], H[np.ix_(seen, seen)]
+    if seen.sum() < 2 or unseen > VANISHED * total:
+        return NOT_FOUND
+    slope = np.abs(slope) + ROUNDING * total + unseen
+    try:
+        inverse = cho_solve(cho_factor(_grounded(H), lower=True), np.eye(len(H)))
+    except (LinAlgError, ValueError):
+        return NOT_FOUND
+    largest = float(np.diagonal(inverse).max())
+    decrement = float(slope @ np.abs(inverse) @ slope)
+    if not 4 * largest * decrement <= 0.25:
+        return NOT_FOUND
+    return decrement + 2 * unseen, 2 * np.sqrt(largest * decrement) + unseen, largest

@@ -1,0 +1,301 @@
+"""F(θ) = loss of a model on data + penalty: all a solver ever sees."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from majorant._bound import QuadraticBound
+from majorant._checks import Array
+from majorant.curvature import Curvature, Form, form
+from majorant.data.base import Data, InMemory, Order
+from majorant.models import Model
+from majorant.models.rounding import SAFETY
+from majorant.objective.certificate import Certificate, bounded_gap, certify, share, with_intercepts
+from majorant.objective.facts import Facts
+from majorant.objective.intercept import profile_intercept
+from majorant.objective.penalty import Penalty, read_penalty
+from majorant.objective.ray import DirectRay, Point, Ray, ScoreRay
+from majorant.objective.reduce import Blocks, Reducer, Threads
+from majorant.objective.tasks import (
+    Curve,
+    Expand,
+    HessianDiagonal,
+    LeastMargin,
+    Loss,
+    LossAndGradient,
+    LossAtZero,
+    MeanGram,
+    Scores,
+    Unlike,
+)
+
+# Rounding errors of F need not be known better that are so small a share of it.
+HARMLESS = 1e-9
+HERE = Threads(1)
+
+
+@dataclass
+class Work:
+    """What has been spent: passes over the data, and curvatures evaluated.
+
+    A pass multiplies the data twice, for scores and for a gradient; one product alone is half a pass.
+    """
+
+    passes: float = 0.0
+    curvatures: int = 0
+
+
+class Objective:
+    """A model, its data and a penalty.
+
+    Parameters
+    ----------
+    model : Model
+        ``Multinomial``, ``Binary``, ``Enumerated`` or ``Chain``.
+    data : Labelled, Choices or Sequences
+        What the model reads.
+    ridge : float, array of shape (d,), or Penalty
+        λ ≥ 0, one for all parameters or one for each: the penalty is ½ Σ_i λ_i θ_i². scikit-learn's C is 1/λ (see
+        ``majorant.models.base``). Another penalty derives from :class:`majorant.objective.Penalty`.
+    reducer : Reducer
+        Where blocks of the data are worked on: here, by one thread, or by ``Threads(n)``.
+
+    Examples
+    --------
+    >>> from majorant import Binary, Labelled
+    >>> F = Objective(Binary(), Labelled([[1.0], [-1.0], [2.0]], [1, 0, 0]), ridge=1.0)
+    >>> bound = F.bound([0.5])
+    >>> bound(bound.anchor) == F.value(bound.anchor)
+    True
+    >>> F.value(bound.minimizer()) < F.value(bound.anchor)
+    True
+    """
+
+    def __init__(
+        self, model: Model[Any], data: Data, *, ridge: float | ArrayLike | Penalty, reducer: Reducer = HERE
+    ) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model must be a model such as Multinomial(3) or Binary(), got {model!r}")
+        model.check(getattr(data, "like", data))
+        self.model, self.data, self.reducer = model, data, reducer
+        self.size = model.n_parameters(data.like)
+        self.penalty = read_penalty(ridge, self.size)
+        self.facts = Facts(model, data, self.penalty, reducer)
+        self.work = Work()
+
+    # --- F and its derivatives ----------------------------------------------------------------------------
+
+    def value(self, theta: ArrayLike) -> float:
+        """Return F(θ)."""
+        θ = self._read(theta)
+        self.spend(passes=0.5)
+        return float(self.blocks.total(Loss(self.model, θ))) + self.penalty.value(θ)
+
+    def value_at_zero(self) -> float:
+        """Return F(0), which many models know without a look at the data."""
+        return float(self.blocks.total(LossAtZero(self.model))) + self.penalty.value(np.zeros(self.size))
+
+    def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
+        """Return F(θ) and ∇F(θ)."""
+        point = self.point(theta, keep=False)
+        return point.value, point.gradient
+
+    def point(self, theta: ArrayLike, *, keep: bool = True) -> Point:
+        """Return θ with F, ∇F and, if they are worth keeping, the scores there."""
+        θ = self._read(theta)
+        self.spend(passes=1)
+        (loss, of_loss), scores = self.blocks.run(LossAndGradient(self.model, θ, keep))
+        return self._at(θ, loss, of_loss, scores if keep else None)
+
+    def expand(self, at: ArrayLike | Point, form: Form, *, majorizes: bool) -> tuple[Point, Curvature]:
+        """Return a point and the curvature there: of the bound, or of the loss itself (without the penalty).
+
+        Where scores are known this is no pass over the data, only what the curvature costs.
+        """
+        self.spend(curvatures=1)
+        curve = Curve(self.model, majorizes, form)
+        if isinstance(at, Point) and at.scores is not None:
+            return at, self.blocks.total(curve, at.scores)
+        θ = self._read(at.theta if isinstance(at, Point) else at)
+        self.spend(passes=1)
+        (loss, of_loss, Σ), scores = self.blocks.run(Expand(θ, curve))
+        return self._at(θ, loss, of_loss, scores), Σ
+
+    def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
+        """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
+
+        ``curvature`` names a form (see :func:`majorant.curvature.form`) or is one.
+        """
+        point, Σ = self.expand(theta, form(curvature, rank), majorizes=True)
+        return QuadraticBound(point.theta, point.value, point.gradient, Σ, self.ridge)
+
+    def hessian(self, theta: ArrayLike) -> tuple[float, Array, Curvature]:
+        """Return F(θ), ∇F(θ) and the Hessian of the loss (without the penalty), in one pass."""
+        point, H = self.expand(theta, form("dense"), majorizes=False)
+        return point.value, point.gradient, H
+
+    def hessian_diagonal(self, at: Point) -> Array:
+        """Return the diagonal of the Hessian of the loss, or something like it to scale steps by."""
+        kept = [] if at.scores is None else [at.scores]
+        return self.blocks.total(HessianDiagonal(self.model, at.theta), *kept)
+
+    def mean_gram(self, at: Point, columns: Array, rows: float, dtype: Any) -> Array:
+        """Return Σ_j w_j x_j x_jᵀ on some columns of a model with classes, from that share of the rows."""
+        return self.blocks.total(MeanGram(self.model, columns, rows, dtype), at.scores)
+
+    def ray(self, start: ArrayLike | Point, direction: ArrayLike) -> Ray:
+        """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
+
+        From a point whose scores are known that is half a pass. For a chain every evaluation is a pass.
+        """
+        theta, scores = (start.theta, start.scores) if isinstance(start, Point) else (start, None)
+        θ, δ = self._read(theta), self._read(direction)
+        return ScoreRay(self, θ, δ, scores) if self.model.keeps_scores else DirectRay(self, θ, δ)
+
+    # --- how far from the optimum -------------------------------------------------------------------------
+
+    def gap(self, theta: ArrayLike, value: float, gradient: Array) -> float:
+        """Return a bound on (F(θ) − F*) / F(θ), rounding errors included.
+
+        NaN where there is none: a parameter is unpenalised, or the loss is not convex.
+
+        F is strongly convex in the norm of the penalty, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
+        non-negative, so F* ≥ 0 and the gap never exceeds one.
+        """
+        if not (self.penalty.everywhere and self.convex):
+            return float("nan")
+        return bounded_gap(self, self._read(theta), value, gradient, self.facts.epsilon)
+
+    def estimated_gap(self, value: float, gradient: Array) -> float:
+        """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
+        return share(0.5 * self.penalty.dual_square(gradient), value)
+
+    def certify(self, theta: ArrayLike, *, move: bool = True) -> Certificate:
+        """Return a point at least as good as θ, and a bound on how far from the optimum it is.
+
+        With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
+        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound. Data in
+        single precision are multiplied in double precision here, and θ is rounded to what they are fitted in.
+
+        Parameters
+        ----------
+        theta : array of shape (d,)
+        move : bool
+            False keeps θ as it is, and counts what its intercept loses.
+        """
+        return certify(self, self._read(theta), move=move)
+
+    def with_best_intercept(self, theta: ArrayLike) -> Array:
+        """Return θ with its free intercept, if there is one, moved to where F is least."""
+        θ, intercept = self._read(theta), self.facts.intercept
+        if intercept is None:
+            return θ
+        self.spend(passes=0.5)
+        _, scores = self.blocks.run(Scores(self.model, θ))
+        return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores).moved)
+
+    def rounding(self, theta: Array, value: float) -> float:
+        """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
+        least, sizes = (1e-6 if self.narrow else 1e-14) * abs(value), self.facts.magnitudes
+        if sizes is None:
+            return least
+        # Errors of rows are independent: what is found for all together shrinks by the root of their number.
+        of_one = SAFETY / sqrt(sizes.rows)
+        coarse = of_one * sizes.at_most(theta, self.facts.epsilon)[0]
+        if coarse <= HARMLESS * abs(value):
+            return max(least, coarse)
+        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(theta, self.facts.epsilon))
+
+    def separated(self, theta: ArrayLike) -> bool:
+        """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
+        free = np.where(self.penalty.strength > 0, 0.0, self._read(theta))
+        return 0 < self.blocks.total(LeastMargin(self.model, free)).value < np.inf
+
+    def same_scores(self, a: Point, b: Point) -> bool:
+        """Return whether the scores of two points are the same, row by row."""
+        if a.scores is None or b.scores is None:
+            return a.scores is b.scores
+        return self.blocks.fits(a.scores) and self.blocks.total(Unlike(), a.scores, b.scores) == 0
+
+    # --- what it is made of -------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> Blocks:
+        """The data, to be summed over."""
+        return self.facts.blocks
+
+    @property
+    def like(self) -> InMemory:
+        """Some of the data, which show what they all look like."""
+        return self.facts.like
+
+    @property
+    def whole(self) -> InMemory | None:
+        """All of the data, if they are in memory."""
+        return self.data.whole
+
+    @property
+    def rows(self) -> int:
+        """Number of rows t."""
+        return len(self.data)
+
+    @property
+    def ridge(self) -> Array:
+        """A diagonal that dominates the Hessian of the penalty; of a ridge, λ itself."""
+        return self.penalty.curvature
+
+    @property
+    def convex(self) -> bool:
+        """Whether F is convex."""
+        return self.facts.convex
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the data are multiplied in single precision."""
+        return self.facts.narrow
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether what is unpenalised is the coefficient of the constant column, and nothing else."""
+        return self.facts.intercept is not None
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether :meth:`certify` can bound the distance to the optimum."""
+        return self.facts.certifiable
+
+    def sampled(self, rows: int, seed: int) -> Objective:
+        """Return the objective of some rows drawn at random, with as much of the penalty."""
+        sample = self.data.sample(rows, seed)
+        return Objective(self.model, sample, ridge=self.penalty.scaled(len(sample) / self.rows), reducer=self.reducer)
+
+    def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Any:
+        """Yield the rows from ``begin`` to ``end`` of a pass, in order, a multiple of so many at a time."""
+        return self.data.visits(order, passes, begin, end, multiple)
+
+    def with_ledger(self) -> Objective:
+        """Return the same objective with an account of its own: what one spends, the other does not."""
+        other = copy(self)
+        other.work = Work()
+        return other
+
+    def spend(self, *, passes: float = 0.0, curvatures: int = 0) -> None:
+        """Put down what was spent."""
+        self.work.passes += passes
+        self.work.curvatures += curvatures
+
+    def _at(self, θ: Array, loss: float, of_loss: Array, scores: Any) -> Point:
+        kept = scores if self.model.keeps_scores else None
+        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), kept)
+
+    def _read(self, theta: ArrayLike) -> Array:
+        θ = np.asarray(theta, dtype=np.float64)
+        if θ.shape != (self.size,):
+            raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
+        return θ

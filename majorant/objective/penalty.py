@@ -1,0 +1,147 @@
+"""What is added to the loss: a convex function of the parameters alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from majorant._checks import Array, finite_array
+
+
+class Penalty(ABC):
+    """A convex function R(θ) of d parameters.
+
+    :meth:`value`, :meth:`gradient` and :attr:`curvature` make one. What is strongly convex says so by
+    :attr:`strength`, and gets certificates.
+    """
+
+    @abstractmethod
+    def value(self, theta: Array) -> float:
+        """Return R(θ)."""
+
+    @abstractmethod
+    def gradient(self, theta: Array) -> Array:
+        """Return ∇R(θ)."""
+
+    @property
+    @abstractmethod
+    def curvature(self) -> Array:
+        """A diagonal (d) that the Hessian of R never exceeds."""
+
+    @cached_property
+    def strength(self) -> Array:
+        """A diagonal (d) that the Hessian of R never falls below."""
+        return np.zeros_like(self.curvature)
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Penalty:
+        """Return ``factor`` times the penalty, for that share of the rows."""
+
+    def slope(self, theta: Array, of_loss: Array) -> Array:
+        """Return the (least sub)gradient of loss + R, given that of the loss, which is overwritten."""
+        of_loss += self.gradient(theta)
+        return of_loss
+
+    def along(self, theta: Array, direction: Array) -> Callable[[float], tuple[float, float]]:
+        """Return a ↦ R(θ + aδ) and its derivative."""
+
+        def value_and_slope(a: float) -> tuple[float, float]:
+            there = theta + a * direction
+            return self.value(there), float(self.gradient(there) @ direction)
+
+        return value_and_slope
+
+    def as_prior(self) -> Array:
+        """Return λ if R is ½ Σ λ_i θ_i², as a Gaussian prior centred at zero would have it, or raise."""
+        raise TypeError(f"this solver starts from a Gaussian prior: it needs a ridge, got {type(self).__name__}")
+
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether every parameter is penalised."""
+        return bool((self.strength > 0).all())
+
+    @cached_property
+    def least(self) -> float:
+        """The least strength of those that there are."""
+        return float(np.min(self.strength[self.strength > 0], initial=np.inf))
+
+    def dual_square(self, gradient: Array) -> float:
+        """Return Σ g_i²/λ_i over the penalised parameters, λ their strength: F can be half of that lower at most."""
+        penalised = self.strength > 0
+        return float(np.sum(gradient[penalised] ** 2 / self.strength[penalised]))
+
+
+class Ridge(Penalty):
+    """½ Σ_i λ_i θ_i² for λ_i ≥ 0, given as one number or as one for each of ``size`` parameters.
+
+    Nothing here makes temporaries as long as θ where λ is one number: on wide data those cost more than the arithmetic.
+    """
+
+    def __init__(self, ridge: float | ArrayLike, size: int) -> None:
+        values = finite_array("ridge", ridge, ndim=(0, 1)).astype(np.float64)
+        if (values < 0).any():
+            raise ValueError(f"ridge must be non-negative, got {float(np.min(values)):g}")
+        if values.ndim == 1 and len(values) != size:
+            raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
+        self.same = values.ndim == 0 or bool(np.all(values == values.flat[0]))
+        self.values = np.broadcast_to(values.flat[0] if self.same else values, (size,))
+
+    @property
+    def curvature(self) -> Array:
+        """λ."""
+        return self.values
+
+    @cached_property
+    def strength(self) -> Array:
+        """λ."""
+        return self.values
+
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether λ is positive everywhere."""
+        return bool(self.values[0] > 0 if self.same else (self.values > 0).all())
+
+    def value(self, theta: Array) -> float:
+        """Return ½ Σ λ_i θ_i²."""
+        return 0.5 * self.inner(theta, theta)
+
+    def gradient(self, theta: Array) -> Array:
+        """Return λθ."""
+        return self.values * theta
+
+    def scaled(self, factor: float) -> Ridge:
+        """Return the ridge factor · λ."""
+        return Ridge(self.values[0] * factor if self.same else self.values * factor, len(self.values))
+
+    def along(self, theta: Array, direction: Array) -> Callable[[float], tuple[float, float]]:
+        """Return the parabola a ↦ R(θ + aδ) and its derivative."""
+        constant, linear, quadratic = self.value(theta), self.inner(theta, direction), self.inner(direction, direction)
+        return lambda a: (constant + a * (linear + 0.5 * a * quadratic), linear + a * quadratic)
+
+    def as_prior(self) -> Array:
+        """Return λ."""
+        return self.values
+
+    def inner(self, a: Array, b: Array) -> float:
+        """Return Σ_i λ_i a_i b_i."""
+        return float(self.values[0] * (a @ b) if self.same else np.einsum("i,i,i->", self.values, a, b))
+
+    def dual_square(self, gradient: Array) -> float:
+        """Return Σ g_i²/λ_i over the penalised parameters."""
+        if self.same:
+            return float(gradient @ gradient / self.values[0]) if self.everywhere else 0.0
+        return super().dual_square(gradient)
+
+
+def read_penalty(ridge: Any, size: int) -> Penalty:
+    """Return a penalty as it is, and numbers as a ridge."""
+    if not isinstance(ridge, Penalty):
+        return Ridge(ridge, size)
+    if len(ridge.curvature) != size:
+        raise ValueError(f"the penalty must be one of {size} parameters, got one of {len(ridge.curvature)}")
+    return ridge

@@ -1,0 +1,95 @@
+"""What is known of a point, and F along a ray θ + aδ, which line searches look for the best point of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from majorant._checks import Array
+from majorant.objective.reduce import Kept
+from majorant.objective.tasks import Along, Land, Potentials, Scores
+
+if TYPE_CHECKING:
+    from majorant.objective.objective import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """θ with F and ∇F there, and, where they are kept, the scores, from which a ray can leave at half the price."""
+
+    theta: Array
+    value: float
+    gradient: Array
+    scores: Kept = None
+
+
+class Ray(Protocol):
+    """F(θ + aδ) as a function of the number a."""
+
+    def at(self, a: float) -> Array:
+        """Return θ + aδ."""
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative with respect to a."""
+
+    def land(self, a: float) -> Point:
+        """Return the point θ + aδ."""
+
+
+class ScoreRay:
+    """A ray along which scores are linear, so that the data are visited once, when it is made."""
+
+    def __init__(self, objective: Objective, theta: Array, direction: Array, scores: Kept = None) -> None:
+        objective.spend(passes=1.0 if scores is None else 0.5)
+        model, blocks = objective.model, objective.blocks
+        self._objective, self._theta, self._direction = objective, theta, direction
+        self._scores = blocks.run(Scores(model, theta))[1] if scores is None else scores
+        self._slopes = blocks.run(Potentials(model, direction))[1]
+        self._penalty = objective.penalty.along(theta, direction)
+        self._last: tuple[float, float, Kept] | None = None
+
+    def at(self, a: float) -> Array:
+        """Return θ + aδ."""
+        return self._theta + a * self._direction
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative: exponentials only."""
+        task = Along(self._objective.model, a)
+        (loss, slope), there = self._objective.blocks.run(task, self._scores, self._slopes)
+        of_penalty = self._penalty(a)
+        self._last = (a, loss + of_penalty[0], there)
+        return loss + of_penalty[0], slope + of_penalty[1]
+
+    def land(self, a: float) -> Point:
+        """Return the point θ + aδ; if that is where F was evaluated last, only the gradient is left to find."""
+        if self._last is None or self._last[0] != a:
+            self.value_and_slope(a)
+        assert self._last is not None
+        _, value, there = self._last
+        F, θ = self._objective, self.at(a)
+        F.spend(passes=0.5)
+        of_loss, scores = F.blocks.run(Land(F.model), there)
+        return Point(θ, value, F.penalty.slope(θ, of_loss), scores)
+
+
+class DirectRay:
+    """A ray on which F is evaluated from the data every time: where scores are too many to be kept."""
+
+    def __init__(self, objective: Objective, theta: Array, direction: Array) -> None:
+        self._objective, self._theta, self._direction = objective, theta, direction
+        self._last: tuple[float, Point] | None = None
+
+    def at(self, a: float) -> Array:
+        """Return θ + aδ."""
+        return self._theta + a * self._direction
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative with respect to a."""
+        point = self.land(a)
+        return point.value, float(point.gradient @ self._direction)
+
+    def land(self, a: float) -> Point:
+        """Return the point θ + aδ."""
+        if self._last is None or self._last[0] != a:
+            self._last = (a, self._objective.point(self.at(a)))
+        return self._last[1]

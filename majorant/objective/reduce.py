@@ -1,0 +1,127 @@
+"""Sums over blocks of rows: the one way in which anything is added up, here, by threads, or elsewhere.
+
+A *task* is called with a block and what was kept of it before, and returns two things: what adds up, and what is to be
+kept where the block is (scores, residuals), which never travels. Tasks are frozen dataclasses, so that they can be sent
+to where the blocks are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from majorant._checks import whole
+from majorant.data.base import Data
+
+# What a task left with every block; only blocks know what is in it.
+Kept: TypeAlias = Any
+
+
+class Task(Protocol):
+    """What is done with each block."""
+
+    def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
+        """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block."""
+
+
+class Blocks(ABC):
+    """The blocks of data, wherever they are."""
+
+    @abstractmethod
+    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
+        """Return the sum over all blocks, and what was kept with them."""
+
+    def total(self, task: Task, *kept: Kept) -> Any:
+        """Return the sum over all blocks."""
+        return self.run(task, *kept)[0]
+
+    @abstractmethod
+    def fits(self, kept: Kept) -> bool:
+        """Return whether something may have been kept with these blocks, and not with others."""
+
+
+class Reducer(ABC):
+    """A place where blocks can be worked on."""
+
+    @abstractmethod
+    def spread(self, data: Data, rows: int) -> Blocks:
+        """Return the data in blocks of at most so many rows."""
+
+
+@dataclass(frozen=True)
+class Threads(Reducer):
+    """In this process, by so many threads; sums are found in the order of the blocks, whatever their number.
+
+    Parameters
+    ----------
+    threads : int
+        One works without a pool.
+    """
+
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        whole("threads", self.threads, least=1)
+
+    def spread(self, data: Data, rows: int) -> Blocks:
+        """Return blocks of so many rows, fewer if there would not be one for each thread."""
+        share = -(-len(data) // self.threads)
+        return LocalBlocks(data.blocks(max(min(rows, share), 1)), self.threads)
+
+
+class LocalBlocks(Blocks):
+    """Blocks that are read here, one after the other, a few at a time if there are threads."""
+
+    def __init__(self, blocks: Iterable[Any], threads: int) -> None:
+        self._blocks, self._ahead = blocks, 2 * threads
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
+        """Return the sum over all blocks, and what was kept with them."""
+        total, pieces = None, []
+        for found, piece in self._results(task, zip(self._blocks, *kept, strict=True)):
+            total = found if total is None else add(total, found)
+            pieces.append(piece)
+        return total, pieces
+
+    def fits(self, kept: Kept) -> bool:
+        """Return whether there is as much kept as there are blocks."""
+        return isinstance(kept, list) and len(kept) == sum(1 for _ in self._blocks)
+
+    def _results(self, task: Task, each: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
+        """Yield the results in the order of the blocks; only a few are ever waiting."""
+        if self._pool is None:
+            for some in each:
+                yield task(*some)
+            return
+        waiting: deque[Future[Any]] = deque(self._pool.submit(task, *some) for some in islice(each, self._ahead))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(self._pool.submit(task, *some) for some in islice(each, 1))
+
+
+def add(total: Any, found: Any) -> Any:
+    """Return the sum; arrays are added in place, since what a task returned first is nobody else's."""
+    if isinstance(total, tuple):
+        return tuple(add(a, b) for a, b in zip(total, found, strict=True))
+    if isinstance(total, np.ndarray):
+        total += found
+        return total
+    return None if total is None else total + found
+
+
+@dataclass(frozen=True)
+class Least:
+    """A number whose sums are minima."""
+
+    value: float
+
+    def __add__(self, other: Least) -> Least:
+        return self if self.value <= other.value else other

@@ -1,0 +1,242 @@
+"""What is done with each block of rows: one pass over the data each, or less where scores were kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.curvature import Curvature, Factors, Form
+from majorant.models import Model
+from majorant.objective.reduce import Least, Task
+
+
+class Scored(NamedTuple):
+    """What is kept on the way along a ray."""
+
+    scores: Array
+    residual: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """The loss at θ."""
+
+    model: Model[Any]
+    theta: Array
+
+    def __call__(self, block: Any) -> tuple[float, None]:
+        """Return it."""
+        return self.model.loss(self.model.scores(self.theta, block), block), None
+
+
+@dataclass(frozen=True, eq=False)
+class LossAtZero:
+    """The loss of parameters of zero, which many models know without looking at the data."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any) -> tuple[float, None]:
+        """Return it."""
+        return self.model.loss_at_zero(block), None
+
+
+@dataclass(frozen=True, eq=False)
+class LossAndGradient:
+    """Loss and gradient at θ; scores are kept if the model keeps any, and they are wanted."""
+
+    model: Model[Any]
+    theta: Array
+    keep: bool
+
+    def __call__(self, block: Any) -> tuple[tuple[float, Array], Array | None]:
+        """Return them."""
+        if not (self.keep and self.model.keeps_scores):
+            return self.model.loss_and_gradient(self.theta, block), None
+        scores = self.model.scores(self.theta, block)
+        loss, residual = self.model.loss_and_residual(scores, block)
+        return (loss, self.model.lift(residual, block)), scores
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores at θ, which are kept."""
+
+    model: Model[Any]
+    theta: Array
+
+    def __call__(self, block: Any) -> tuple[None, Array]:
+        """Keep them."""
+        return None, self.model.scores(self.theta, block)
+
+
+@dataclass(frozen=True, eq=False)
+class Potentials:
+    """How scores change along a direction, which is kept."""
+
+    model: Model[Any]
+    direction: Array
+
+    def __call__(self, block: Any) -> tuple[None, Array]:
+        """Keep them."""
+        return None, self.model.potentials(self.direction, block)
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """Loss and slope at a point of a ray, from scores S and their changes V."""
+
+    model: Model[Any]
+    a: float
+
+    def __call__(self, block: Any, S: Array, V: Array) -> tuple[tuple[float, float], Scored]:
+        """Return them, and keep scores and residuals there."""
+        scores = S + self.a * V
+        loss, residual = self.model.loss_and_residual(scores, block)
+        return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
+
+
+@dataclass(frozen=True, eq=False)
+class Land:
+    """The gradient where scores and residuals have been found; scores are kept."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any, there: Scored) -> tuple[Array, Array]:
+        """Return it."""
+        return self.model.lift(there.residual, block), there.scores
+
+
+@dataclass(frozen=True, eq=False)
+class Lift:
+    """The gradient that residuals make."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any, residual: Array) -> tuple[Array, None]:
+        """Return it."""
+        return self.model.lift(residual, block), None
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The curvature of the bound or of the loss itself, in some form, at scores that were kept."""
+
+    model: Model[Any]
+    majorizes: bool
+    absorb: Form
+
+    def __call__(self, block: Any, scores: Array) -> tuple[Curvature, None]:
+        """Return it."""
+        return self.absorb(self._factors(scores, block)), None
+
+    def _factors(self, scores: Array, block: Any) -> Factors:
+        if self.majorizes:
+            return self.model.bound_factors(scores, block)
+        return self.model.as_rows().hessian_factors(scores, block)
+
+
+@dataclass(frozen=True, eq=False)
+class Expand:
+    """Loss, gradient and curvature at θ, in one pass."""
+
+    theta: Array
+    curve: Curve
+
+    def __call__(self, block: Any) -> tuple[tuple[float, Array, Curvature], Array | None]:
+        """Return them; scores are kept if the model keeps any."""
+        model = self.curve.model
+        scores = model.scores(self.theta, block)
+        loss, residual = model.loss_and_residual(scores, block)
+        found = loss, model.lift(residual, block), self.curve(block, scores)[0]
+        return found, scores if model.keeps_scores else None
+
+
+@dataclass(frozen=True, eq=False)
+class HessianDiagonal:
+    """The diagonal of the Hessian at θ, or at scores that were kept there."""
+
+    model: Model[Any]
+    theta: Array
+
+    def __call__(self, block: Any, scores: Array | None = None) -> tuple[Array, None]:
+        """Return it."""
+        at = self.model.scores(self.theta, block) if scores is None else scores
+        return self.model.hessian_diagonal(at, block), None
+
+
+@dataclass(frozen=True, eq=False)
+class MeanGram:
+    """Σ_j w_j x_j x_jᵀ on some columns, from an evenly spread share of the rows, scaled up to all."""
+
+    model: Model[Any]
+    columns: Array
+    share: float
+    dtype: Any
+
+    def __call__(self, block: Any, scores: Array) -> tuple[Array, None]:
+        """Return it."""
+        t = len(block)
+        some = min(int(np.ceil(t * self.share)), t)
+        if some < t:
+            rows = np.arange(some) * t // some
+            block, scores = block.take(rows), scores[:, rows]
+        return self.model.mean_gram(scores, block, self.columns, self.dtype) * (t / some), None
+
+
+@dataclass(frozen=True, eq=False)
+class LeastMargin:
+    """By how much θ favours what was observed, at least."""
+
+    model: Model[Any]
+    theta: Array
+
+    def __call__(self, block: Any) -> tuple[Least, None]:
+        """Return it."""
+        return Least(self.model.least_margin(self.theta, block)), None
+
+
+@dataclass(frozen=True, eq=False)
+class SizeOf:
+    """How large the numbers are that a gradient is summed from."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any) -> tuple[Any, None]:
+        """Return the magnitudes."""
+        return self.model.magnitudes(block), None
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSquares:
+    """The same, column by column."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any) -> tuple[Array, None]:
+        """Return the squares."""
+        return self.model.column_squares(block), None
+
+
+@dataclass(frozen=True, eq=False)
+class Unlike:
+    """Whether scores differ, as a number above zero."""
+
+    def __call__(self, block: Any, a: Array | None, b: Array | None) -> tuple[int, None]:
+        """Return it."""
+        if a is None or b is None:
+            return int(a is not b), None
+        return int(a.shape != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-9)), None
+
+
+@dataclass(frozen=True, eq=False)
+class Widened:
+    """Another task, on rows in double precision."""
+
+    task: Task
+
+    def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
+        """Return what that does."""
+        return self.task(block.widened(), *kept)

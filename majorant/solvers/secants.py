@@ -1,0 +1,78 @@
+"""Secant pairs correct a curvature: the two-loop recursion of L-BFGS, whatever it starts from.
+
+References
+----------
+Nocedal & Wright, *Numerical Optimization*, 2nd edition, Algorithm 7.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.linalg import get_blas_funcs
+
+from majorant._checks import Array
+from majorant.curvature import Solve
+from majorant.objective import Objective, Point
+from majorant.solvers.line_search import LOOSE, best_step
+
+MANY_PARAMETERS = 100_000
+# (s, y, sᵀy): a step and how the gradient changed along it, oldest first
+Pairs: TypeAlias = tuple[tuple[Array, Array, float], ...]
+
+
+def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:
+    """Return the last ``memory`` pairs, the new one included if the gradient grew along it.
+
+    Many parameters are kept in single precision: what the pairs correct is only a guess.
+    """
+    sy = float(s @ y)
+    if sy <= 0:  # of a convex F this is rounding
+        return pairs
+    kept = np.float32 if len(s) > MANY_PARAMETERS else np.float64
+    return (*pairs, (s.astype(kept, copy=False), y.astype(kept, copy=False), sy))[-memory:] if memory else ()
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A solve that is right but for a factor."""
+
+    solve: Solve
+    factor: float
+
+    def __call__(self, b: Array) -> Array:
+        """Return the factor times the solution."""
+        return self.factor * self.solve(b)
+
+
+def scaled(solve: Solve, pairs: Pairs) -> Solve:
+    """Return a solve times the factor that suits the last pair best (Nocedal & Wright, equation 7.20)."""
+    if not pairs:
+        return solve
+    _, y, sy = pairs[-1]
+    return Scaled(solve, sy / float(y @ solve(y)))
+
+
+def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
+    """Return −H∇F, with H the BFGS update of ``solve`` by the pairs. It always descends."""
+    if not pairs:
+        return solve(-gradient)
+    dtype, weights = pairs[0][0].dtype, []
+    axpy = get_blas_funcs("axpy", dtype=dtype)  # in place
+    q = np.negative(gradient, dtype=dtype, casting="same_kind")
+    for s, y, sy in reversed(pairs):
+        weights.append((s @ q) / sy)
+        q = axpy(y, q, a=-weights[-1])
+    r = solve(q.astype(np.float64, copy=False)).astype(dtype, copy=False)
+    for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
+        r = axpy(s, r, a=a - (y @ r) / sy)
+    return r.astype(np.float64, copy=False)
+
+
+def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE) -> Point:
+    """Return a good point along the quasi-Newton step from ``at``, in one pass."""
+    step = quasi_newton_step(at.gradient, pairs, solve)
+    ray = objective.ray(at, step)
+    return ray.land(best_step(ray, (at.value, float(at.gradient @ step)), flat_enough))

@@ -1,0 +1,148 @@
+"""Where quasi-Newton steps start: a cheap method is taken as far as it goes well, and hands over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.curvature import Diagonal, Solve
+from majorant.objective import Objective, Point
+from majorant.solvers import dual
+from majorant.solvers.descent import Newton
+from majorant.solvers.online import OnlineMajorization
+from majorant.solvers.secants import Scaled
+
+# Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
+ROWS_PER_COLUMN = 20
+ROWS_PER_PARAMETER = 5
+LEAST_ROWS = 1_000
+SMALLEST_SHARE = 4
+# A Hessian of more parameters does not pay.
+LARGEST_HESSIAN = 1_200
+# Newton steps on the sample stop here: its optimum is not that of all rows.
+SAMPLE_STEPS = 8
+SAMPLE_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A point to go on from, what steps from there are scaled by if that is known, and what is left to do before."""
+
+    point: Point
+    solve: Solve | None = None
+    up_to_a_factor: bool = False  # whether that is right but for a factor, which secant pairs tell
+    sweeps: dual.Dual | None = None  # of dual coordinate descent, which is not done yet
+
+
+class Start(ABC):
+    """A way to start."""
+
+    @abstractmethod
+    def suits(self, objective: Objective, theta: Array) -> bool:
+        """Return whether it can start at θ, and is worth its price."""
+
+    @abstractmethod
+    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
+        """Return how far it got."""
+
+
+@dataclass(frozen=True)
+class FromSample(Start):
+    """A few Newton steps on some of the rows, with as much of the penalty; their Hessian scales the steps after."""
+
+    def suits(self, objective: Objective, theta: Array) -> bool:
+        """Return whether the Hessian of a sample is affordable, and a sample much smaller than the data."""
+        if not objective.model.classes(objective.like):
+            return objective.model.has_rows
+        return objective.size <= LARGEST_HESSIAN and SMALLEST_SHARE * self.size(objective) <= objective.rows
+
+    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
+        """Return the optimum of the sample, nearly, or θ if that is the better point."""
+        of_sample, solve = self._newton(objective, theta, seed)
+        point = objective.point(of_sample)
+        at_start = objective.value(theta) if theta.any() else objective.value_at_zero()
+        return Begun(point if point.value < at_start else objective.point(theta), solve)
+
+    @staticmethod
+    def size(objective: Objective) -> int:
+        """Return how many rows a sample needs for its Hessian to stand for that of all."""
+        columns = objective.size // max(objective.model.classes(objective.like), 1)
+        wanted = max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
+        return min(wanted, objective.rows)
+
+    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, Solve]:
+        sample, newton = objective.sampled(self.size(objective), seed), Newton()
+        state = newton.start(sample, theta)
+        for _ in range(SAMPLE_STEPS):
+            assert state.point is not None
+            if -(state.point.gradient @ state.direction) <= SAMPLE_TOLERANCE * abs(state.point.value):
+                break
+            state = newton.step(sample, state)
+            if state.stalled:
+                break
+        share = sample.rows / objective.rows
+        objective.spend(passes=share * sample.work.passes, curvatures=sample.work.curvatures)
+        assert state.curvature is not None
+        return state.theta, Scaled(state.curvature.steadied(sample.ridge), share)
+
+
+@dataclass(frozen=True)
+class FromOnlinePass(Start):
+    """An online pass over the sequences of a chain; the root of its precision scales the steps after.
+
+    Attributes of a token are far from independent, so the precision itself is too stiff where they are frequent.
+    Values on wild scales may lead astray: then one starts at zero after all.
+    """
+
+    def suits(self, objective: Objective, theta: Array) -> bool:
+        """Return whether there is such a pass, from zero."""
+        whole = objective.whole is not None
+        return whole and objective.model.learns_online() and objective.penalty.everywhere and not theta.any()
+
+    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
+        """Return the point after the pass."""
+        online = OnlineMajorization(seed=seed)
+        after = online.step(objective, online.start(objective, theta))
+        root, point = np.sqrt(after.curvature.entries), objective.point(after.theta)
+        if not point.value <= objective.value_at_zero():
+            point = objective.point(theta)
+        return Begun(point, Diagonal(root, majorizes=False).factorized(), up_to_a_factor=True)
+
+
+@dataclass(frozen=True)
+class FromDual(Start):
+    """Dual coordinate descent, for wide data, as long as it contracts well (``majorant.solvers.dual``)."""
+
+    def suits(self, objective: Objective, theta: Array) -> bool:
+        """Return whether rows have the form for it."""
+        return dual.suits(objective, theta)
+
+    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
+        """Return the point after the first sweeps."""
+        return self.go_on(objective, dual.begin(objective), None, seed)
+
+    def go_on(self, objective: Objective, sweeps: dual.Dual, before: Point | None, seed: int) -> Begun:
+        """Return the point after a few more sweeps, or the one before if they were poor."""
+        swept = dual.sweep(objective, sweeps, seed)
+        point = objective.point(swept.theta)
+        if not point.value <= objective.value_at_zero():  # rows on wild scales
+            return Begun(objective.point(np.zeros(objective.size)))
+        if swept.contracts:
+            return Begun(point, sweeps=swept)
+        return Begun(point if before is None or point.value < before.value else before)
+
+
+@dataclass(frozen=True)
+class FromPoint(Start):
+    """θ, as it is."""
+
+    def suits(self, objective: Objective, theta: Array) -> bool:
+        """Return True."""
+        return True
+
+    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
+        """Return the point θ."""
+        return Begun(objective.point(theta))
