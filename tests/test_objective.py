@@ -62,6 +62,12 @@ def test_a_penalty_is_the_quadratic_form_of_a_diagonal_matrix(maker, kind):
     assert bound(at) == pytest.approx(free.bound(theta)(at) + 0.5 * at @ R @ at, rel=1e-12)
 
 
+@every_problem
+def test_the_value_at_zero_is_known(maker):
+    F = problems.make(maker)
+    assert F.value_at_zero() == pytest.approx(F.value(np.zeros(F.size)), rel=1e-12)
+
+
 # --- certificates -----------------------------------------------------------------------------------------
 
 
