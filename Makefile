@@ -37,7 +37,8 @@ test-lowest: .venv-lowest/ready
 .venv-lowest/ready: pyproject.toml tests/lowest.py
 	$(PYTHON) -m venv --clear .venv-lowest
 	$(PYTHON) -m tests.lowest pyproject.toml > .venv-lowest/lowest.txt
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt --editable '.[dev]'
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
+		--editable '.[cli,files,plot]' hypothesis pandas polars pytest pytest-xdist python-crfsuite
 	touch $@
 
 # Random problems for SECONDS, from SEED if it is set; exits with 1 if any goes wrong.
