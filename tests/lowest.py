@@ -1,7 +1,7 @@
 """Print the oldest versions that ``pyproject.toml`` allows, of what the package runs on, as constraints for pip.
 
-``numpy>=2.0`` becomes ``numpy==2.0.*``. Of the tools of development only pytest has to be of the same age, as
-scikit-learn's own checks are run by it.
+``numpy>=2.0`` becomes ``numpy==2.0.*``. Of the tools of development only those are of the same age that scikit-learn
+knows: what runs its checks, and data frames.
 """
 
 import re
@@ -9,6 +9,7 @@ import sys
 import tomllib
 
 EXTRAS = ("cli", "plot", "files")
+KNOWN = ("pandas", "polars", "pytest")
 
 
 def lowest(requirement):
@@ -19,8 +20,8 @@ def lowest(requirement):
 
 def constraints(project):
     needed = [*project["dependencies"], *(each for name in EXTRAS for each in project["optional-dependencies"][name])]
-    runner = [each for each in project["optional-dependencies"]["dev"] if each.startswith("pytest>")]
-    return [pin for pin in map(lowest, needed + runner) if pin]
+    known = [each for each in project["optional-dependencies"]["dev"] if each.split(">")[0] in KNOWN]
+    return [pin for pin in map(lowest, needed + known) if pin]
 
 
 if __name__ == "__main__":
