@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from majorant import kernels
 from majorant._checks import Array, finite_array
 from majorant.curvature import Curvature, Dense
 from majorant.kernels import partition, softmax
@@ -121,12 +122,12 @@ def log_partition_bound(
         if np.isneginf(log_h).all():
             raise ValueError("log_measure must leave at least one outcome possible, got h(y) = 0 for all")
         scores = scores + log_h
-    from majorant.kernels import partition_compiled
-
     log_z, P = softmax.log_partition_and_probabilities(scores[:, None])
     visit = partition.visiting_order(scores[:, None], order)
     one_set, weight = np.array([0, len(F)]), np.ones(1)
-    Q = partition_compiled.bound_rows(scores, np.arange(len(F)) if visit is None else visit[:, 0], one_set, weight, F)
+    Q = kernels.partition_compiled.bound_rows(
+        scores, np.arange(len(F)) if visit is None else visit[:, 0], one_set, weight, F
+    )
     return QuadraticBound(anchor, float(log_z[0]), P[:, 0] @ F, Dense(Q.T @ Q, majorizes=True))
 
 

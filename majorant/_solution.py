@@ -91,3 +91,19 @@ class Solution:
     trace: Trace
     state: Any
     solver: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What an estimator publishes of a fit: parameters, the result, the steps made, and the trace as arrays."""
+
+    params: Array
+    result: Result
+    steps: int
+    trace: dict[str, Array]
+
+    @classmethod
+    def of(cls, solution: Solution) -> Fitted:
+        """Return what there is to publish of a solution."""
+        trace = {name: solution.trace[name] for name in solution.trace}
+        return cls(solution.params, solution.result, int(trace["step"][-1]) if trace else 0, trace)

@@ -1,13 +1,14 @@
-"""Callbacks for :func:`majorant.minimize` and the estimators: called with a row of the trace and θ; True stops.
+"""Callbacks of the estimators: told when a fit starts, shown every step, told when it ends; a true answer stops it.
 
-Those of the estimators are made for one fit by ``start``, which tells them what is fitted.
+Any function of a row of the trace and θ will do, here and in :func:`majorant.minimize`; one that derives from
+:class:`Callback` also learns what is fitted, and may say which parameters are to be kept.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,14 +16,40 @@ from typing import Any, TextIO
 import numpy as np
 
 from majorant._checks import Array, whole
-from majorant._solution import Outcome, Result
+from majorant._solution import Fitted, Outcome, Result
 from majorant._terminal import Line
-from majorant.data import Labelled
 from majorant.models import Model
 
 
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fit that has begun: its model, how it reads more data like its own, and how it is written to a file."""
+
+    model: Model[Any]
+    read: Callable[[Any, Any], Any]
+    save: Callable[[str | Path, Fitted], None]
+
+
+class Callback:
+    """What follows a fit. Everything may be left out."""
+
+    def start(self, fit: Fit) -> None:
+        """Begin to follow a fit."""
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Look at a step; return whether to stop."""
+        return False
+
+    def preferred(self) -> tuple[Array, int] | None:
+        """Return parameters that should be kept instead of the last ones, and the step they are from, if there are."""
+        return None
+
+    def finish(self, fitted: Fitted) -> None:
+        """Take note of how the fit ended."""
+
+
 @dataclass
-class EarlyStopping:
+class EarlyStopping(Callback):
     """Stop when the log-likelihood of validation data has not improved for a while.
 
     The parameters of the fit are then those that did best on the validation data.
@@ -42,30 +69,34 @@ class EarlyStopping:
     best_step: float = field(default=-1, init=False)
     best_params: Array | None = field(default=None, init=False)
 
-    def start(self, estimator: Any, model: Model[Any]) -> None:
+    def start(self, fit: Fit) -> None:
         """Read the validation data as the estimator reads its own."""
         whole("patience", self.patience, least=1)
         self.best_score, self.best_step, self.best_params = -np.inf, -1, None
-        self._model = model
-        self._data: Labelled = estimator._read_more(self.X_val, self.y_val)
-        model.check(self._data)
+        self._model, self._data = fit.model, fit.read(self.X_val, self.y_val)
+        self._model.check(self._data)
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Return whether patience has run out."""
-        score = -self._model.loss(self._model.scores(theta, self._data), self._data) / len(self._data)
+        model, data = self._model, self._data
+        score = -model.loss(model.scores(theta, data), data) / model.n_observations(data)
         if score > self.best_score:
             self.best_score, self.best_step, self.best_params = score, row["step"], theta.copy()
         return row["step"] - self.best_step >= self.patience
 
+    def preferred(self) -> tuple[Array, int] | None:
+        """Return the parameters that did best."""
+        return None if self.best_params is None else (self.best_params, int(self.best_step))
+
 
 @dataclass
-class Checkpoint:
+class Checkpoint(Callback):
     """Save the model every so many seconds, so that a killed fit has lost little, and at the end.
 
     Parameters
     ----------
     path : str or Path
-        Where to save; :meth:`majorant.LogisticRegression.load` reads it. It is replaced only once written whole.
+        Where to save; the ``load`` of the estimator reads it. It is replaced only once written whole.
     every : float
         Seconds between saves; 0 saves at each step.
     """
@@ -73,28 +104,26 @@ class Checkpoint:
     path: str | Path
     every: float = 30.0
 
-    def start(self, estimator: Any, model: Model[Any]) -> None:
+    def start(self, fit: Fit) -> None:
         """Remember what is fitted."""
-        self._estimator, self._last = estimator, -np.inf
+        self._fit, self._last = fit, -np.inf
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Save if it is time."""
         if time.monotonic() - self._last >= self.every:
-            self._estimator._set_params_of_fit(theta)
-            self._estimator.n_iter_, self._estimator.gap_ = int(row["step"]), row["gap"]
             sentence = f"saved at step {row['step']:.0f} of a fit that went on"
-            self._estimator.result_ = Result(Outcome.STOPPED, sentence, row["gap"])
-            self._estimator.save(self.path)
+            result = Result(Outcome.STOPPED, sentence, row["gap"])
+            self._fit.save(self.path, Fitted(theta, result, int(row["step"]), {}))
             self._last = time.monotonic()
         return False
 
-    def finish(self, sentence: str) -> None:
+    def finish(self, fitted: Fitted) -> None:
         """Save the model as it ended."""
-        self._estimator.save(self.path)
+        self._fit.save(self.path, fitted)
 
 
 @dataclass
-class ProgressLine:
+class ProgressLine(Callback):
     """A line that says how far a fit has come; on a terminal it is rewritten in place, with rich if that is installed.
 
     Parameters
@@ -111,7 +140,7 @@ class ProgressLine:
     every: float = 0.2
     transient: bool = False
 
-    def start(self, estimator: Any, model: Model[Any]) -> None:
+    def start(self, fit: Fit) -> None:
         """Begin."""
         self._last = -np.inf
         self._file = sys.stderr if self.stream is None else self.stream
@@ -127,9 +156,9 @@ class ProgressLine:
             )
         return False
 
-    def finish(self, sentence: str) -> None:
+    def finish(self, fitted: Fitted) -> None:
         """Write the last line, or take the line away."""
-        last = "" if self.transient else sentence
+        last = "" if self.transient else str(fitted.result)
         if self._line is not None:
             self._line.finish(last)
         elif last:

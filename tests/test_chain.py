@@ -11,7 +11,7 @@ import pytest
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
 from majorant.data import Sequences
 from majorant.data.universe import Universe
-from majorant.kernels import chain, chain_online, partition
+from majorant.kernels import chain, partition
 from majorant.models.chain import split_scores
 from tests.oracles import rises, shortfall
 from tests.problems import sequences as make
@@ -161,7 +161,7 @@ def printed_trace(U, A, times):
             for i in range(n):
                 u = log_z[i] + A[i, j] - total
                 if total > -np.inf:
-                    trace += chain.curvature_weight(abs(u))
+                    trace += partition.curvature_weight(u)
                 total = np.logaddexp(total, log_z[i] + A[i, j])
             new_z[j], new[j] = total + U[t, j], trace
         log_z, Σ = new_z, new
@@ -247,26 +247,6 @@ def test_quasi_newton_survives_wild_scales(scale):
     solution = minimize(F, QuasiNewton(), tol=1e-6, max_steps=5000)
     assert solution.result.converged, solution.result
     assert rises(solution.trace) <= 1e-10
-
-
-def test_compiled_kernels_are_their_twins():
-    data = make(lengths=(4, 0, 3), values=True)
-    theta = np.random.default_rng(7).normal(size=data.universe.size)
-    universe = data.universe
-    arguments = (data.indptr, data.where, data.count, data.values, universe.label)
-    U, V = np.empty((7, universe.width)), np.empty((7, universe.width))
-    chain.project(*arguments, theta, universe.table(theta), U)
-    chain.project.py_func(*arguments, theta, universe.table(theta), V)
-    np.testing.assert_allclose(U, V, atol=1e-12)
-    A = np.random.default_rng(8).normal(size=(3, 3))
-    np.testing.assert_allclose(chain.bound_rows(U[:4, :3], A), chain.bound_rows.py_func(U[:4, :3], A), atol=1e-12)
-    found = []
-    for run in (chain_online.move_transitions, chain_online.move_transitions.py_func):
-        α, γ, T = (np.random.default_rng(k).uniform(size=(3, 3)) for k in range(3))
-        B, D = np.zeros((3, 3)), np.ones((3, 3))
-        run(α, γ, T, np.array([0, 2, 1]), np.array([1.0, 2.0, 0.5]), 0.25, B, D)
-        found.append((B, D))
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
 
 
 def test_solvers_that_look_inside_rows_say_that_they_cannot():
@@ -358,15 +338,6 @@ def test_nothing_is_certified_or_bounded_where_weights_are_uneven():
         F.bound(np.zeros(F.size))
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
-def test_the_bound_of_one_token_is_that_of_algorithm_1(n):
-    rng = np.random.default_rng(n)
-    U, A = rng.normal(size=(1, n)), rng.normal(size=(n, n))
-    Q = chain.bound_rows(U, A)
-    np.testing.assert_allclose(Q[:, :n].T @ Q[:, :n], partition.bound_matrices(U.T)[:, :, 0], atol=1e-12)
-    assert not Q[:, n:].any()  # one token has no transition
-
-
 def test_the_weight_of_a_sequence_is_in_every_form_of_its_bound():
     data = make(lengths=(4, 3), values=True)
     weighted = replace(data, weight=np.repeat([5.0, 0.5], [4, 3]))
@@ -455,12 +426,12 @@ def test_transitions_without_a_parameter_stay_at_zero_online():
     np.testing.assert_allclose(both[1:] - first[1:], -(gradient / grown)[1:], rtol=1e-10)
 
 
-@pytest.mark.parametrize("run", [chain.viterbi, chain.viterbi.py_func])
-def test_of_equally_likely_labellings_the_first_is_taken(run):
-    y = np.full(4, 9, dtype=np.int32)
-    run(np.zeros((4, 8)), np.zeros((8, 8)), np.array([0, 3, 4]), 3, y)
-    assert y.tolist() == [0, 0, 0, 0]
-    U, A = np.zeros((2, 8)), np.zeros((8, 8))
-    A[2, 1] = A[1, 1] = 1.0  # the last label is 1, and both 1 and 2 lead there
-    run(U, A, np.array([0, 2]), 3, y)
-    assert y[:2].tolist() == [1, 1]
+def test_sequences_that_are_taken_are_those_that_stand_there():
+    data = make(values=True, weights=True)
+    rows = np.array([3, 0, 3])
+    taken = data.take(rows)
+    theta = np.random.default_rng(0).normal(size=data.universe.size)
+    apart = [MODEL.loss_and_gradient(theta, data.part(j, j + 1)) for j in rows]
+    loss, gradient = MODEL.loss_and_gradient(theta, taken)
+    assert loss == pytest.approx(sum(each[0] for each in apart))
+    np.testing.assert_allclose(gradient, sum(each[1] for each in apart), atol=1e-12)

@@ -14,11 +14,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from majorant import Chain, ChainCRF, held_out
+from majorant import Chain, ChainCRF, Checkpoint, EarlyStopping, held_out
 from majorant.data.tokens import Vocabulary, encode
 from majorant.data.universe import Universe
 from majorant.estimators import chain_features, storage
-from majorant.estimators.chain_features import observed_pairs, read, sequences, weights
+from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences, token_weights
 
 WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
 NEXT = {"DET": ["NOUN", "ADJ"], "ADJ": ["NOUN"], "NOUN": ["VERB"], "VERB": ["DET"]}
@@ -265,7 +265,7 @@ def test_bad_input_is_named(change, X, y, error, sentence):
 
 @pytest.mark.parametrize("solver", ["bbm", "sbm"])
 def test_a_sequence_too_long_for_bounds_is_refused_before_any_work(solver, monkeypatch):
-    monkeypatch.setattr("majorant.estimators.chain_crf.minimize", None)
+    monkeypatch.setattr("majorant.estimators.chain_crf.run", None)
     with pytest.raises(ValueError, match="needs 10 GB for a sequence of 400 tokens"):
         ChainCRF(solver=solver).fit([*X, [["a"]] * 400], [*Y, [f"L{k}" for k in range(16)] * 25])
 
@@ -499,12 +499,12 @@ def test_a_column_of_a_wide_matrix_is_named_once():
 
 
 def test_held_out_metrics_of_weighted_sequences():
-    tokens, labels, classes = read(X, Y, None, vocabulary := Vocabulary())
+    tokens, labels, classes = read_sequences(X, Y, None, vocabulary := Vocabulary())
     found = observed_pairs(
         tokens, labels, len(classes), len(vocabulary), min_freq=0, all_states=False, all_transitions=False
     )
     universe = Universe.of(*found, len(classes), len(vocabulary))
-    data = sequences(universe, tokens, labels, weights(np.arange(len(X)), tokens.starts))
+    data = sequences(universe, tokens, labels, token_weights(np.arange(len(X)), tokens.starts))
     metrics = held_out(Chain(), data)
     zero = np.zeros(universe.size)
     assert metrics["test_log_likelihood"](zero) == pytest.approx(-np.log(4))
@@ -526,3 +526,54 @@ def test_models_of_a_later_format_are_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="holds a ChainCRF of format 2; this is ChainCRF, format 1"):
         ChainCRF.load(tmp_path / "later.npz")
+
+
+# --- callbacks --------------------------------------------------------------------------------------------
+
+
+def test_callbacks_follow_a_fit_and_may_end_it(tmp_path):
+    steps = []
+    model = ChainCRF(callbacks=[lambda row, theta: steps.append(row["step"]) or row["step"] >= 2]).fit(X, Y)
+    assert steps == [0, 1, 2]
+    assert model.result_.message.startswith("stopped by the callback")
+    saved = Checkpoint(tmp_path / "chain.npz", every=0)
+    model = ChainCRF(callbacks=[saved]).fit(X, Y)
+    loaded = ChainCRF.load(tmp_path / "chain.npz")
+    assert loaded.state_features_ == model.state_features_
+    assert loaded.result_ == model.result_
+    assert loaded.callbacks is None
+
+
+def test_a_checkpoint_leaves_the_model_that_is_fitted_alone(tmp_path):
+    """A fit that is broken off after a save is as it was, and the file is a model of its own."""
+    model = ChainCRF().fit(X, Y)
+    before = dict(vars(model))
+
+    def fail(row, theta):
+        if row["step"] == 1:
+            raise RuntimeError
+
+    path = tmp_path / "half.npz"
+    with pytest.raises(RuntimeError):
+        model.set_params(callbacks=[Checkpoint(path, every=0), fail]).fit(X[:1], Y[:1])
+    model.set_params(callbacks=None)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items() if name != "callbacks")
+    assert "of a fit that went on" in str(ChainCRF.load(path).result_)
+
+
+def test_early_stopping_keeps_the_best_step_of_validation_sequences():
+    rng = np.random.default_rng(0)
+    words = [[[f"w{rng.integers(30)}", f"v{rng.integers(30)}"] for _ in range(6)] for _ in range(40)]
+    tags = [[("A", "B")[int(token[0][1:]) % 2] if rng.random() < 0.7 else "B" for token in each] for each in words]
+    stopping = EarlyStopping(words[20:], tags[20:], patience=2)
+    model = ChainCRF(c2=1e-3, tol=1e-6, callbacks=[stopping]).fit(words[:20], tags[:20])
+    assert stopping.best_step < model.n_iter_
+    assert f"kept those of step {stopping.best_step:.0f}" in model.result_.message
+    np.testing.assert_array_equal(model._theta, stopping.best_params)
+    with pytest.raises(ValueError, match="validation labels hold classes that are not trained on"):
+        ChainCRF(callbacks=[EarlyStopping([[["a"]]], [["C"]])]).fit(words[:20], tags[:20])
+    with pytest.raises(ValueError, match="validation data have 2 tokens but 1 labels"):
+        ChainCRF(callbacks=[EarlyStopping([[["a"], ["b"]]], [["A"]])]).fit(words[:20], tags[:20])
+    with pytest.raises(ValueError, match="callbacks must be a list"):
+        ChainCRF(callbacks=print).fit(X, Y)

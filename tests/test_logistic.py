@@ -653,3 +653,15 @@ def test_bad_data(three):
         LogisticRegression().fit(X, y, sample_weight=np.zeros(200))
     with pytest.raises(ValueError, match="fewer classes"):
         LogisticRegression().fit(X, y, sample_weight=(y == "ash").astype(float))
+
+
+def test_a_warm_start_of_the_proximal_solver_begins_to_finish_there():
+    X, y = majorant.datasets.load("ecoli")
+    model = majorant.LogisticRegression(solver="proximal", warm_start=True, random_state=0).fit(X, y)
+    cold = model.n_iter_[0]
+    again = model.fit(X, y)
+    assert again.n_iter_[0] == 1 < cold  # the pass, and there it is
+    assert again.gap_ <= 1e-8
+    away = majorant.LogisticRegression(solver="proximal", warm_start=True)
+    away.fit(X, y).coef_[:] = 100.0
+    assert away.fit(X, y).gap_ <= 1e-8

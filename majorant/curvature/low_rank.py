@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, eigh
 
+from majorant import kernels
 from majorant._checks import Array, whole
 from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
 from majorant.curvature.cholesky import Factor
@@ -45,10 +46,8 @@ class LowRank(Curvature):
 
     def absorb(self, rows: Array) -> LowRank:
         """Return a curvature that dominates this one plus Σ q qᵀ over ``rows`` (m×d)."""
-        from majorant.kernels import low_rank
-
         V, S, D = self.V.copy(), self.S.copy(), self.D.copy()
-        low_rank.absorb_rows(V, S, D, np.ascontiguousarray(rows, dtype=np.float64))
+        kernels.low_rank.absorb_rows(V, S, D, np.ascontiguousarray(rows, dtype=np.float64))
         return LowRank(V, S, D, self.majorizes)
 
     @property

@@ -8,9 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.data.base import InMemory
 from majorant.data.universe import Universe
+from majorant.kernels.sparse import Occurrences, Placements
 
 # Tokens whose messages stay in cache.
 PIECE = 2_000
@@ -75,18 +77,24 @@ class Sequences(InMemory):
     @cached_property
     def observed(self) -> Array:
         """How often each parameter was observed, weighted: the loss is Σ w log Z less θᵀ this."""
-        from majorant.kernels import chain
-
         universe = self.universe
         counts, table, steps = np.zeros(universe.size), universe.table(), np.zeros((universe.n, universe.n))
         for _, piece in self.pieces():
             each = np.ones(piece.n_tokens) if piece.weight is None else piece.weight
             R = np.zeros((piece.n_tokens, universe.width))
             R[np.arange(len(R)), piece.y] = each
-            chain.lift(piece.indptr, piece.where, piece.count, piece.values, universe.label, R, table, counts)
+            kernels.chain.lift(piece.placements(), R, table, counts)
             inner = piece.inner_tokens()
             np.add.at(steps, (piece.y[inner - 1], piece.y[inner]), each[inner])
         return universe.joined_parts(counts, table, steps)
+
+    def occurrences(self) -> Occurrences:
+        """Return the attributes of tokens, as kernels take them."""
+        return Occurrences(self.indptr, self.attributes, self.values, self.universe.first, self.universe.label)
+
+    def placements(self) -> Placements:
+        """Return the same, with the parameters of each attribute looked up."""
+        return Placements(self.indptr, self.where, self.count, self.values, self.universe.label)
 
     def inner_tokens(self) -> Array:
         """Return the tokens that follow another one."""

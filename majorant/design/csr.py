@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.design.base import Design
+from majorant.kernels.sparse import Csr
 
 # Above this density a CSR block is multiplied faster as a dense one.
 DENSE_ENOUGH = 0.25
@@ -117,7 +119,5 @@ class CsrDesign(Design):
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
-        from majorant.kernels import gram
-
         X = self.matrix
-        return gram.csr_grams(X.data, X.indices, X.indptr, weights, X.shape[1])
+        return kernels.gram.csr_grams(Csr.of(X), weights, X.shape[1])

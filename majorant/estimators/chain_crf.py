@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Self
@@ -10,23 +11,31 @@ from typing import Any, Self
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
-from majorant._minimize import minimize
-from majorant._solution import Outcome, Result, Solution, stream_result
-from majorant.callbacks import ProgressLine
+from majorant._minimize import numerics
+from majorant._solution import Fitted, Outcome, Result, stream_result
+from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.data.universe import Universe
 from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.chain_features import check_lengths, observed_pairs, read, sequences, weights
+from majorant.estimators.chain_features import (
+    check_lengths,
+    observed_pairs,
+    read_sequences,
+    sequences,
+    token_weights,
+)
+from majorant.estimators.fitting import is_unwanted, publish, run, warn
+from majorant.estimators.settings import check_callbacks
 from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
+from majorant.solvers.online import OnlineStream
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
@@ -51,8 +60,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     c1 : float
         Accepted for sklearn-crfsuite's sake; only 0 is done here.
     solver : {"auto", "proximal", "sbm", "bbm", "lbfgs"}
-        "auto": an online pass, then quasi-Newton steps in its metric. "proximal": that one pass only. "sbm": one pass
-        with the curvature of the bound over a chain. "bbm": batch majorization with that bound, monotone by
+        "auto": an online pass, then quasi-Newton steps scaled by its precision. "proximal": that one pass only. "sbm":
+        one pass with the curvature of the bound over a chain. "bbm": batch majorization with that bound, monotone by
         construction. Both work on n² numbers a token and are for short sequences and few labels. "lbfgs": for
         comparison. None has a step size.
     tol : float
@@ -71,6 +80,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         1 shows a line of progress on standard error.
     random_state : int, RandomState or None
         Order of the online pass.
+    callbacks : list, optional
+        As in :class:`~majorant.LogisticRegression`; validation data of :class:`~majorant.EarlyStopping` are sequences.
 
     Attributes
     ----------
@@ -104,6 +115,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Any = None,
     ) -> None:
         self.c2 = c2
         self.c1 = c1
@@ -116,6 +128,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.callbacks = callbacks
 
     # --- fitting ------------------------------------------------------------------------------------------
 
@@ -137,15 +150,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         """
         self._check_settings()
         vocabulary = Vocabulary()
-        tokens, labels, classes = read(X, y, lengths, vocabulary)
-        universe = Universe.of(
-            *self._observed(tokens, labels, len(classes), len(vocabulary)), len(classes), len(vocabulary)
-        )
-        solution = self._minimize(sequences(universe, tokens, labels, weights(sample_weight, tokens.starts)))
+        tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
+        observed = self._observed(tokens, labels, len(classes), len(vocabulary))
+        universe = Universe.of(*observed, len(classes), len(vocabulary))
+        data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
         with all_or_nothing(self):
-            self.__dict__.pop("_metric", None)
-            self._keep(solution.params, classes, vocabulary, universe)
-            self._finish(solution)
+            self.__dict__.pop("_precision", None)
+            self._keep(np.zeros(universe.size), classes, vocabulary, universe)
+            self._fit(data)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
@@ -156,22 +168,22 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         tokens scale what each token teaches: roughly, not exactly, the loss that ``fit`` minimises.
         """
         self._check_settings()
-        first = not hasattr(self, "_metric")
+        first = not hasattr(self, "_precision")
         known = self._stream_classes(classes, first)
         vocabulary = Vocabulary() if first else self._vocabulary.copy()
-        tokens, labels, classes = read(X, y, lengths, vocabulary, known)
+        tokens, labels, classes = read_sequences(X, y, lengths, vocabulary, known)
         found = self._observed(tokens, labels, len(classes), len(vocabulary))
-        universe, theta, metric = self._prior(found, len(classes), len(vocabulary), first)
-        data = sequences(universe, tokens, labels, weights(sample_weight, tokens.starts))
-        theta, metric = Chain().learn(data, theta, metric, np.arange(len(data)))
-        if not np.isfinite(theta).all():
+        universe, stream = self._prior(found, len(classes), len(vocabulary), first)
+        data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
+        with numerics(1):
+            stream = stream.learn(data, np.arange(len(data)))
+        if not np.isfinite(stream.theta).all():
             raise ValueError("these sequences make weights that are not finite: scale their values down")
+        chunks = 1 + (0 if first else self.n_iter_)
         with all_or_nothing(self):
-            self._keep(theta, classes, vocabulary, universe)
-            self._metric = metric
-            self.n_iter_, self.gap_ = 1 + (0 if first else self.n_iter_), float("nan")
-            self.result_ = stream_result(self.n_iter_)
-            self.__dict__.pop("trace_", None)
+            self._keep(stream.theta, classes, vocabulary, universe)
+            self._precision = stream.precision
+            publish(self, Fitted(stream.theta, stream_result(chunks), chunks, {}))
         return self
 
     def _stream_classes(self, classes: Any, first: bool) -> Array | None:
@@ -184,48 +196,54 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
 
     def _prior(
         self, found: tuple[Array, Array], n: int, n_attributes: int, first: bool
-    ) -> tuple[Universe, Array, Array]:
-        """Return what a chunk starts from: parameters with those that are new to it, and the metric."""
+    ) -> tuple[Universe, OnlineStream]:
+        """Return what a chunk starts from: parameters with those that are new to it, and their precision."""
         if first:
             universe = Universe.of(*found, n, n_attributes)
-            return universe, np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2)
+            return universe, OnlineStream(Chain(), np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2))
         universe = self._universe_.grown(*found, n_attributes)
-        both = self._universe_.carry(np.stack([self._theta, self._metric]), universe, [0.0, 2.0 * self.c2])
-        return universe, both[0], both[1]
+        both = self._universe_.carry(np.stack([self._theta, self._precision]), universe, [0.0, 2.0 * self.c2])
+        return universe, OnlineStream(Chain(), both[0], both[1])
 
-    def _minimize(self, data: Sequences) -> Solution:
+    def _fit(self, data: Sequences) -> None:
         if self.solver in BOUNDED:
             refuse_long(data)
-        threads = effective_n_jobs(self.n_jobs or 1)
-        objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads))
-        progress = ProgressLine() if self.verbose else None
-        if progress:
-            progress.start(self, objective.model)
-        solution = minimize(
-            objective,
-            self._make_solver(objective.size),
-            tol=self.tol,
-            gradient_tol=self.tol,
-            max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
-            callback=progress,
-        )
-        if progress:
-            progress.finish(str(solution.result))
-        return solution
+        objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(effective_n_jobs(self.n_jobs or 1)))
+        with numerics(1):
+            fitted = run(
+                objective,
+                self._make_solver(objective.size),
+                Fit(objective.model, self._read_more, self._save_as),
+                [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ())],
+                tol=self.tol,
+                gradient_tol=self.tol,
+                max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
+            )
+        one_pass = self.solver in ONE_PASS and fitted.result.outcome is Outcome.STEP_LIMIT and fitted.steps == 1
+        self._publish(_as_asked(fitted) if one_pass else fitted)
+        rose = fitted.trace["objective"][-1] > fitted.trace["objective"][0]
+        if rose if one_pass else is_unwanted(fitted.result, STUCK):
+            warn(fitted.result, stacklevel=3)
 
-    def _finish(self, solution: Solution) -> None:
-        self.result_, self.gap_ = solution.result, solution.result.gap
-        self.trace_ = {name: solution.trace[name] for name in solution.trace}
-        self.n_iter_ = int(solution.trace["step"][-1]) if len(solution.trace) else 0
-        outcome = solution.result.outcome
-        if self.solver in ONE_PASS and outcome is Outcome.STEP_LIMIT and self.n_iter_ == 1:
-            self.result_ = Result(Outcome.STOPPED, "stopped after one pass, as was asked", self.gap_)
-            worse = self.trace_["objective"][-1] > self.trace_["objective"][0]
-        else:
-            stuck = outcome is Outcome.STALLED and not self.gap_ <= STUCK
-            worse = outcome in (Outcome.STEP_LIMIT, Outcome.NON_FINITE) or stuck
-        if worse:
-            warnings.warn(f"{solution.result}.", ConvergenceWarning, stacklevel=3)
+    def _publish(self, fitted: Fitted) -> None:
+        publish(self, fitted)
+        self._keep(fitted.params, self.classes_, self._vocabulary, self._universe_)
+
+    def _save_as(self, path: Any, fitted: Fitted) -> None:
+        """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
+        model = copy(self)
+        model._publish(fitted)
+        model.save(path)
+
+    def _read_more(self, X: Any, y: Any) -> Sequences:
+        """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
+        tokens, names = encode(X, self._vocabulary), np.asarray(list(chain.from_iterable(y)))
+        unknown = np.setdiff1d(names, self.classes_)
+        if len(unknown):
+            raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
+        if len(names) != len(tokens.indptr) - 1:
+            raise ValueError(f"validation data have {len(tokens.indptr) - 1} tokens but {len(names)} labels")
+        return sequences(self._universe_, tokens, np.searchsorted(self.classes_, names).astype(np.int32), None)
 
     # --- prediction ---------------------------------------------------------------------------------------
 
@@ -258,7 +276,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         starts = np.concatenate([[0], np.cumsum([len(labels) for labels in y], dtype=np.int64)])
         pairs = zip(chain.from_iterable(self.predict(X)), chain.from_iterable(y), strict=True)
         right = np.array([found == true for found, true in pairs], dtype=float)
-        weight = weights(sample_weight, starts)
+        weight = token_weights(sample_weight, starts)
         if not (len(right) if weight is None else weight.sum()) > 0:
             raise ValueError("there is no token of positive weight to score")
         return float(np.average(right, weights=weight))
@@ -284,42 +302,32 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
         """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included.
 
-        A random state that is not a number is left out.
+        Callbacks and a random state that is not a number are left out.
         """
         check_is_fitted(self, "_theta")
-        names = [name.encode(errors="surrogatepass") for name in self._vocabulary.names()]
         universe = self._universe_
         arrays = {
             "theta": self._theta,
             "classes": self.classes_,
             "pairs": np.sort(universe.pairs),
             "steps": universe.steps,
-            "names": np.frombuffer(b"".join(names), dtype=np.uint8),
-            "name_lengths": np.array([len(name) for name in names], dtype=np.int64),
+            **storage.packed(self._vocabulary.names()),
         }
-        if hasattr(self, "_metric"):
-            arrays["metric"] = self._metric
-        settings = {name: storage.storable(value) for name, value in self.get_params().items()}
-        if not isinstance(settings["random_state"], int | None):
-            settings["random_state"] = None
-        extra = {"settings": settings, "notes": notes, **storage.ending(self.n_iter_, self.result_)}
-        storage.write(path, type(self).__name__, extra, arrays)
+        if hasattr(self, "_precision"):
+            arrays["metric"] = self._precision
+        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Return the model that :meth:`save` wrote."""
-        extra, arrays = storage.read(path, cls.__name__)
-        model = cls(**extra["settings"])
-        ends = np.cumsum(arrays["name_lengths"])
-        text = arrays["names"].tobytes()
-        names = [
-            text[i:j].decode(errors="surrogatepass") for i, j in zip(ends - arrays["name_lengths"], ends, strict=True)
-        ]
+        facts, arrays = storage.read(path, cls.__name__)
+        model = cls(**storage.settings_from(facts))
+        names = storage.unpacked(arrays)
         universe = Universe.of(arrays["pairs"], arrays["steps"], len(arrays["classes"]), len(names))
         model._keep(arrays["theta"], arrays["classes"], Vocabulary(names), universe)
         if "metric" in arrays:
-            model._metric = arrays["metric"]
-        model.n_iter_, model.result_, model.notes_ = extra["n_iter"], storage.result_of(extra), extra.get("notes")
+            model._precision = arrays["metric"]
+        model.n_iter_, model.result_, model.notes_ = facts["n_iter"], storage.result_of(facts), facts.get("notes")
         model.gap_ = model.result_.gap
         return model
 
@@ -332,7 +340,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     _vocabulary: Vocabulary
     _universe_: Universe
     _theta: Array
-    _metric: Array  # of a stream
+    _precision: Array  # of a stream
 
     def _keep(self, theta: Array, classes: Array, vocabulary: Vocabulary, universe: Universe) -> None:
         """Set what a model is made of, and forget what was read off the one before."""
@@ -349,6 +357,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         whole("max_iter", self.max_iter, least=0)
         if not self.min_freq >= 0:
             raise ValueError(f"min_freq must be at least 0, got {self.min_freq!r}")
+        check_callbacks(self.callbacks)
 
     def _seed(self) -> int:
         if self.random_state is None:
@@ -380,3 +389,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         tokens = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
         data = sequences(self._universe_, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
         return data, Chain().scores(self._theta, data)
+
+
+def _as_asked(fitted: Fitted) -> Fitted:
+    """Return a fit of one pass with a result that says so, instead of a limit that was reached."""
+    result = Result(Outcome.STOPPED, "stopped after one pass, as was asked", fitted.result.gap)
+    return replace(fitted, result=result)

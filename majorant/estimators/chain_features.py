@@ -23,7 +23,7 @@ SOME_TOKENS = 20_000
 LARGEST_TABLE = 2**28
 
 
-def read(
+def read_sequences(
     X: Any, y: Any, lengths: Any, vocabulary: Vocabulary, known: Array | None = None
 ) -> tuple[Tokens, Array, Array]:
     """Return tokens, labels by number, and the classes: those known, or all labels. X and y are read once."""
@@ -125,7 +125,7 @@ def _ones_or(keys: Array, values: Array | None) -> Array:
     return np.ones(len(keys)) if values is None else values
 
 
-def weights(sample_weight: Any, starts: Array) -> Array | None:
+def token_weights(sample_weight: Any, starts: Array) -> Array | None:
     """Return the weight of each token, from one for each sequence or one for each token."""
     if sample_weight is None:
         return None

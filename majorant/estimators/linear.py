@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +13,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
-from majorant.data import Labelled
 from majorant.estimators.posterior import Posterior
-from majorant.estimators.settings import read_offset
 from majorant.estimators.stream import Stream
 from majorant.objective import Objective
 
@@ -134,18 +133,15 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"a posterior covariance of {size} parameters is too large; the limit is {LARGEST_POSTERIOR}"
             )
 
+    @abstractmethod
+    def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
+        """Return what was minimised, on these rows, whose labels do not matter."""
+
     def _find_posterior(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Posterior:
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        if self.class_weight is not None and y is None:
-            raise ValueError("class_weight counts in the posterior: pass y as well")
-        weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
-        offset = read_offset(offset, X.shape[0], len(self.classes_))
-        # The curvature does not depend on labels; but a class that cannot happen cannot be one.
-        labels = np.zeros(X.shape[0], dtype=int) if np.ndim(offset) < 2 else np.argmax(offset, axis=1)
-        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        objective = Objective(self._model(), data, ridge=self._ridge())
-        H = objective.hessian(self._params_of_fit(data.centre).ravel())[2]
-        return Posterior.of(H.as_matrix() + np.diag(objective.ridge), self.coef_.shape[0], data.centre)
+        objective = self._objective_on(X, y, sample_weight, offset)
+        centre = objective.model.as_rows().design(objective.like).centre
+        H = objective.hessian(self._params_of_fit(centre).ravel())[2]
+        return Posterior.of(H.as_matrix() + np.diag(objective.ridge), self.coef_.shape[0], centre)
 
     def _params_of_fit(self, centre: Array | None) -> Array:
         """Return coefficients and intercepts class by class, of columns measured from a centre."""

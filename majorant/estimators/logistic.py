@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
-from majorant._minimize import minimize, numerics
-from majorant._solution import Outcome, Result, Solution
-from majorant.callbacks import Checkpoint, EarlyStopping, ProgressLine
+from majorant._minimize import numerics
+from majorant._solution import Fitted, Result
+from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
@@ -40,8 +40,6 @@ from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
 from majorant.solvers import Solver
 
-# Endings that a user should hear of; a stream or an early stop is what was asked for.
-UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
 # A fit in single precision that can get no further is worth a warning above this gap.
 STUCK = 1e-4
 
@@ -65,10 +63,10 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     solver : str
-        "auto" (quasi-Newton in a metric chosen by size), "bbm", "newton", "lbfgs", "proximal" (one streaming pass, then
-        finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's names are accepted:
-        "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum
-        of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
+        "auto" (quasi-Newton steps scaled by a curvature that suits the size), "bbm", "newton", "lbfgs", "proximal" (one
+        streaming pass, then finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's
+        names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which
+        finds the optimum of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
         ``intercept_scaling``), and it takes two classes only.
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
@@ -209,52 +207,35 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        self._centre = data.centre
         objective = Objective(self._model(), data, ridge=self._ridge())
-        start = self._first_params(objective, offset)
+        start = self._first_params(objective, offset, data.centre)
         self._forget_fit()
-        callbacks = [*self._start_callbacks(), StepTasks(self, (X, self._names(labels)), self._attributes)]
-        solution = minimize(
+        self._centre = data.centre
+        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
+        fitted = run(
             objective,
             self._make_solver(objective),
+            Fit(objective.model, self._read_more, self._save_as),
+            [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ()), tasks],
             start=start,
             tol=self.tol,
             max_steps=self.max_iter,
-            callback=lambda row, theta: sum(bool(each(row, theta)) for each in callbacks),  # all of them are called
-            threads=None,
         )
-        self._finish(objective, solution, callbacks)
+        self._publish(fitted)
+        tasks.end()
+        if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
+            warn(fitted.result, stacklevel=5)
 
-    def _finish(self, objective: Objective, solution: Solution, callbacks: list[Any]) -> None:
-        self.result_, self.gap_ = solution.result, solution.result.gap
-        self.trace_ = {name: solution.trace[name] for name in solution.trace}
-        self.n_iter_ = int(solution.trace["step"][-1]) if len(solution.trace) else 0
-        self._set_params_of_fit(solution.params)
-        for callback in callbacks:
-            if isinstance(callback, EarlyStopping) and callback.best_step < self.n_iter_[0]:
-                self._keep(objective, callback)
-        for callback in callbacks:
-            if isinstance(callback, Checkpoint | ProgressLine | StepTasks):
-                callback.finish(str(solution.result))
-        if self._is_worth_a_warning(self.result_, objective.narrow):
-            remedy = "; use a finite C" if self.result_.outcome is Outcome.UNBOUNDED else ""
-            warnings.warn(f"{self.result_}{remedy}.", ConvergenceWarning, stacklevel=6)
+    def _publish(self, fitted: Fitted) -> None:
+        publish(self, fitted)
+        for name, value in self._attributes(fitted.params).items():
+            setattr(self, name, value)
 
-    def _is_worth_a_warning(self, result: Result, narrow: bool) -> bool:
-        """Return whether the fit is not what was asked for; a stream or an early stop is."""
-        if result.outcome is not Outcome.STALLED:
-            return result.outcome in UNWANTED
-        return not result.gap <= max(self.tol, STUCK if narrow else 0.0)
-
-    def _keep(self, objective: Objective, stopping: EarlyStopping) -> None:
-        """Replace the last step by the one that did best on validation data, and its certificate."""
-        assert stopping.best_params is not None
-        certified = objective.certify(stopping.best_params, move=False)
-        self._set_params_of_fit(certified.theta)
-        self.gap_ = certified.gap
-        outcome = self.result_.outcome if self.result_.outcome in UNWANTED else Outcome.STOPPED
-        kept = f"kept those of step {stopping.best_step:.0f}, best on the validation data"
-        self.result_ = Result(outcome, f"stopped after {self.n_iter_[0]} steps; {kept}", self.gap_)
+    def _save_as(self, path: Any, fitted: Fitted) -> None:
+        """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
+        model = copy(self)
+        model._publish(fitted)
+        model.save(path)
 
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_"):
@@ -343,8 +324,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         """Whether there is an intercept without a penalty: columns may then be measured from anywhere."""
         return bool(self.fit_intercept) and self._intercept_factor() == 0
 
-    def _first_params(self, objective: Objective, offset: Any) -> Array | None:
-        start = self._previous_params(objective) if self.warm_start and hasattr(self, "coef_") else None
+    def _first_params(self, objective: Objective, offset: Any, centre: Array | None) -> Array | None:
+        start = self._previous_params(objective, centre) if self.warm_start and hasattr(self, "coef_") else None
         # Offsets, and columns that have moved since, may saturate every row: the intercept follows them.
         zero = None if offset is None else objective.with_best_intercept(np.zeros(objective.size))
         if start is None:
@@ -353,19 +334,15 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         better = objective.value(start) < objective.value(np.zeros(objective.size) if zero is None else zero)
         return start if better else zero
 
-    def _previous_params(self, objective: Objective) -> Array | None:
+    def _previous_params(self, objective: Objective, centre: Array | None) -> Array | None:
         rows = objective.model.classes(objective.like)
         if self.coef_.shape != (rows, self.n_features_in_):
             return None
-        W = self._params_of_fit(self._centre)
+        W = self._params_of_fit(centre)
         if not np.isfinite(W).all():
             return None
         # Softmax scores may all move together: the solver stays where they sum to zero.
         return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
-
-    def _set_params_of_fit(self, theta: Array) -> None:
-        for name, value in self._attributes(theta).items():
-            setattr(self, name, value)
 
     def _names(self, labels: Array) -> Array:
         return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]
@@ -382,6 +359,17 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             intercept -= coef.astype(np.float64) @ self._centre
         return {"coef_": coef, "intercept_": intercept}
 
+    def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        if self.class_weight is not None and y is None:
+            raise ValueError("class_weight counts in the posterior: pass y as well")
+        weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        # A class that cannot happen cannot be a label.
+        labels = np.zeros(X.shape[0], dtype=int) if np.ndim(offset) < 2 else np.argmax(offset, axis=1)
+        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
+        return Objective(self._model(), data, ridge=self._ridge())
+
     def _read_more(self, X: Any, y: Any) -> Labelled:
         X, y = self._validate(X, y, reset=False)
         unknown = np.setdiff1d(y, self.classes_)
@@ -389,12 +377,3 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
         labels, center = np.searchsorted(self.classes_, y), False if self._centre is None else self._centre
         return Labelled(X, labels, constant=self.fit_intercept, center=center)
-
-    def _start_callbacks(self) -> list[Any]:
-        callbacks = list(self.callbacks or [])
-        if self.verbose:
-            callbacks.append(ProgressLine())
-        for callback in callbacks:
-            if isinstance(callback, EarlyStopping | Checkpoint | ProgressLine):
-                callback.start(self, self._model())
-        return callbacks

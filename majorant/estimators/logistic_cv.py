@@ -24,9 +24,9 @@ from majorant.estimators.fold import Rows, fit_rows, knowing, score_rows
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
-from majorant.estimators.posterior import Posterior
 from majorant.estimators.settings import check_labels, check_settings, read_offset
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_over
+from majorant.objective import Objective
 
 # Settings of its own; all others are those of the fits.
 OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
@@ -223,12 +223,12 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
     def _show(self, found: Folds, C: float) -> None:
         self.__dict__.update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
 
-    def _find_posterior(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Posterior:
+    def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         if not self.refit:
             raise ValueError("averages of folds have no posterior; set refit=True")
         model = LogisticRegression(**self._settings(), C=float(np.ravel(self.C_)[0]))
         model.__dict__.update({name: value for name, value in self.__dict__.items() if name in OF_A_FIT})
-        return model._find_posterior(X, y, sample_weight, offset)
+        return model._objective_on(X, y, sample_weight, offset)
 
     # --- scores -------------------------------------------------------------------------------------------
 

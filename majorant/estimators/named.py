@@ -26,7 +26,7 @@ MAKERS: dict[str, Callable[[int, bool], Solver[Any]]] = {
     "bbm": lambda seed, shuffle: BatchMajorization(),
     "sbm": lambda seed, shuffle: StochasticMajorization(restart=True, seed=seed, shuffle=shuffle),
     "sbm-lowrank": lambda seed, shuffle: LowRankStochasticMajorization(restart=True, seed=seed, shuffle=shuffle),
-    "proximal": lambda seed, shuffle: ProximalMajorization(seed=seed, shuffle=shuffle),
+    "proximal": lambda seed, shuffle: ProximalMajorization(seed=seed, shuffle=shuffle, warm_start=True),
     "lbfgs": lambda seed, shuffle: LBFGS(),
     "newton": lambda seed, shuffle: Newton(),
 }

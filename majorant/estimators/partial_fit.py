@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from majorant._checks import Array
 from majorant._minimize import numerics
-from majorant._solution import stream_result
+from majorant._solution import Fitted, stream_result
 from majorant.data import Labelled
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.recentring import FEW
@@ -83,9 +83,8 @@ class PartialFit:
             self._centre = data.centre
             rng = np.random.default_rng([self._seed(), before.chunks]) if self.shuffle else None
             self._stream = before.after(data, rng)
-        self.n_iter_, self.gap_ = self._stream.chunks, float("nan")
-        self.result_ = stream_result(self._stream.chunks, self._stream.foreseen.in_words())
-        self._set_params_of_fit(self._stream.theta)
+        said = stream_result(self._stream.chunks, self._stream.foreseen.in_words())
+        self._publish(Fitted(self._stream.theta, said, self._stream.chunks, {}))
         for text in self._stream.warnings[len(before.warnings) :]:
             warnings.warn(text, stacklevel=3)
 

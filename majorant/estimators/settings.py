@@ -32,7 +32,7 @@ def check_settings(estimator: Any) -> None:
     if not isinstance(settings["verbose"], bool | np.bool_):
         whole("verbose", settings["verbose"], least=0)
     _check_jobs(settings["n_jobs"])
-    _check_callbacks(settings["callbacks"])
+    check_callbacks(settings["callbacks"])
     _check_dual(settings["dual"], settings["solver"])
     if not _check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
@@ -193,7 +193,8 @@ def _check_jobs(n_jobs: Any) -> None:
         raise ValueError(f"n_jobs must be None, a number of threads, or -1 for all cores, got {n_jobs!r}")
 
 
-def _check_callbacks(callbacks: Any) -> None:
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse what is no list of callbacks."""
     if callbacks is not None and not isinstance(callbacks, list | tuple):
         raise ValueError(f"callbacks must be a list, got {callbacks!r:.80}; write callbacks=[...]")
     for callback in callbacks or ():

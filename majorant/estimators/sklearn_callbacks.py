@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from majorant._checks import Array
+from majorant.callbacks import Callback
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -19,20 +20,23 @@ except ImportError:  # before scikit-learn 1.9
         return method
 
 
-class StepTasks:
+class StepTasks(Callback):
     """Reports the steps of a fit to the callbacks that ``set_callbacks`` registered, if there are any.
 
     As in scikit-learn, the task of a step begins with the parameters before it and ends with those after it; whether a
     step is the last is known only when it is, so one task is begun too many, and ends empty.
     """
 
-    def __init__(self, estimator: Any, data: tuple[Any, Any], attributes: Callable[[Array], dict[str, Array]]) -> None:
-        self._estimator, self._data, self._attributes = estimator, data, attributes
+    def __init__(
+        self, estimator: Any, X: Any, labels: Callable[[], Array], attributes: Callable[[Array], dict[str, Array]]
+    ) -> None:
+        self._estimator, self._attributes = estimator, attributes
         self._fit: Any = None
         self._step: Any = None
         if getattr(estimator, "_skl_callbacks", None):
+            self._data = X, labels()
             self._fit = estimator._init_callback_context(max_subtasks=None)
-            self._fit.call_on_fit_task_begin(estimator=estimator, X=data[0], y=data[1])
+            self._fit.call_on_fit_task_begin(estimator=estimator, X=X, y=self._data[1])
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Report the end of one step and the beginning of the next; return whether a callback asks to stop."""
@@ -45,8 +49,8 @@ class StepTasks:
         self._step.call_on_fit_task_begin(**known)
         return stop
 
-    def finish(self, sentence: str) -> None:
-        """Report the end of the fit."""
+    def end(self) -> None:
+        """Report the end of the fit, once it has been published."""
         if self._fit is None:
             return
         if self._step is not None:

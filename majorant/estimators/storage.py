@@ -85,7 +85,7 @@ def result_of(extra: dict[str, Any]) -> Result:
 
 
 def facts_of(model: Any, notes: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what JSON can hold of a linear classifier."""
+    """Return what JSON can hold of an estimator."""
     _refuse_unspeakable(notes)
     given = {name: value for name, value in model.get_params(deep=False).items() if name != "callbacks"}
     left_out = [name for name in OBJECTS if not isinstance(given.get(name), int | np.integer | str | None)]
@@ -100,6 +100,20 @@ def arrays_of(model: Any) -> dict[str, Array]:
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = _plain(model.feature_names_in_)
     return arrays
+
+
+def packed(names: list[str]) -> dict[str, Array]:
+    """Return names of any length as arrays; surrogates, which files may hold, included."""
+    each = [name.encode(errors="surrogatepass") for name in names]
+    lengths = np.array([len(name) for name in each], dtype=np.int64)
+    return {"names": np.frombuffer(b"".join(each), dtype=np.uint8), "name_lengths": lengths}
+
+
+def unpacked(arrays: dict[str, Array]) -> list[str]:
+    """Return the names that :func:`packed` made arrays of."""
+    text, ends = arrays["names"].tobytes(), np.cumsum(arrays["name_lengths"])
+    starts = ends - arrays["name_lengths"]
+    return [text[i:j].decode(errors="surrogatepass") for i, j in zip(starts, ends, strict=True)]
 
 
 def settings_from(facts: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,51 @@
-"""Pure functions on arrays. They see scores, never parameters or data.
+"""The loops where the time goes: functions of arrays that know no model, objective or solver.
 
-Scores are *class-major*: ``scores[y, j]`` is the log-potential ``log h_j(y) + θᵀf_j(y)`` of outcome
-``y`` in row ``j``, so that a sweep over rows is contiguous in memory.
+``partition`` and ``softmax`` are NumPy: they see scores only and return what they find. What BLAS cannot do is compiled
+by Numba: sweeps over outcomes, rows or tokens that see parameters and data as well, and write where they are told to.
+
+Scores are *class-major*: ``scores[y, j]`` is the log-potential ``log h_j(y) + θᵀf_j(y)`` of outcome ``y`` in row ``j``,
+so that a sweep over rows is contiguous in memory. Those of chains, and of single rows, have the outcomes side by side.
+
+Numba is slow to load, so a module is loaded when it is first asked for: ``from majorant import kernels`` costs nothing,
+and ``kernels.sgd`` is paid for by who gets there.
 """
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from majorant.kernels import (
+        chain,
+        chain_online,
+        dual,
+        gram,
+        logistic,
+        low_rank,
+        partition,
+        partition_compiled,
+        sgd,
+        softmax,
+        sparse,
+    )
+
+__all__ = [
+    "chain",
+    "chain_online",
+    "dual",
+    "gram",
+    "logistic",
+    "low_rank",
+    "partition",
+    "partition_compiled",
+    "sgd",
+    "softmax",
+    "sparse",
+]
+
+if not TYPE_CHECKING:  # a type checker would believe in any name
+
+    def __getattr__(name: str) -> ModuleType:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module(f"{__name__}.{name}")

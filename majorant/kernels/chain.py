@@ -1,4 +1,4 @@
-"""Linear chains: scores of tokens, forward–backward, Viterbi, compiled by Numba. Import this module inside functions.
+"""Linear chains: scores of tokens, forward–backward, Viterbi, compiled by Numba.
 
 ========  ==================================================================================================
 letter    meaning
@@ -8,9 +8,6 @@ A         transition scores from label to label
 E, T      exp(U) shifted row by row, exp(A)
 α, γ      forward messages scaled to sum to one; E∘β scaled, so that α_{t−1,i} T_ij γ_tj is P(y_{t−1} = i, y_t = j)
 ========  ==================================================================================================
-
-Parameters of attributes are compact: attribute a has one for each label it was seen with, from first[a] to first[a+1],
-and label[f] says which label. Indices are unsigned, so that compiled loops need not ask whether they are negative.
 """
 
 from __future__ import annotations
@@ -19,48 +16,47 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_sums
-from majorant.kernels.partition_compiled import curvature_weight
+from majorant.kernels.partition_compiled import absorb
+from majorant.kernels.sparse import Placements
 
 
 @compile_sums
-def project(
-    indptr: Array, where: Array, count: Array, values: Array | None, label: Array, θ: Array, table: Array, U: Array
-) -> None:
-    """Write the state scores of every token; without ``values`` all are ones.
+def value_of(values: Array | None, e: int) -> float:
+    """Return the value of an occurrence; a function, since Numba drops a branch on None only for an argument."""
+    return 1.0 if values is None else values[e]
 
-    An occurrence of an attribute says where its parameters begin and how many they are; or, if that is zero, which row
-    of a table holds them: attributes with many labels add faster as whole rows.
-    """
+
+@compile_sums
+def project(x: Placements, θ: Array, table: Array, U: Array) -> None:
+    """Write the state scores of every token."""
     for t in range(len(U)):
         row = U[t]
         row[:] = 0.0
-        for e in range(indptr[t], indptr[t + 1]):
-            v = 1.0 if values is None else values[e]
-            if count[e] == 0:
-                of_attribute = table[where[e]]
+        for e in range(x.indptr[t], x.indptr[t + 1]):
+            v = value_of(x.values, e)
+            if x.counts[e] == 0:
+                of_attribute = table[x.where[e]]
                 for i in range(table.shape[1]):
                     row[i] += v * of_attribute[i]
             else:
-                for f in range(where[e], where[e] + count[e]):
-                    row[label[f]] += v * θ[f]
+                for f in range(x.where[e], x.where[e] + x.counts[e]):
+                    row[x.label[f]] += v * θ[f]
 
 
 @compile_sums
-def lift(
-    indptr: Array, where: Array, count: Array, values: Array | None, label: Array, R: Array, table: Array, G: Array
-) -> None:
+def lift(x: Placements, R: Array, table: Array, G: Array) -> None:
     """Add what residuals on state scores make of the gradient, of tabled attributes to the table."""
     for t in range(len(R)):
         row = R[t]
-        for e in range(indptr[t], indptr[t + 1]):
-            v = 1.0 if values is None else values[e]
-            if count[e] == 0:
-                of_attribute = table[where[e]]
+        for e in range(x.indptr[t], x.indptr[t + 1]):
+            v = value_of(x.values, e)
+            if x.counts[e] == 0:
+                of_attribute = table[x.where[e]]
                 for i in range(table.shape[1]):
                     of_attribute[i] += v * row[i]
             else:
-                for f in range(where[e], where[e] + count[e]):
-                    G[f] += v * row[label[f]]
+                for f in range(x.where[e], x.where[e] + x.counts[e]):
+                    G[f] += v * row[x.label[f]]
 
 
 @compile_sums
@@ -207,29 +203,30 @@ def bound_rows(U: Array, A: Array) -> Array:
     for t in range(1, T):
         new_z, new_g = np.empty(n), np.zeros((n, m))
         for j in range(n):
-            total = -np.inf
-            for i in np.argsort(-(log_z + A[:, j])):
-                u = log_z[i] + A[i, j] - total
-                if total == -np.inf:
-                    new_g[j] = g[i]
-                    new_g[j, T * n + i * n + j] += 1.0
-                    total = log_z[i] + A[i, j]
-                    continue
-                difference = g[i] - new_g[j]
-                difference[T * n + i * n + j] += 1.0
-                Q[k] = np.sqrt(curvature_weight(abs(u))) * difference
-                k += 1
-                new_g[j] += difference / (1 + np.exp(-u))
-                total = max(total, log_z[i] + A[i, j]) + np.log1p(np.exp(-abs(u)))
+            rows = Q[k : k + n - 1]
+            new_z[j] = U[t, j] + absorb_labels(log_z + A[:, j], g, T * n + j, new_g[j], rows)
             new_g[j, t * n + j] += 1.0
-            new_z[j] = total + U[t, j]
+            k += n - 1
         log_z, g = new_z, new_g
-    order = np.argsort(-log_z)
-    mean, total = g[order[0]].copy(), log_z[order[0]]
-    for i in order[1:]:
-        u = log_z[i] - total
-        Q[k] = np.sqrt(curvature_weight(abs(u))) * (g[i] - mean)
-        k += 1
-        mean += (g[i] - mean) / (1 + np.exp(-u))
-        total = max(total, log_z[i]) + np.log1p(np.exp(-abs(u)))
+    absorb_labels(log_z, g, m, np.zeros(m), Q[k:])
     return Q
+
+
+@compile_sums
+def absorb_labels(scores: Array, g: Array, step: int, mean: Array, Q: Array) -> float:
+    """Sum over the label of a token by Algorithm 1: write the rows √β l to Q, add the mean to ``mean``, return log z.
+
+    Label i has the features g[i] and one more, of the step that leaves it: at ``step`` for the first label, n further
+    for each of the others. A step beyond all features leads nowhere: after the last token.
+    """
+    n, log_z, k = len(scores), -np.inf, -1  # the first label has β = 0, and no row
+    for i in np.argsort(-scores):
+        β, κ, log_z = absorb(log_z, scores[i])
+        own = step + i * n
+        for f in range(len(mean)):
+            direction = g[i, f] - mean[f] + (1.0 if f == own else 0.0)
+            if k >= 0:
+                Q[k, f] = np.sqrt(β) * direction
+            mean[f] += κ * direction
+        k += 1
+    return log_z

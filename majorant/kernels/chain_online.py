@@ -1,12 +1,16 @@
-"""One pass over sequences in a diagonal metric that grows as it goes. Import this module inside functions."""
+"""One pass over sequences in a diagonal precision that grows as it goes.
+
+The letters are those of :mod:`majorant.kernels.chain`; D and DA are the precision, of attributes and of transitions.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import backward, forward, shift
+from majorant.kernels.chain import backward, forward, shift, value_of
 from majorant.kernels.compiler import compile_sums
+from majorant.kernels.sparse import Occurrences
 
 # More than this a score does not move for one token or, of a transition, for one sequence.
 LEAP = 8.0
@@ -14,14 +18,14 @@ LEAP = 8.0
 
 @compile_sums
 def online_pass(
-    indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, starts: Array, y: Array,
-    weight: Array, order: Array, n: int, share: float, θ: Array, D: Array, A: Array, DA: Array,
+    x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, n: int, share: float,
+    θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
     A token with marginals p and attributes of values v adds share·‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
-    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the metric. Where a model is
-    surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
+    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
+    is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
     width = A.shape[0]
     longest = 0
@@ -34,12 +38,7 @@ def online_pass(
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m == 0:
             continue
-        for t in range(m):
-            U[t] = 0.0
-            for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                v = 1.0 if values is None else values[e]
-                for f in range(first[attributes[e]], first[attributes[e] + 1]):
-                    U[t, label[f]] += v * θ[f]
+        state_scores(x, begin, θ, U[:m])
         shift(U[:m], n, E[:m], largest)
         for t in range(m):
             for i in range(n):
@@ -53,26 +52,34 @@ def online_pass(
         forward(E[:m], T, whole, α, scale)
         backward(E[:m], T.T.copy(), whole, α, scale, P, γ)
         w, labels = weight[begin : begin + m], y[begin : begin + m]
-        move_states(indptr[begin : begin + m + 1], attributes, values, first, label, P, labels, w, share, θ, D)
+        move_states(x, begin, P, labels, w, share, θ, D)
         move_transitions(α[:m], γ[:m], T, labels, w, share, A, DA)
 
 
 @compile_sums
-def move_states(
-    indptr: Array, attributes: Array, values: Array | None, first: Array, label: Array, P: Array, y: Array,
-    w: Array, share: float, θ: Array, D: Array,
-) -> None:  # fmt: skip
-    """Move the parameters of the attributes of one sequence."""
+def state_scores(x: Occurrences, begin: int, θ: Array, U: Array) -> None:
+    """Write the state scores of the tokens from ``begin`` on."""
+    for t in range(len(U)):
+        U[t] = 0.0
+        for e in range(x.indptr[begin + t], x.indptr[begin + t + 1]):
+            v = value_of(x.values, e)
+            for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):
+                U[t, x.label[f]] += v * θ[f]
+
+
+@compile_sums
+def move_states(x: Occurrences, begin: int, P: Array, y: Array, w: Array, share: float, θ: Array, D: Array) -> None:
+    """Move the parameters of the attributes of one sequence, whose tokens stand from ``begin`` on."""
     for t in range(len(y)):
-        begin, end = indptr[t], indptr[t + 1]
-        total = float(end - begin)
-        if values is not None:
-            total = float(np.sum(np.abs(values[begin:end])))
-        for e in range(begin, end):
-            v = 1.0 if values is None else values[e]
-            for f in range(first[attributes[e]], first[attributes[e] + 1]):
-                p = P[t, label[f]]
-                observed = 1.0 if label[f] == y[t] else 0.0
+        first, last = x.indptr[begin + t], x.indptr[begin + t + 1]
+        total = 0.0
+        for e in range(first, last):
+            total += abs(value_of(x.values, e))
+        for e in range(first, last):
+            v = value_of(x.values, e)
+            for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):
+                p = P[t, x.label[f]]
+                observed = 1.0 if x.label[f] == y[t] else 0.0
                 D[f] += w[t] * share * total * abs(v) * p * (1 - p)
                 slope = w[t] * v * (p - observed)
                 θ[f] -= slope / max(D[f], abs(slope) * total / LEAP)

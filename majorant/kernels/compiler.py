@@ -14,20 +14,18 @@ import numba
 
 
 def compile_strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function to run without Python's lock, sums in the order written, with Python's errors."""
+    """Compile a function that adds in the order written."""
     return _compile(function)
 
 
 def compile_sums(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function whose sums may be reordered, so that they vectorise; dividing by zero is no error.
-
-    NaN and infinities keep their meaning.
-    """
-    return _compile(function, error_model="numpy", fastmath={"reassoc", "contract"})
+    """Compile a function whose sums may be reordered, so that they vectorise; NaN and infinities keep their meaning."""
+    return _compile(function, fastmath={"reassoc", "contract"})
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    return numba.njit(cache=_can_keep(), nogil=True, **options)(function)
+    # NumPy's errors: what divides by zero is found where results are seen not to be finite, as it is everywhere else.
+    return numba.njit(cache=_can_keep(), nogil=True, error_model="numpy", **options)(function)
 
 
 @cache

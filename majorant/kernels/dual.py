@@ -1,4 +1,4 @@
-"""Dual coordinate descent, one row at a time, compiled by Numba. Import this module inside functions.
+"""Dual coordinate descent, one row at a time, compiled by Numba.
 
 A row's residual r_j = w_j(p_j − e_y) is its dual variable, and W = −(1/λ) Σ_j x_j r_jᵀ. With the residuals of all other
 rows kept, the best scores s' of a row solve s' + qw p(s') = s + q(r_j + w e_y), q = ‖x_j‖²/λ: a proximal step of the
@@ -17,6 +17,8 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_sums
+from majorant.kernels.logistic import sigmoid
+from majorant.kernels.sparse import Csr
 
 # Newton's method on one row stops when it moves scores by less than this, relative to the score.
 SETTLED = 1e-4
@@ -28,13 +30,6 @@ ITERATIONS = 50
 
 
 @compile_sums
-def logistic(u: float) -> float:
-    """Return 1 / (1 + exp(−u)), without overflow."""
-    e = np.exp(-abs(u))
-    return (1.0 if u >= 0 else e) / (1 + e)
-
-
-@compile_sums
 def logistic_step(c: float, q: float, z: float) -> float:
     """Return z with z + q/(1 + exp(−z)) = c, from a first guess: Newton's method inside a shrinking bracket."""
     # If z > log q the root is within one of c − q; so beyond these it cannot be.
@@ -42,7 +37,7 @@ def logistic_step(c: float, q: float, z: float) -> float:
     low, high = max(c - q, min(c, 0.0) - wide), min(c, max(c - q, 0.0) + wide)
     z, last = min(max(z, low), high), 2 * (high - low)
     for _ in range(ITERATIONS):
-        p = logistic(z)
+        p = sigmoid(z)
         excess = z + q * p - c
         low, high = (low, z) if excess > 0 else (z, high)
         move = -excess / (1 + q * p * (1 - p))
@@ -87,20 +82,17 @@ def softmax_step(c: Array, q: float, v: Array, log_z: float) -> None:
 
 
 @compile_sums
-def row_squares(data: Array, indptr: Array) -> Array:
+def row_squares(X: Csr) -> Array:
     """Return the sum of squares of each row."""
-    sums = np.zeros(len(indptr) - 1)
+    sums = np.zeros(len(X.indptr) - 1)
     for j in range(len(sums)):
-        for e in range(indptr[j], indptr[j + 1]):
-            sums[j] += data[e] * data[e]
+        for e in range(X.indptr[j], X.indptr[j + 1]):
+            sums[j] += X.data[e] * X.data[e]
     return sums
 
 
 @compile_sums
-def binary_epoch(
-    data: Array, indices: Array, indptr: Array, y: Array, weight: Array, q: Array, inverse: float, order: Array,
-    r: Array, W: Array,
-) -> float:  # fmt: skip
+def binary_epoch(X: Csr, y: Array, weight: Array, q: Array, inverse: float, order: Array, r: Array, W: Array) -> float:
     """Visit rows in order, each solved exactly against the others; return the sum of squared moves of r.
 
     ``q`` holds ‖x_j‖²/λ, ``inverse`` 1/λ.
@@ -108,31 +100,28 @@ def binary_epoch(
     moved = 0.0
     for j in order:
         s = 0.0
-        for e in range(indptr[j], indptr[j + 1]):
-            s += data[e] * W[indices[e]]
-        p = logistic(logistic_step(s + q[j] * (r[j] + weight[j] * y[j]), q[j] * weight[j], s))
+        for e in range(X.indptr[j], X.indptr[j + 1]):
+            s += X.data[e] * W[X.indices[e]]
+        p = sigmoid(logistic_step(s + q[j] * (r[j] + weight[j] * y[j]), q[j] * weight[j], s))
         move = weight[j] * (p - y[j]) - r[j]
         r[j] += move
         moved += move * move
         step = inverse * move
-        for e in range(indptr[j], indptr[j + 1]):
-            W[indices[e]] -= step * data[e]
+        for e in range(X.indptr[j], X.indptr[j + 1]):
+            W[X.indices[e]] -= step * X.data[e]
     return moved
 
 
 @compile_sums
-def softmax_epoch(
-    data: Array, indices: Array, indptr: Array, y: Array, weight: Array, q: Array, inverse: float, order: Array,
-    r: Array, W: Array,
-) -> float:  # fmt: skip
+def softmax_epoch(X: Csr, y: Array, weight: Array, q: Array, inverse: float, order: Array, r: Array, W: Array) -> float:
     """Do for several classes what :func:`binary_epoch` does for two."""
     n, moved = W.shape[1], 0.0
     s, c, v = np.empty(n), np.empty(n), np.empty(n)
     for j in order:
         s[:] = 0.0
-        for e in range(indptr[j], indptr[j + 1]):
+        for e in range(X.indptr[j], X.indptr[j + 1]):
             for i in range(n):
-                s[i] += data[e] * W[indices[e], i]
+                s[i] += X.data[e] * W[X.indices[e], i]
         if weight[j] * q[j] > 0:
             log_z = np.max(s)
             log_z += np.log(np.exp(s - log_z).sum())
@@ -147,7 +136,7 @@ def softmax_epoch(
             for i in range(n):
                 r[j, i] += v[i]
                 moved += v[i] * v[i]
-            for e in range(indptr[j], indptr[j + 1]):
+            for e in range(X.indptr[j], X.indptr[j + 1]):
                 for i in range(n):
-                    W[indices[e], i] -= inverse * data[e] * v[i]
+                    W[X.indices[e], i] -= inverse * X.data[e] * v[i]
     return moved

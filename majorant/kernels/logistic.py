@@ -1,4 +1,4 @@
-"""The logistic loss of many rows in one sweep, compiled by Numba. Import this module inside functions."""
+"""The logistic function, and the loss of many rows, compiled by Numba."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict
+
+
+@compile_strict
+def sigmoid(u: float) -> float:
+    """Return 1 / (1 + exp(−u)), without overflow."""
+    e = np.exp(-abs(u))
+    return (1.0 if u >= 0 else e) / (1 + e)
 
 
 @compile_strict

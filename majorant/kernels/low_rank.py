@@ -1,4 +1,4 @@
-"""Low-rank curvature VᵀSV + D, one row of factors after the other, compiled by Numba. Import this inside functions."""
+"""Low-rank curvature VᵀSV + D, one row of factors after the other, compiled by Numba."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict
 from majorant.kernels.partition_compiled import row_bound
+from majorant.kernels.sparse import Csr
 
 
 @compile_strict
@@ -63,9 +64,7 @@ def absorb_rows(V: Array, S: Array, D: Array, rows: Array) -> None:
 
 @compile_strict
 def low_rank_rows(
-    data: Array,
-    indices: Array,
-    indptr: Array,
+    X: Csr,
     y: Array,
     weight: Array,
     offset: Array,
@@ -84,16 +83,16 @@ def low_rank_rows(
     """
     n = len(offset)
     p = len(θ) // n
-    for j in range(len(indptr) - 1):
-        at = indices[indptr[j] : indptr[j + 1]]
-        x = data[indptr[j] : indptr[j + 1]]
+    for j in range(len(X.indptr) - 1):
+        at = X.indices[X.indptr[j] : X.indptr[j + 1]]
+        x = X.data[X.indptr[j] : X.indptr[j + 1]]
         where = np.empty(n * len(at), dtype=np.int64)
         q = np.empty(n * len(at))
         scores = offset[:, j].copy()
         for c in range(n):
             for a in range(len(at)):
-                where[c * len(at) + a] = c * p + at[a]
-                scores[c] += θ[c * p + at[a]] * x[a]
+                where[c * len(at) + a] = c * p + np.int64(at[a])  # an unsigned one would make it a float
+                scores[c] += θ[where[c * len(at) + a]] * x[a]
         L, P = row_bound(scores, descending, n == 1)
         for k in range(len(L)):
             for c in range(n):
@@ -102,7 +101,7 @@ def low_rank_rows(
         for c in range(n):
             observed = (y[j] == c) if n > 1 else y[j]
             for a in range(len(at)):
-                μ[c * p + at[a]] += weight[j] * (P[c] - observed) * x[a]
+                μ[where[c * len(at) + a]] += weight[j] * (P[c] - observed) * x[a]
         for i in range(len(θ)):
             μ[i] += shrink[i] * θ[i]
         θ -= η * low_rank_solve(V, S, D, μ)
@@ -158,9 +157,7 @@ def low_rank_solve(V: Array, S: Array, E: Array, b: Array) -> Array:
 
 @compile_strict
 def diagonal_rows(
-    data: Array,
-    indices: Array,
-    indptr: Array,
+    X: Csr,
     y: Array,
     weight: Array,
     offset: Array,
@@ -179,15 +176,15 @@ def diagonal_rows(
     n = len(offset)
     p = len(θ) // n
     seen = np.zeros(p, dtype=np.int64)  # rows that each column is up to date with
-    for j in range(len(indptr) - 1):
-        at = indices[indptr[j] : indptr[j + 1]]
-        x = data[indptr[j] : indptr[j + 1]]
+    for j in range(len(X.indptr) - 1):
+        at = X.indices[X.indptr[j] : X.indptr[j + 1]]
+        x = X.data[X.indptr[j] : X.indptr[j + 1]]
         scores = offset[:, j].copy()
         size = 0.0
         for a in range(len(at)):
             size += abs(x[a])
             for c in range(n):
-                i = c * p + at[a]
+                i = c * p + np.int64(at[a])
                 catch_up(θ, μ, i, η / D[i], shrink[i], j - seen[at[a]])
                 scores[c] += θ[i] * x[a]
             seen[at[a]] = j + 1
@@ -198,12 +195,12 @@ def diagonal_rows(
                 curvature += abs(L[k, c]) * np.sum(np.abs(L[k]))
             observed = (y[j] == c) if n > 1 else y[j]
             for a in range(len(at)):
-                i = c * p + at[a]
+                i = c * p + np.int64(at[a])
                 D[i] += weight[j] * curvature * abs(x[a]) * size
                 μ[i] += weight[j] * (P[c] - observed) * x[a] + shrink[i] * θ[i]
                 θ[i] -= η * μ[i] / D[i]
-    for i in range(len(θ)):
-        catch_up(θ, μ, i, η / D[i], shrink[i], len(indptr) - 1 - seen[i % p])
+    for k in range(len(θ)):
+        catch_up(θ, μ, k, η / D[k], shrink[k], len(X.indptr) - 1 - seen[k % p])
 
 
 @compile_strict

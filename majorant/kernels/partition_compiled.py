@@ -1,6 +1,6 @@
-"""Algorithm 1 on one row at a time, compiled by Numba. Import this module inside functions: Numba is slow to load.
+"""Algorithm 1 one outcome at a time, compiled by Numba.
 
-The letters are those of :mod:`majorant.kernels.partition`, which sweeps over many rows at once.
+The letters are those of :mod:`majorant.kernels.partition`, which takes the same sweep over many rows at once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,25 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict
+from majorant.kernels.partition import FLAT
 
 
 @compile_strict
-def curvature_weight(a: float) -> float:
-    """Return β = tanh(a/2)/(2a) for a ≥ 0, the scalar twin of :func:`majorant.kernels.partition.curvature_weight`."""
-    return 0.25 - a * a / 48 if a < 1e-4 else np.tanh(a / 2) / (2 * a)
+def absorb(log_z: float, score: float) -> tuple[float, float, float]:
+    """Return β and κ of the next outcome of a sweep, and log z with it.
+
+    The first outcome (log z = −∞) has β = 0 and κ = 1; an outcome of zero measure (score −∞) changes nothing.
+    """
+    if score == -np.inf:
+        return 0.0, 0.0, log_z
+    if log_z == -np.inf:
+        return 0.0, 1.0, score
+    u = score - log_z
+    a = abs(u)
+    e = np.exp(-a)
+    β = 0.25 if a < FLAT else np.tanh(a / 2) / (2 * a)
+    κ = (1.0 if u >= 0 else e) / (1.0 + e)
+    return β, κ, max(log_z, score) + np.log1p(e)
 
 
 @compile_strict
@@ -28,23 +41,15 @@ def bound_rows(scores: Array, visit: Array, indptr: Array, weight: Array, F: Arr
     g = np.zeros(F.shape[1])
     for j in range(len(indptr) - 1):
         log_z = -np.inf
+        g[:] = 0.0
         for k in range(indptr[j], indptr[j + 1]):
             y = visit[k]
-            if scores[y] == -np.inf:
-                continue
-            if log_z == -np.inf:
-                g[:] = F[y]
-                log_z = scores[y]
-                continue
-            u = scores[y] - log_z
-            a = abs(u)
-            β = curvature_weight(a)
-            κ = 1 / (1 + np.exp(-u))
+            β, κ, log_z = absorb(log_z, scores[y])
+            scale = np.sqrt(weight[j] * β)
             for i in range(len(g)):
                 direction = F[y, i] - g[i]
-                Q[k, i] = np.sqrt(weight[j] * β) * direction
+                Q[k, i] = scale * direction
                 g[i] += κ * direction
-            log_z = max(log_z, scores[y]) + np.log1p(np.exp(-a))
     return Q
 
 
@@ -52,40 +57,35 @@ def bound_rows(scores: Array, visit: Array, indptr: Array, weight: Array, F: Arr
 def row_bound(scores: Array, descending: bool, against_zero: bool) -> tuple[Array, Array]:
     """Return the directions L and the probabilities of one row: Algorithm 1 on its scores.
 
-    The twin of :func:`majorant.kernels.partition.bound_directions`. ``against_zero``: there is one score, and another
-    outcome of score zero and no features beside it, as in one-row binary models.
+    What :func:`majorant.kernels.partition.bound_directions` does for many rows. ``against_zero``: there is one score,
+    and another outcome of score zero and no features beside it, as in one-row binary models.
     """
     n = len(scores)
     if against_zero:
-        a = abs(scores[0])
-        β = curvature_weight(a)
-        p = 1 / (1 + np.exp(-a))
-        return np.full((1, 1), np.sqrt(β)), np.array([p if scores[0] > 0 else 1 - p])
-    visit = np.arange(n)
-    if descending:
-        for i in range(1, n):  # insertion sort: stable, and quick to compile
-            y, k = visit[i], i
-            while k > 0 and scores[visit[k - 1]] < scores[y]:
-                visit[k] = visit[k - 1]
-                k -= 1
-            visit[k] = y
+        β, p, _ = absorb(0.0, scores[0])
+        return np.full((1, 1), np.sqrt(β)), np.full(1, p)
+    visit = descending_order(scores) if descending else np.arange(n)
     L, π = np.zeros((n - 1, n)), np.zeros(n)
     log_z = -np.inf
     for k in range(n):
         y = visit[k]
-        if scores[y] == -np.inf:
-            continue
-        if log_z == -np.inf:
-            π[y] = 1.0
-            log_z = scores[y]
-            continue
-        u = scores[y] - log_z
-        a = abs(u)
-        β = curvature_weight(a)
-        κ = 1 / (1 + np.exp(-u))
-        L[k - 1] = -np.sqrt(β) * π
-        L[k - 1, y] += np.sqrt(β)
+        β, κ, log_z = absorb(log_z, scores[y])
+        if k > 0:
+            L[k - 1] = -np.sqrt(β) * π
+            L[k - 1, y] = np.sqrt(β)
         π *= 1 - κ
         π[y] = κ
-        log_z = max(log_z, scores[y]) + np.log1p(np.exp(-a))
     return L, π
+
+
+@compile_strict
+def descending_order(scores: Array) -> Array:
+    """Return the outcomes by falling score, equal ones as they stand: an insertion sort, quick to compile."""
+    visit = np.arange(len(scores))
+    for i in range(1, len(scores)):
+        y, k = visit[i], i
+        while k > 0 and scores[visit[k - 1]] < scores[y]:
+            visit[k] = visit[k - 1]
+            k -= 1
+        visit[k] = y
+    return visit

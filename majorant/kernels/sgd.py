@@ -1,4 +1,4 @@
-"""Passes of stochastic gradient descent, compiled by Numba. Import this module inside functions."""
+"""Passes of stochastic gradient descent, compiled by Numba."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict, compile_sums
+from majorant.kernels.logistic import sigmoid
+from majorant.kernels.sparse import Csr
 
 
 @compile_strict
 def softmax_residual(scores: Array, y: int, weight: float) -> None:
     """Turn the scores of one row into weight·(p − e_y), in place; a single score is that of label 1 against 0."""
     if len(scores) == 1:
-        u = scores[0]
-        p = 1.0 / (1.0 + np.exp(-u)) if u > 0 else np.exp(u) / (1.0 + np.exp(u))
-        scores[0] = weight * (p - y)
+        scores[0] = weight * (sigmoid(scores[0]) - y)
         return
     top = np.max(scores)
     total = 0.0
     for c in range(len(scores)):
         scores[c] = np.exp(scores[c] - top)
         total += scores[c]
+    share = weight / total
     for c in range(len(scores)):
-        scores[c] *= weight / total
+        scores[c] *= share
     scores[y] -= weight
 
 
@@ -51,36 +52,25 @@ def dense_pass(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains
 
 
 @compile_sums
-def csr_pass(
-    data: Array,
-    indices: Array,
-    indptr: Array,
-    y: Array,
-    weight: Array,
-    offset: Array,
-    W: Array,
-    gains: Array,
-    m: int,
-    decay: float,
-) -> None:
+def csr_pass(X: Csr, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float) -> None:
     """Do what :func:`dense_pass` does, touching non-zeros only: W is kept as scale·U. W is (p, n) here."""
     n = W.shape[1]
     R = np.empty((m, n))
     scale = 1.0
     for k in range(len(gains)):
-        start, stop = k * m, min((k + 1) * m, len(indptr) - 1)
+        start, stop = k * m, min((k + 1) * m, len(X.indptr) - 1)
         for j in range(start, stop):
             R[j - start] = offset[:, j]
-            for a in range(indptr[j], indptr[j + 1]):
+            for a in range(X.indptr[j], X.indptr[j + 1]):
                 for c in range(n):
-                    R[j - start, c] += scale * W[indices[a], c] * data[a]
+                    R[j - start, c] += scale * W[X.indices[a], c] * X.data[a]
             softmax_residual(R[j - start], y[j], weight[j])
         scale *= 1.0 - gains[k] * decay * (stop - start)
         if abs(scale) < 1e-100 or abs(scale) > 1e100:  # also a gain so large that it shrinks W to nothing
             W *= scale
             scale = 1.0
         for j in range(start, stop):
-            for a in range(indptr[j], indptr[j + 1]):
+            for a in range(X.indptr[j], X.indptr[j + 1]):
                 for c in range(n):
-                    W[indices[a], c] -= gains[k] * R[j - start, c] * data[a] / scale
+                    W[X.indices[a], c] -= gains[k] * R[j - start, c] * X.data[a] / scale
     W *= scale

@@ -34,6 +34,7 @@ from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data.base import InMemory
 from majorant.design import Design
+from majorant.kernels.sparse import Csr
 from majorant.models.rounding import Magnitudes
 
 Batch = TypeVar("Batch", bound=InMemory)
@@ -216,8 +217,8 @@ class HardRows(Protocol):
     def dense(self) -> Array:
         """Return X as an array."""
 
-    def csr(self) -> tuple[Array, Array, Array]:
-        """Return data, indices and row pointers of X, in double precision."""
+    def csr(self) -> Csr:
+        """Return X by its non-zeros, in double precision."""
 
 
 class WithIntercept(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
@@ -62,11 +63,9 @@ class Binary(ClassModel):
         """Return the loss and w_j (p_j − y_j)."""
         if batch.soft:
             return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
-        from majorant.kernels import logistic
-
         residual = np.empty_like(scores)
         weight = np.empty(0) if batch.weight is None else batch.weight
-        return logistic.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
+        return kernels.logistic.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data.sequences import Sequences
@@ -102,7 +103,7 @@ class Chain(Model[Sequences]):
         return batch.universe.joined_parts(G, table, B)
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
-        """Return Σ_t v² p(1 − p), as if tokens were independent: a metric."""
+        """Return Σ_t v² p(1 − p), as if tokens were independent: to scale steps by."""
         U, A = split_scores(scores, batch)
         G, table, B = np.zeros(batch.universe.size), batch.universe.table(), np.zeros_like(A)
         for tokens, piece in batch.pieces():
@@ -122,11 +123,9 @@ class Chain(Model[Sequences]):
 
     def decode(self, scores: Array, batch: Sequences) -> Array:
         """Return the label of each token in the likeliest sequence (Viterbi)."""
-        from majorant.kernels import chain
-
         U, A = split_scores(scores, batch)
         y = np.empty(len(U), dtype=np.int32)
-        chain.viterbi(U, A, batch.starts, batch.universe.n, y)
+        kernels.chain.viterbi(U, A, batch.starts, batch.universe.n, y)
         return y
 
     def marginals(self, scores: Array, batch: Sequences) -> Array:
@@ -155,11 +154,9 @@ class _Messages(NamedTuple):
 
     def marginals(self, variances: bool = False) -> tuple[Array, Array]:
         """Return w P(y_t) and Σ_t w P(y_{t−1}, y_t); or their variances p(1 − p), roughly for the pairs."""
-        from majorant.kernels import chain
-
         weight = self.piece.weight
         P, γ = np.empty_like(self.E), np.empty_like(self.E)
-        chain.backward(self.E, np.ascontiguousarray(self.T.T), self.piece.starts, self.α, self.scale, P, γ)
+        kernels.chain.backward(self.E, np.ascontiguousarray(self.T.T), self.piece.starts, self.α, self.scale, P, γ)
         if variances:
             P *= 1 - P
         if weight is not None:
@@ -213,31 +210,25 @@ def _sweep(U: Array, A: Array, piece: Sequences) -> _Messages | _Conditionals:
 
 
 def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
-    from majorant.kernels import chain
-
     E, T, largest = _exponentials(U, A, piece)
     α, scale = np.empty_like(U), np.empty(len(U))
-    chain.forward(E, T, piece.starts, α, scale)
+    kernels.chain.forward(E, T, piece.starts, α, scale)
     return _Messages(piece, E, T, α, scale, largest)
 
 
 def _conditionals(U: Array, A: Array, piece: Sequences) -> _Conditionals:
-    from majorant.kernels import chain
-
     assert piece.weight is not None
     E, T, largest = _exponentials(U, A, piece)
     P, pairs = np.empty_like(U), np.zeros_like(T)
-    total = chain.conditionals(E, T, piece.starts, piece.y, piece.weight, largest, P, pairs)
+    total = kernels.chain.conditionals(E, T, piece.starts, piece.y, piece.weight, largest, P, pairs)
     return _Conditionals(total, P, pairs)
 
 
 def _exponentials(U: Array, A: Array, piece: Sequences) -> tuple[Array, Array, Array]:
     """Return exp of U and of A, each less its largest score, and what that takes off each token; 0 beyond n labels."""
-    from majorant.kernels import chain
-
     n = piece.universe.n
     E, largest = np.empty_like(U), np.empty(len(U))
-    chain.shift(U, n, E, largest)
+    kernels.chain.shift(U, n, E, largest)
     np.exp(E, out=E)
     E[:, n:] = 0.0
     top = A[:n, :n].max()
@@ -248,12 +239,8 @@ def _exponentials(U: Array, A: Array, piece: Sequences) -> tuple[Array, Array, A
 
 
 def _project(θ: Array, table: Array, batch: Sequences, U: Array) -> None:
-    from majorant.kernels import chain
-
-    chain.project(batch.indptr, batch.where, batch.count, batch.values, batch.universe.label, θ, table, U)
+    kernels.chain.project(batch.placements(), θ, table, U)
 
 
 def _lift(R: Array, batch: Sequences, values: Array | None, table: Array, G: Array) -> None:
-    from majorant.kernels import chain
-
-    chain.lift(batch.indptr, batch.where, batch.count, values, batch.universe.label, R, table, G)
+    kernels.chain.lift(batch.placements()._replace(values=values), R, table, G)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
@@ -67,8 +68,6 @@ class ChainFactors(Factors):
         raise TypeError("Chain has no Böhning bound; use 'dense', 'low-rank' or 'diagonal'")
 
     def _sequences(self) -> Iterator[tuple[Array, Array, float]]:
-        from majorant.kernels import chain
-
         if not self.batch.even:
             raise ValueError("a bound over a chain needs weights that are the same for all tokens of a sequence")
         n, starts, weight = self.batch.universe.n, self.batch.starts, self.batch.weight
@@ -77,7 +76,7 @@ class ChainFactors(Factors):
             if starts[j] < starts[j + 1]:
                 U = np.ascontiguousarray(self.U[starts[j] : starts[j + 1], :n])
                 yield (
-                    chain.bound_rows(U, A),
+                    kernels.chain.bound_rows(U, A),
                     score_features(self.batch, j),
                     1.0 if weight is None else weight[starts[j]],
                 )

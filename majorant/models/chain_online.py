@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.data.sequences import Sequences
 
@@ -23,17 +24,15 @@ def learn(
     """Return parameters and precision after a visit to every sequence; ``curvature`` is "share" or "bound"."""
     if curvature == "bound":
         return _learn_by_bound(model, data, theta, precision, order)
-    from majorant.kernels.chain_online import online_pass
-
     universe, states = data.universe, len(data.universe.label)
     θ, D = theta.copy(), precision.copy()
     A, DA = universe.transition_matrix(θ), universe.transition_matrix(D)
     # A transition that has no parameter does not move.
     DA[DA == 0] = np.inf
-    online_pass(
-        data.indptr, data.attributes, data.values, universe.first, universe.label, data.starts, data.y,
-        np.ones(data.n_tokens) if data.weight is None else data.weight, order, universe.n, SHARE, θ, D, A, DA,
-    )  # fmt: skip
+    weight = np.ones(data.n_tokens) if data.weight is None else data.weight
+    kernels.chain_online.online_pass(
+        data.occurrences(), data.starts, data.y, weight, order, universe.n, SHARE, θ, D, A, DA
+    )
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
     return θ, D
 

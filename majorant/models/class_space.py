@@ -20,6 +20,7 @@ from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.design import Design
+from majorant.kernels.sparse import Csr
 from majorant.models.base import RowModel, WithIntercept, row_weights, total_weight, weigh
 from majorant.models.rounding import SAFETY, Magnitudes
 
@@ -182,10 +183,9 @@ class ClassRows:
         """Return X as an array."""
         return self.batch.design.dense()
 
-    def csr(self) -> tuple[Array, Array, Array]:
-        """Return data, indices and row pointers of X, in double precision."""
-        X = self.batch.design.csr()
-        return X.data.astype(np.float64, copy=False), X.indices, X.indptr
+    def csr(self) -> Csr:
+        """Return X by its non-zeros, in double precision."""
+        return Csr.of(self.batch.design.csr().astype(np.float64, copy=False))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, one_of
 from majorant.curvature import Factors
 from majorant.curvature.base import FACTOR_BLOCK
@@ -203,14 +204,12 @@ class OutcomeFactors(Factors):
         return self.kronecker(lambda B: B)
 
     def _bound_rows(self, scores: Array, some: Choices) -> Array:
-        from majorant.kernels import partition_compiled
-
         visit = np.arange(len(scores))
         for _, at in some.by_size:
             order = partition.visiting_order(scores[at], self.order)
             if order is not None:
                 visit[at] = np.take_along_axis(at, order, axis=0)
-        return partition_compiled.bound_rows(scores, visit, some.indptr, row_weights(some), some.design.dense())
+        return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, row_weights(some), some.design.dense())
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
         return Enumerated().hessian_root_times(scores, some, some.design.dense())

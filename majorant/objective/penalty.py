@@ -16,9 +16,11 @@ from majorant._checks import Array, finite_array
 class Penalty(ABC):
     """A convex function R(θ) of d parameters.
 
-    :meth:`value`, :meth:`gradient` and :attr:`curvature` make one. What is strongly convex says so by
-    :attr:`strength`, and gets certificates.
+    :meth:`value`, :meth:`gradient`, :meth:`scaled` and ``curvature``, a diagonal (d) that the Hessian of R never
+    exceeds, make one. What is strongly convex says so by :attr:`strength`, and gets certificates.
     """
+
+    curvature: Array
 
     @abstractmethod
     def value(self, theta: Array) -> float:
@@ -27,11 +29,6 @@ class Penalty(ABC):
     @abstractmethod
     def gradient(self, theta: Array) -> Array:
         """Return ∇R(θ)."""
-
-    @property
-    @abstractmethod
-    def curvature(self) -> Array:
-        """A diagonal (d) that the Hessian of R never exceeds."""
 
     @cached_property
     def strength(self) -> Array:
@@ -56,9 +53,16 @@ class Penalty(ABC):
 
         return value_and_slope
 
+    @property
+    def prior(self) -> Array | None:
+        """λ if R is ½ Σ λ_i θ_i², which is a Gaussian prior centred at zero; None if it is something else."""
+        return None
+
     def as_prior(self) -> Array:
-        """Return λ if R is ½ Σ λ_i θ_i², as a Gaussian prior centred at zero would have it, or raise."""
-        raise TypeError(f"this solver starts from a Gaussian prior: it needs a ridge, got {type(self).__name__}")
+        """Return λ for solvers that start from a Gaussian prior, or raise."""
+        if self.prior is None:
+            raise TypeError(f"this solver starts from a Gaussian prior: it needs a ridge, got {type(self).__name__}")
+        return self.prior
 
     @cached_property
     def everywhere(self) -> bool:
@@ -89,12 +93,7 @@ class Ridge(Penalty):
         if values.ndim == 1 and len(values) != size:
             raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
         self.same = values.ndim == 0 or bool(np.all(values == values.flat[0]))
-        self.values = np.broadcast_to(values.flat[0] if self.same else values, (size,))
-
-    @property
-    def curvature(self) -> Array:
-        """λ."""
-        return self.values
+        self.curvature = self.values = np.broadcast_to(values.flat[0] if self.same else values, (size,))
 
     @cached_property
     def strength(self) -> Array:
@@ -123,8 +122,9 @@ class Ridge(Penalty):
         constant, linear, quadratic = self.value(theta), self.inner(theta, direction), self.inner(direction, direction)
         return lambda a: (constant + a * (linear + 0.5 * a * quadratic), linear + a * quadratic)
 
-    def as_prior(self) -> Array:
-        """Return λ."""
+    @property
+    def prior(self) -> Array:
+        """λ."""
         return self.values
 
     def inner(self, a: Array, b: Array) -> float:

@@ -81,6 +81,7 @@ class LocalBlocks(Blocks):
 
     def __init__(self, blocks: Iterable[Any], threads: int) -> None:
         self._blocks, self._ahead = blocks, 2 * threads
+        self._count = -1  # of blocks, once they have been gone through
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
@@ -89,11 +90,12 @@ class LocalBlocks(Blocks):
         for found, piece in self._results(task, zip(self._blocks, *kept, strict=True)):
             total = found if total is None else add(total, found)
             pieces.append(piece)
+        self._count = len(pieces)
         return total, pieces
 
     def fits(self, kept: Kept) -> bool:
         """Return whether there is as much kept as there are blocks."""
-        return isinstance(kept, list) and len(kept) == sum(1 for _ in self._blocks)
+        return len(kept) == self._count
 
     def _results(self, task: Task, each: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
         """Yield the results in the order of the blocks; only a few are ever waiting."""

@@ -66,10 +66,6 @@ class Solver(ABC, Generic[S]):
     def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:
         """Go on from ``state``, calling ``observe`` with every state, the first included, until it says stop."""
 
-    def starts_anywhere(self) -> bool:
-        """Return whether a run can start at any θ; a solver that has to start at zero says no."""
-        return True
-
 
 class SteppingSolver(Solver[S]):
     """A solver that is a pure step from state to state."""

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
+from majorant.kernels.sparse import Csr
 from majorant.objective import Objective
 
 # Sweeps over the rows before the first look at F, and between two looks.
@@ -29,7 +31,7 @@ LARGEST_DENSE = 2**24
 class Dual:
     """Residuals (t×n), the coefficients (p×n) that they imply, and how far residuals moved in the last sweep."""
 
-    X: tuple[Array, Array, Array]  # data, indices and row pointers of a CSR matrix
+    X: Csr
     y: Array
     weight: Array
     norms: Array  # ‖x_j‖²/λ
@@ -49,8 +51,8 @@ class Dual:
 
 def suits(objective: Objective, theta: Array) -> bool:
     """Return whether dual coordinate descent can start here: hard labels, no offsets, a penalty, at zero, many rows."""
-    whole = objective.whole
-    if whole is None or len(whole) < LEAST_ROWS or theta.any() or not objective.ridge.any():
+    whole, prior = objective.whole, objective.penalty.prior
+    if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not prior.any():
         return False
     rows = objective.model.hard_rows(whole)
     return rows is not None and rows.plain and (rows.is_sparse or rows.shape[0] * rows.shape[1] <= LARGEST_DENSE)
@@ -61,35 +63,29 @@ def begin(objective: Objective) -> Dual:
 
     An unpenalised column is treated as if it were penalised as the others are on average: this is only a start.
     """
-    from majorant.kernels import dual as kernels
-
     rows: Any = objective.model.hard_rows(objective.whole)
     t, p = rows.shape
     n = objective.size // p
-    (data, indices, indptr), λ = rows.csr(), objective.penalty.as_prior()
+    X, λ = rows.csr(), objective.penalty.as_prior()
     scale: Array | float = 1.0
     ridge = float(λ[0])
     if not (λ == λ[0]).all():
         scale, ridge = _column_scales(λ.reshape(n, -1).mean(axis=0))
-        data = data / scale[indices]
-    # Unsigned indices cannot be negative, which the compiled loops would have to ask at every non-zero.
-    X = (data, indices.view(f"u{indices.itemsize}"), indptr)
-    norms = kernels.row_squares(data, indptr) / ridge
+        X = X._replace(data=X.data / scale[X.indices])
+    norms = kernels.dual.row_squares(X) / ridge
     return Dual(X, rows.y, rows.weight, norms, scale, ridge, np.zeros((t, n)), np.zeros((p, n)))
 
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     """Return the state after a few sweeps, each in random order."""
-    from majorant.kernels import dual as kernels
-
     rng = np.random.default_rng([seed, dual.sweeps])
     r, W, moved = dual.residual.copy(), dual.coefficients.copy(), 0.0
     one = W.shape[1] == 1
-    epoch, free = (kernels.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.softmax_epoch, (r, W))
+    epoch, free = (kernels.dual.binary_epoch, (r[:, 0], W[:, 0])) if one else (kernels.dual.softmax_epoch, (r, W))
     epochs = EPOCHS if dual.sweeps else FIRST_EPOCHS
     for _ in range(epochs):
         order = rng.permutation(len(r))
-        moved = epoch(*dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
+        moved = epoch(dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, order, *free)
     objective.spend(passes=epochs)
     contracts = 0 < moved <= CONTRACTION * dual.moved
     return replace(dual, residual=r, coefficients=W, moved=moved, sweeps=dual.sweeps + epochs, contracts=contracts)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature.cholesky import factorised
 
@@ -56,11 +57,9 @@ def solve_in_scores(model: Any, batch: Any, scores: Array, G: Array) -> Array:
 
 def _solve_for_one(score: float, G: float, weight: float, target: float) -> Array:
     """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row."""
-    from majorant.kernels import dual
-
     q = G * weight
-    u = dual.logistic_step(score + q * target, q, score) if q > 0 else score
-    return np.array([weight * (target - dual.logistic(u))])
+    u = kernels.dual.logistic_step(score + q * target, q, score) if q > 0 else score
+    return np.array([weight * (target - kernels.logistic.sigmoid(u))])
 
 
 def _newton_step(HG: Array, residual: Array) -> Array:

@@ -7,6 +7,7 @@ The precision starts at the penalty, which enters once. It is not a bound; furth
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,20 @@ from majorant.curvature import Diagonal
 from majorant.data.base import Order
 from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineStream:
+    """Parameters, and the precision that sequences have left behind. Learning makes another one."""
+
+    model: Any
+    theta: Array
+    precision: Array
+
+    def learn(self, data: Any, order: Array, curvature: str = "share") -> OnlineStream:
+        """Return the stream after a step at every sequence, in order."""
+        theta, precision = self.model.learn(data, self.theta, self.precision, order, curvature)
+        return replace(self, theta=theta, precision=precision)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,10 +62,6 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         one_of("curvature", self.curvature, ("share", "bound"))
         whole("seed", self.seed, least=0)
 
-    def starts_anywhere(self) -> bool:
-        """Return False: the prior is centred at zero."""
-        return False
-
     def start(self, objective: Objective, theta: Array) -> OnlineState:
         """Return the prior: parameters of zero, and the penalty as their precision."""
         if not objective.model.learns_online():
@@ -63,9 +74,8 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
     def step(self, objective: Objective, state: OnlineState) -> OnlineState:
         """Return the state after a pass."""
         order = Order(self.seed, self.shuffle).of_pass(state.passes, objective.rows)
-        theta, precision = objective.model.learn(
-            objective.whole, state.theta, state.curvature.entries, order, self.curvature
-        )
+        stream = OnlineStream(objective.model, state.theta, state.curvature.entries)
+        after = stream.learn(objective.whole, order, self.curvature)
         objective.spend(passes=1)
-        gathered = Diagonal(precision, majorizes=False)
-        return replace(state, theta=theta, curvature=gathered, passes=state.passes + 1)
+        gathered = Diagonal(after.precision, majorizes=False)
+        return replace(state, theta=after.theta, curvature=gathered, passes=state.passes + 1)

@@ -33,6 +33,7 @@ class ProximalState(StochasticState):
 
     memory: Memory
     pairs: Pairs = ()
+    warm: Array | None = None  # where one wished to start: if it is better, the finish does
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +50,13 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         per class (p ≤ 2,000), or the diagonal.
     memory : int
         Secant pairs of the finishing steps.
+    warm_start : bool
+        Whether the finish may start at ``start``, where that is better than where the pass has led: half a pass tells.
 
     Notes
     -----
-    ``start`` is ignored except to resume: the prior is centred at zero. An unpenalised parameter gets the prior
-    precision min(λ, 10⁻³) during the stream. ``solution.state.memory.precision`` is A.
+    The prior is centred at zero, and so the pass starts there whatever ``start`` is, except to resume. An unpenalised
+    parameter gets the prior precision min(λ, 10⁻³) during the stream. ``solution.state.memory.precision`` is A.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
     batch_size: int | None = None
     curvature: str = "auto"
     memory: int = 20
+    warm_start: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,15 +86,12 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
             return super().rows_per_batch(objective)
         return min(default_rows(objective.model.as_rows(), objective.like, self.curvature), objective.rows)
 
-    def starts_anywhere(self) -> bool:
-        """Return False: the prior is centred at zero."""
-        return False
-
     def start(self, objective: Objective, theta: Array) -> ProximalState:
-        """Return the prior."""
+        """Return the prior; θ is remembered until the pass is over."""
         model, prior = objective.model.as_rows(), objective.penalty.as_prior()
         memory = prior_memory(model, objective.like, prior, self.rows_per_batch(objective), self.curvature)
-        return ProximalState(theta=np.zeros(objective.size), memory=memory)
+        warm = theta if self.warm_start and theta.any() else None
+        return ProximalState(theta=np.zeros(objective.size), memory=memory, warm=warm)
 
     def step(self, objective: Objective, state: ProximalState) -> ProximalState:
         """Return the next state: of the stream while it lasts, then of the finish."""
@@ -117,6 +118,8 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
             length = best_step(ray)
         while ray.value_and_slope(length)[0] > at_zero:
             length /= 2
+        if state.warm is not None and objective.value(state.warm) < ray.value_and_slope(length)[0]:
+            return replace(state, theta=state.warm)
         return state if length == 1.0 else replace(state, theta=ray.at(length))
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:

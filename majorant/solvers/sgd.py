@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, one_of, positive
 from majorant.objective import Objective
 from majorant.solvers.sampling import StochasticSolver, StochasticState
@@ -92,13 +93,11 @@ def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int
 
 def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: float) -> Array:
     """Descend on a class model; the sparse kernel costs as much as there are non-zeros."""
-    from majorant.kernels import sgd
-
     W = theta.reshape(-1, rows.shape[1])
     if not rows.is_sparse:
         W = W.copy()
-        sgd.dense_pass(rows.dense(), rows.y, rows.weight, rows.offset, W, gains, m, decay)
+        kernels.sgd.dense_pass(rows.dense(), rows.y, rows.weight, rows.offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
-    sgd.csr_pass(*rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, decay)
+    kernels.sgd.csr_pass(rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, decay)
     return U.T.ravel()

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dsymv
 
+from majorant import kernels
 from majorant._checks import Array, positive
 from majorant.curvature.dense import refuse_large
 from majorant.curvature.woodbury import whiten
@@ -124,15 +125,13 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
 
 def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: Any, W: Array, η: float) -> Array:
     """Visit the rows of a block one at a time, updating θ and μ in place; return the rows of W then pending on M."""
-    from majorant.kernels import partition_compiled
-
     model, shrink = objective.model.as_rows(), objective.ridge / objective.rows
     Φ, ΦM, target = model.score_rows(block), model.through(M, block), model.targets(block)
     log_h = model.add_measure(np.zeros_like(model.potentials(θ, block)), block).ravel()
     weights, descending, k = model.score_weights(block), model.order == "descending", 0
     for at in model.row_slices(block):
         Φ_j, w = Φ[at], weights[at.start]
-        L, p = partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, model.against_zero)
+        L, p = kernels.partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, model.against_zero)
         L *= np.sqrt(w)
         V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
         W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array, positive, whole
 from majorant.curvature import LowRank
 from majorant.objective import Objective
@@ -100,15 +101,13 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         return replace(state, theta=θ - η * curvature.solve(μ), curvature=curvature, mu=μ)
 
     def _visit_rows(self, objective: Objective, state: LowRankState, rows: Any) -> LowRankState:
-        from majorant.kernels import low_rank
-
         t, Σ = objective.rows, state.curvature
         θ, μ, V, S, D = (array.copy() for array in (state.theta, state.mu, Σ.V, Σ.S, Σ.D))
         η, shrink = 1 / t if self.step_size is None else self.step_size, objective.ridge / t
         descending = objective.model.as_rows().order == "descending"
-        batch = (*rows.csr(), rows.y, rows.weight, rows.offset, descending)
+        batch = (rows.csr(), rows.y, rows.weight, rows.offset, descending)
         if self.rank == 0:
-            low_rank.diagonal_rows(*batch, θ, μ, D, η, shrink)
+            kernels.low_rank.diagonal_rows(*batch, θ, μ, D, η, shrink)
         else:
-            low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, shrink)
+            kernels.low_rank.low_rank_rows(*batch, θ, μ, V, S, D, η, shrink)
         return replace(state, theta=θ, mu=μ, curvature=LowRank(V, S, D, majorizes=True))

@@ -1,0 +1,99 @@
+"""One way to fit: callbacks follow it, and what it found is published when all is done."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from majorant._checks import Array
+from majorant._minimize import minimize
+from majorant._solution import Fitted, Outcome, Result
+from majorant.callbacks import Callback, Fit
+from majorant.objective import Objective
+from majorant.solvers import Solver
+
+# Endings that a user should hear of; a stream or an early stop is what was asked for.
+UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
+
+
+@dataclass
+class Function(Callback):
+    """A function of a row of the trace and θ, as a callback."""
+
+    function: Callable[[Mapping[str, float], Array], Any]
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Call it."""
+        return bool(self.function(row, theta))
+
+
+def run(
+    objective: Objective,
+    solver: Solver[Any],
+    fit: Fit,
+    callbacks: Iterable[Any],
+    *,
+    start: ArrayLike | None = None,
+    tol: float,
+    gradient_tol: float = 1e-8,
+    max_steps: int,
+) -> Fitted:
+    """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is."""
+    followers = [each if isinstance(each, Callback) else Function(each) for each in callbacks]
+    for each in followers:
+        each.start(fit)
+    solution = minimize(
+        objective,
+        solver,
+        start=start,
+        tol=tol,
+        gradient_tol=gradient_tol,
+        max_steps=max_steps,
+        callback=lambda row, theta: sum(each(row, theta) for each in followers),  # all of them are called
+        threads=None,
+    )
+    fitted = Fitted.of(solution)
+    for each in followers:
+        fitted = _as_preferred(objective, fitted, each)
+    for each in followers:
+        each.finish(fitted)
+    return fitted
+
+
+def _as_preferred(objective: Objective, fitted: Fitted, callback: Callback) -> Fitted:
+    """Return the fit with the parameters that a callback prefers, if they are from an earlier step, certified."""
+    preferred = callback.preferred()
+    if preferred is None or preferred[1] >= fitted.steps:
+        return fitted
+    theta, step = preferred
+    certified = objective.certify(theta, move=False)
+    outcome = fitted.result.outcome if fitted.result.outcome in UNWANTED else Outcome.STOPPED
+    kept = f"kept those of step {step}, best on the validation data"
+    result = Result(outcome, f"stopped after {fitted.steps} steps; {kept}", certified.gap)
+    return replace(fitted, params=certified.theta, result=result)
+
+
+def publish(estimator: Any, fitted: Fitted) -> None:
+    """Set what every estimator says of its fit; its parameters are its own to set."""
+    estimator.result_, estimator.gap_ = fitted.result, fitted.result.gap
+    estimator.n_iter_, estimator.trace_ = fitted.steps, fitted.trace
+    if not fitted.trace:  # a stream has none
+        del estimator.trace_
+
+
+def is_unwanted(result: Result, tolerated: float) -> bool:
+    """Return whether a fit is not what was asked for: it ended early, or could get no further at a larger gap."""
+    if result.outcome is Outcome.STALLED:
+        return not result.gap <= tolerated
+    return result.outcome in UNWANTED
+
+
+def warn(result: Result, *, stacklevel: int) -> None:
+    """Say that a fit is not what was asked for, and what would help."""
+    remedy = "; use a finite C" if result.outcome is Outcome.UNBOUNDED else ""
+    warnings.warn(f"{result}{remedy}.", ConvergenceWarning, stacklevel=stacklevel + 1)

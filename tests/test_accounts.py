@@ -1,0 +1,98 @@
+"""What a fit spends, counted where it is spent: products with X, certificates, looks at separation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from majorant import (
+    Binary,
+    Labelled,
+    LogisticRegression,
+    Multinomial,
+    Newton,
+    Objective,
+    QuasiNewton,
+    datasets,
+    minimize,
+)
+from majorant.models.class_space import ClassModel
+from majorant.objective import certificate
+from majorant.solvers import State
+from tests import problems
+
+
+@pytest.fixture
+def products(monkeypatch):
+    """How many rows were multiplied, product by product."""
+    rows = []
+    for name in ("potentials", "lift"):
+        method = getattr(ClassModel, name)
+        monkeypatch.setattr(ClassModel, name, lambda *args, method=method: rows.append(len(args[-1])) or method(*args))
+    return rows
+
+
+def ecoli():
+    X, y = datasets.load("ecoli")
+    return X[:, :-1], y
+
+
+def tall():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 6)) + 3.0
+    return X, (X[:, 0] + rng.logistic(size=5000) > 3).astype(int)
+
+
+def sparse():
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.uniform(size=(800, 40)) * (rng.uniform(size=(800, 40)) < 0.2))
+    return X, rng.integers(0, 3, size=800)
+
+
+@pytest.mark.parametrize("data", [ecoli, tall, sparse])
+@pytest.mark.parametrize("settings", [{}, {"fit_intercept": False}, {"C": 100.0}], ids=str)
+def test_a_default_fit_hides_hardly_any_products(data, settings, products):
+    """The certificate takes two that are nobody's steps."""
+    X, y = data()
+    model = LogisticRegression(**settings).fit(X, y)
+    assert model.gap_ <= 1e-8
+    hidden = sum(products) / len(y) - 2 * model.trace_["passes"][-1]
+    assert -1e-9 <= hidden <= 3
+
+
+def test_nothing_is_certified_twice(monkeypatch):
+    X, y = ecoli()
+    calls = []
+    profile = certificate.profile_intercept
+    monkeypatch.setattr(certificate, "profile_intercept", lambda *args: calls.append(1) or profile(*args))
+    assert LogisticRegression().fit(X, y).result_.converged
+    assert len(calls) == 1
+
+
+def test_separation_is_looked_for_only_where_it_may_be(monkeypatch):
+    calls = []
+    separated = Objective.separated
+    monkeypatch.setattr(Objective, "separated", lambda self, theta: calls.append(1) or separated(self, theta))
+    X, y = ecoli()
+    LogisticRegression().fit(X, y)  # two classes bound a free intercept
+    LogisticRegression(penalize_intercept=True).fit(X, y)
+    assert not calls
+    minimize(Objective(Binary(), Labelled([[1.0], [-1.0], [1.0]], [1, 0, 0]), ridge=0.0), Newton())
+    assert calls
+
+
+def test_runs_have_accounts_of_their_own():
+    F = problems.make(problems.multinomial)
+    first, second = minimize(F, QuasiNewton()), minimize(F, QuasiNewton())
+    np.testing.assert_array_equal(first.trace["passes"], second.trace["passes"])
+    assert F.work.passes == 0
+
+
+def test_a_state_forgets_what_it_knew_elsewhere():
+    F = Objective(Multinomial(3), Labelled(np.eye(3), [0, 1, 2]), ridge=1.0)
+    here = State.at(F.point(np.ones(9)))
+    assert here.point is not None
+    assert State(np.ones(9), point=here.point).point is None  # the same numbers, but who knows whose
+    assert replace(here, theta=np.zeros(9)).point is None
+    assert replace(here, stalled=True).point is here.point
