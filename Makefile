@@ -1,12 +1,12 @@
 # Two commands do everything on a machine with Python (>= 3.11) and make:
 #   make demo    the paper's figure on the bundled ecoli data: a table, curves, and which claims hold
-#   make test    lint, types, import contract, tests
+#   make test    lint, types, import contract, tests and how much of the package they reach
 # Both create .venv and install the project into it first.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz lint format bench figures reproduction clean
+.PHONY: demo test test-lowest fuzz lint format bench figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -23,8 +23,23 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Python 3.12 and later can be watched at less cost.
+CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
 test: lint
-	$(BIN)/python -m pytest -n 2
+	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --cov
+
+# The tests with the oldest versions of dependencies that pyproject.toml allows.
+# What Numba keeps is kept apart: its versions overwrite what others have kept. Old packages call what newer ones that
+# they need have deprecated since.
+test-lowest: .venv-lowest/ready
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning
+
+.venv-lowest/ready: pyproject.toml tests/lowest.py
+	$(PYTHON) -m venv --clear .venv-lowest
+	$(PYTHON) -m tests.lowest pyproject.toml > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
+		--editable '.[cli,files,plot]' hypothesis pandas polars pytest pytest-xdist python-crfsuite
+	touch $@
 
 # Random problems for SECONDS, from SEED if it is set; exits with 1 if any goes wrong.
 SECONDS ?= 600
@@ -54,4 +69,4 @@ figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png
 
 clean:
-	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest out .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -47,15 +47,19 @@ def objective(theta, sets, ridge):
 def enumerate_sets(model, data):
     """Write any data out as (features, log_measure, target, weight) per row, for :func:`objective`."""
     from majorant import Choices
+    from majorant.data import Sequences
 
+    if isinstance(data, Sequences):
+        yield from _labellings(data)
+        return
     weights = np.ones(len(data)) if data.weight is None else data.weight
     if isinstance(data, Choices):
-        F = data.design.toarray()
+        F = data.design.dense()
         log_h = np.zeros(len(F)) if data.log_measure is None else data.log_measure
         for j, (a, b) in enumerate(itertools.pairwise(data.indptr)):
             yield F[a:b], log_h[a:b], data.target[a:b], weights[j]
         return
-    X = data.design.toarray()
+    X = data.design.dense()
     one_row = model.coefficient_rows == 1
     n = 2 if one_row else model.n_classes
     for j, x in enumerate(X):
@@ -64,6 +68,76 @@ def enumerate_sets(model, data):
         if data.offset is not None:
             log_h = np.array([0.0, data.offset[0, j]]) if one_row else data.offset[:, j]
         yield features, log_h, data.y[:, j] if data.soft else np.eye(n)[data.y[j]], weights[j]
+
+
+def _labellings(data):
+    """Yield each sequence that is not empty as the set of all its labellings."""
+    n, size = data.universe.n, data.universe.size
+    steps = {
+        (int(a), int(b)): size - len(data.universe.transitions) + k
+        for k, (a, b) in enumerate(data.universe.transitions)
+    }
+    for begin, end in itertools.pairwise(data.starts):
+        if begin == end:
+            continue
+        of_token = np.stack([_token_features(data, t) for t in range(begin, end)])
+        every = list(itertools.product(range(n), repeat=end - begin))
+        features = np.zeros((len(every), size))
+        for f, labels in zip(features, every, strict=True):
+            f += of_token[np.arange(len(labels)), labels].sum(axis=0)
+            for step in itertools.pairwise(labels):
+                if step in steps:
+                    f[steps[step]] += 1
+        target = np.array([labels == tuple(data.y[begin:end]) for labels in every], dtype=float)
+        yield features, np.zeros(len(every)), target, 1.0 if data.weight is None else data.weight[begin]
+
+
+def _token_features(data, t):
+    """Return the features of each label at one token."""
+    universe, features = data.universe, np.zeros((data.universe.n, data.universe.size))
+    for e in range(data.indptr[t], data.indptr[t + 1]):
+        a = data.attributes[e]
+        for f in range(universe.first[a], universe.first[a + 1]):
+            features[universe.label[f], f] += 1.0 if data.values is None else data.values[e]
+    return features
+
+
+def hessian(theta, sets, ridge):
+    """The Hessian of F written out: a covariance of features for each row."""
+    H = np.diag(np.broadcast_to(ridge, theta.shape)).astype(float)
+    for features, log_h, _, weight in sets:
+        centred, p = _centred(theta, features, log_h)
+        H += weight * (centred.T * p) @ centred
+    return H
+
+
+def _centred(theta, features, log_h):
+    scores = features @ theta + log_h
+    p = np.exp(scores - np.logaddexp.reduce(scores))
+    return features - p @ features, p
+
+
+def gradient(theta, sets, ridge):
+    g = ridge * theta
+    for features, log_h, target, weight in sets:
+        scores = features @ theta + log_h
+        g = g + weight * (np.exp(scores - np.logaddexp.reduce(scores)) - target) @ features
+    return g
+
+
+def optimum(F):
+    """Return the least value of an objective, by damped Newton steps on it written out."""
+    sets, theta = list(enumerate_sets(F.model, F.data)), np.zeros(F.size)
+    value = objective(theta, sets, F.ridge)
+    for _ in range(100):
+        slope = gradient(theta, sets, F.ridge)
+        step = -np.linalg.lstsq(hessian(theta, sets, F.ridge), slope, rcond=1e-13)[0]
+        while (lower := objective(theta + step, sets, F.ridge)) > value and np.abs(step).max() > 1e-12:
+            step = step / 2
+        if not lower < value - 1e-15 * value:
+            break
+        theta, value = theta + step, lower
+    return value
 
 
 def finite_difference(f, theta, eps=1e-6):

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Objective, datasets
+from majorant import Binary, Chain, Choices, Enumerated, Labelled, Multinomial, Objective, datasets
+from majorant.data import Sequences
+from majorant.data.universe import Universe
+from majorant.models.base import RowModel
 from majorant.objective import Reducer
 from majorant.objective.reduce import LocalBlocks
 
@@ -83,6 +86,36 @@ def maximum_entropy(rng):
     return Enumerated(), Choices(F, [30], target=rng.dirichlet(np.ones(30)), weight=[50.0]), 0.05
 
 
+def sequences(n=3, lengths=(4, 1, 0, 3), attributes=5, seed=0, *, values=False, weights=False, share=1.0):
+    """Random sequences; a share of all pairs of attribute and label has a parameter."""
+    rng = np.random.default_rng(seed)
+    tokens = sum(lengths)
+    counts = rng.integers(0, attributes, size=tokens)
+    of_token = [np.sort(rng.choice(attributes, size=c, replace=False)) for c in counts]
+    y = rng.integers(0, n, size=tokens).astype(np.int32)
+    pairs = np.flatnonzero(rng.uniform(size=attributes * n) <= share)
+    steps = np.flatnonzero(rng.uniform(size=n * n) <= max(share, 0.5))
+    universe = Universe.of(pairs, steps, n, attributes)
+    flat = np.concatenate([*of_token, np.empty(0, dtype=int)]).astype(np.uint32)
+    return Sequences.of(
+        universe,
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+        universe.number[flat],
+        rng.normal(size=len(flat)) if values else None,
+        y,
+        np.repeat(rng.uniform(0.2, 2.0, size=len(lengths)), lengths) if weights else None,
+    )
+
+
+def chain(rng):
+    return Chain(), sequences(lengths=(4, 1, 0, 3, 2), seed=rng), 0.5
+
+
+def chain_everything(rng):
+    return Chain(), sequences(2, (5, 2, 3, 1, 4), seed=rng, values=True, weights=True, share=0.6), 0.2
+
+
 def ecoli(rng):
     X, y = datasets.load("ecoli")
     return Multinomial(8), Labelled(X, y), 1.0
@@ -99,7 +132,17 @@ MAKERS = [
     conditional_logit,
     enumerated_everything,
     maximum_entropy,
+    chain,
+    chain_everything,
 ]
+
+
+def _writes_rows_out(maker):
+    return isinstance(maker(np.random.default_rng(0))[0], RowModel)
+
+
+# Those whose rows have few enough outcomes to be written out, as a Hessian and stochastic solvers need.
+ROW_MAKERS = [maker for maker in MAKERS if _writes_rows_out(maker)]
 
 
 @dataclass(frozen=True)
@@ -118,6 +161,7 @@ def make(maker, seed=0, **settings):
 
 
 every_problem = pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)
+every_row_problem = pytest.mark.parametrize("maker", ROW_MAKERS, ids=lambda m: m.__name__)
 
 
 def shared_data(relative):

@@ -46,7 +46,7 @@ def tall():
 
 def sparse():
     rng = np.random.default_rng(0)
-    X = sp.random_array((800, 40), density=0.2, rng=rng, format="csr")
+    X = sp.csr_array(rng.uniform(size=(800, 40)) * (rng.uniform(size=(800, 40)) < 0.2))
     return X, rng.integers(0, 3, size=800)
 
 

@@ -30,8 +30,7 @@ from majorant import (
 from majorant.design import DenseDesign
 from majorant.objective.intercept import profile_intercept
 from majorant.objective.reduce import LocalBlocks
-from tests.problems import MAKERS, make
-from tests.test_chain import make as make_sequences
+from tests.problems import MAKERS, make, sequences
 
 
 def free(model, X, y, **settings):
@@ -276,7 +275,7 @@ def test_resumed_streams_are_evaluated_where_they_are(solver):
 
 
 def test_resumed_online_passes_are_evaluated_where_they_are():
-    F, online = Objective(Chain(), make_sequences(), ridge=0.5), OnlineMajorization()
+    F, online = Objective(Chain(), sequences(), ridge=0.5), OnlineMajorization()
     resumed = minimize(F, online, start=minimize(F, online, tol=0, max_steps=1), tol=0, max_steps=2)
     assert resumed.trace["objective"][-1] == pytest.approx(F.value(resumed.params), rel=1e-12)
 

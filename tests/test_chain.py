@@ -14,30 +14,9 @@ from majorant.data.universe import Universe
 from majorant.kernels import chain, partition
 from majorant.models.chain import split_scores
 from tests.oracles import rises, shortfall
+from tests.problems import sequences as make
 
 MODEL = Chain()
-
-
-def make(n=3, lengths=(4, 1, 0, 3), attributes=5, seed=0, *, values=False, weights=False, share=1.0):
-    """Random sequences; a share of all pairs of attribute and label has a parameter."""
-    rng = np.random.default_rng(seed)
-    tokens = sum(lengths)
-    counts = rng.integers(0, attributes, size=tokens)
-    of_token = [np.sort(rng.choice(attributes, size=c, replace=False)) for c in counts]
-    y = rng.integers(0, n, size=tokens).astype(np.int32)
-    pairs = np.flatnonzero(rng.uniform(size=attributes * n) <= share)
-    steps = np.flatnonzero(rng.uniform(size=n * n) <= max(share, 0.5))
-    universe = Universe.of(pairs, steps, n, attributes)
-    flat = np.concatenate([*of_token, np.empty(0, dtype=int)]).astype(np.uint32)
-    return Sequences.of(
-        universe,
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
-        universe.number[flat],
-        rng.normal(size=len(flat)) if values else None,
-        y,
-        np.repeat(rng.uniform(0.2, 2.0, size=len(lengths)), lengths) if weights else None,
-    )
 
 
 KINDS = [dict(), dict(values=True), dict(weights=True), dict(values=True, weights=True, share=0.5), dict(n=9)]

@@ -9,7 +9,6 @@ import signal
 import string
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,10 @@ import pytest
 
 pytest.importorskip("typer")
 
-from typer.testing import CliRunner
-
 import majorant
 from majorant.cli import advice, output, refusals
-from majorant.cli.app import build
 from majorant.cli.tables import Schema, Source, Wanted
+from tests.commands import invoke
 
 CONTROL = re.compile(r"[\x1b┃│╭┏]")
 
@@ -35,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 def call(*arguments, code=0, stdin=None):
     """Run a command in this process; return its standard output, or its error where it should fail."""
-    result = CliRunner().invoke(build(), list(map(str, arguments)), input=stdin)
+    result = invoke(*arguments, input=stdin)
     assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
     if code == 0:
         return result.stdout
@@ -46,7 +43,7 @@ def call(*arguments, code=0, stdin=None):
 
 def warned(*arguments):
     """Run a command; return what it says on standard error, a warning a line."""
-    result = CliRunner().invoke(build(), list(map(str, arguments)))
+    result = invoke(*arguments)
     assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
     assert all(line.startswith("majorant: warning: ") for line in result.stderr.splitlines())
     return result.stderr
@@ -553,6 +550,20 @@ def test_a_failed_prediction_leaves_the_old_file(folder):
     assert not [path for path in folder.iterdir() if ".part" in path.name]
 
 
+@pytest.mark.parametrize("problem", [TypeError("a number is needed"), KeyError("C"), RuntimeError("no room")], ids=repr)
+def test_what_nobody_foresaw_is_one_line_and_debug_shows_where(folder, monkeypatch, problem):
+    def fit(*_, **__):
+        raise problem
+
+    command = ("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
+    monkeypatch.setattr(majorant.LogisticRegression, "fit", fit)
+    sentence = f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)"
+    assert call(*command, code=1) == f"majorant: error: {sentence}\n"
+    assert not (folder / "m.npz").exists()
+    with pytest.raises(type(problem)):
+        invoke(*command, "--debug", catch_exceptions=False)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_killed_in_the_middle_of_writing(folder, number):
     """The chunks come from a pipe that is never closed, so the process is killed while it writes."""
@@ -565,11 +576,8 @@ def test_killed_in_the_middle_of_writing(folder, number):
     with open(folder / "pipe.csv", "w") as pipe:
         text = (folder / "t.csv").read_text()
         header, _, rows = text.partition("\n")
-        pipe.write(header + "\n" + rows * 400)  # more than two chunks
-        pipe.flush()
-        deadline = time.monotonic() + 60
-        while not list(folder.glob("p.*.part.csv")) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        pipe.write(header + "\n" + rows * 600)  # three chunks and a half
+        pipe.flush()  # returns once all but the last 64 kB have been read
         assert list(folder.glob("p.*.part.csv"))
         process.send_signal(number)
         process.wait(60)

@@ -52,7 +52,7 @@ def test_the_loss_at_zero_is_what_the_objective_says(n, weighted):
 
 def wide(n, seed=0, t=600, p=900):
     rng = np.random.default_rng(seed)
-    X = sp.random_array((t, p), density=0.02, rng=rng, data_sampler=rng.standard_normal, format="csr")
+    X = sp.csr_array(rng.normal(size=(t, p)) * (rng.uniform(size=(t, p)) < 0.02))
     score = X @ rng.normal(size=(p, n)) * 2
     y = (score[:, 0] > 0).astype(int) if n == 1 else score.argmax(axis=1)
     return X, y

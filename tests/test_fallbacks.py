@@ -1,10 +1,25 @@
 """What solvers do where a step fails, by direct calls: a run hardly ever gets there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from majorant import BatchMajorization, Binary, Choices, Enumerated, Labelled, Newton, Objective, ProximalMajorization
+from majorant import (
+    BatchMajorization,
+    Binary,
+    Choices,
+    Enumerated,
+    Labelled,
+    Multinomial,
+    Newton,
+    Objective,
+    ProximalMajorization,
+    QuasiNewton,
+)
+from majorant.solvers import dual
 from tests import problems
+from tests.test_dual import wide
 
 
 def test_the_bound_step_is_that_of_a_bound_at_the_point_itself():
@@ -77,6 +92,33 @@ def test_soft_labels_separate_nothing():
     assert Objective(Binary(), Labelled(X, hard), ridge=0.0).separated([1.0])
     assert not Objective(Binary(), Labelled(X, soft), ridge=0.0).separated([1.0])
     np.testing.assert_array_equal(Binary().margins(np.array([[1.0, -1, 2]]), Labelled(X, soft)), [1, 1, -np.inf])
+
+
+def test_labels_spread_over_several_classes_separate_nothing():
+    """The third class is beaten by both of those that were observed, in every row."""
+    soft = np.array([[0.4, 0.6, 0.0], [0.4, 0.6, 0.0]])
+    F = Objective(Multinomial(3), Labelled([[1.0], [2.0]], soft), ridge=0.0)
+    assert not F.separated([1.0, 1.0, -1.0])
+    assert Objective(Multinomial(3), Labelled([[1.0], [2.0]], np.eye(3)[[0, 0]]), ridge=0.0).separated([1.0, 0.0, -1.0])
+
+
+def test_a_sweep_of_the_dual_that_rises_is_not_kept(monkeypatch):
+    X, y = wide(1)
+    F = Objective(Binary(), Labelled(X, y), ridge=0.1)
+    solver, sweep = QuasiNewton(), dual.sweep
+    state = solver.start(F, np.zeros(F.size))
+    assert state.sweeps is not None
+
+    def worse(objective, start, seed):
+        swept = sweep(objective, start, seed)
+        return replace(swept, coefficients=0.3 * start.coefficients, contracts=False)
+
+    monkeypatch.setattr(dual, "sweep", worse)
+    assert state.point.value < F.value(0.3 * state.theta) < F.value(np.zeros(F.size))
+    left = solver.step(F, state)
+    assert left.sweeps is None
+    assert left.point.value == state.point.value
+    np.testing.assert_array_equal(left.theta, state.theta)
 
 
 def test_soft_choices_separate_nothing():

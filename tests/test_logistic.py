@@ -354,6 +354,20 @@ def test_posterior_probabilities_are_less_sure(three, binary):
     assert np.isfinite(stream.predict_proba(X, posterior=True)).all()
 
 
+@pytest.mark.parametrize("binary", [True, False])
+def test_posterior_probabilities_are_those_of_mackays_formula(three, binary):
+    X, y = two(three) if binary else three
+    model = LogisticRegression(C=0.3).fit(X, y)
+    n, rows = (1 if binary else 3), np.column_stack([X, np.ones(200)])
+    C = model.posterior_covariance(X).reshape(n, 5, n, 5)
+    mean = np.eye(n) if n == 1 else np.eye(n) - 1 / n  # softmax scores count less their mean
+    variance = np.einsum("ca,jp,apeq,jq,ce->jc", mean, rows, C, rows, mean)
+    scores = model.decision_function(X).reshape(200, n) @ mean / np.sqrt(1 + np.pi * variance / 8)
+    scores = np.column_stack([np.zeros(200), scores]) if binary else scores
+    expected = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    np.testing.assert_allclose(model.predict_proba(X, posterior=True), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("far", [0.0, 1e5, 1e9])
 def test_the_posterior_is_the_same_wherever_columns_are(three, far, tmp_path):
     X, y = three
@@ -550,6 +564,18 @@ def test_warm_starts_start_where_they_left_off(three, solver, rows):
     again = np.random.default_rng(0).integers(200, size=rows)
     model = LogisticRegression(solver=solver, warm_start=True).fit(X[again], y[again])
     assert model.fit(X[again], y[again]).n_iter_ <= 1
+
+
+@pytest.mark.parametrize("solver", ["bbm", "lbfgs", "newton"])
+def test_warm_starts_do_not_pay_for_what_all_classes_share(three, solver):
+    """Coefficients of all classes moved by the same are the same model, but of another penalty."""
+    X, y = three
+    model = LogisticRegression(solver=solver, warm_start=True).fit(X, y)
+    best = model.trace_["objective"][-1]
+    model.coef_ = model.coef_ + np.array([1.0, -2.0, 0.5, 3.0])
+    model.fit(X, y)
+    assert model.trace_["objective"][0] == pytest.approx(best, rel=1e-6)
+    assert model.n_iter_ <= 1
 
 
 @pytest.mark.parametrize("far", [1e3, 1e6])

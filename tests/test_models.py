@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import majorant
 from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Newton, Objective, minimize
 from tests import oracles, problems
-from tests.problems import every_problem
+from tests.problems import every_problem, every_row_problem
 
 
 @every_problem
@@ -27,7 +27,7 @@ def test_value_equals_enumeration_and_gradient_finite_differences(maker):
     np.testing.assert_allclose(gradient, oracles.finite_difference(slow, theta), rtol=1e-5, atol=1e-6)
 
 
-@every_problem
+@every_row_problem
 def test_hessian_equals_finite_differences_of_the_gradient(maker):
     F = problems.make(maker)
     theta = np.random.default_rng(1).normal(size=F.size)
@@ -38,7 +38,7 @@ def test_hessian_equals_finite_differences_of_the_gradient(maker):
     assert not H.majorizes
 
 
-@every_problem
+@every_row_problem
 def test_bound_curvature_equals_algorithm_1_row_by_row(maker):
     F = problems.make(maker)
     theta = np.random.default_rng(2).normal(size=F.size)
@@ -61,7 +61,7 @@ def test_bound_lies_above_the_objective(maker, seed, log_distance):
         assert bound(theta) >= F.value(theta) * (1 - 1e-12)
 
 
-@every_problem
+@every_row_problem
 def test_the_flat_surface_is_the_same_model(maker):
     """What stochastic solvers use: Φθ are the potentials, targets make the residual, slices find the rows."""
     F = problems.make(maker)
@@ -81,7 +81,7 @@ def test_the_flat_surface_is_the_same_model(maker):
         np.testing.assert_allclose(residual.ravel()[at], weight * (p - target[at]), atol=1e-12)
 
 
-@every_problem
+@every_row_problem
 def test_taking_rows_is_repeating_and_reordering_them(maker):
     F = problems.make(maker)
     rows = np.random.default_rng(2).integers(len(F.data), size=2 * len(F.data))

@@ -31,7 +31,7 @@ from majorant.data import Order
 from majorant.solvers import inner
 from majorant.solvers.memory import ByClass, ByColumn, Whole, WholeByRow
 from tests import oracles, problems
-from tests.problems import every_problem
+from tests.problems import every_row_problem
 
 
 def in_label_order(maker, seed=0):
@@ -80,7 +80,7 @@ def algorithm_2(F, theta, order, m=1, step_size=None, once_per_row=True):
     return theta, M, mu, phi
 
 
-@every_problem
+@every_row_problem
 @pytest.mark.parametrize("m", [1, 7])
 def test_full_rank_equals_the_rank_one_loop(maker, m):
     F = in_label_order(maker)
@@ -174,7 +174,7 @@ def test_restarting_is_monotone_where_the_printed_algorithm_is_not():
 # --- low rank ---------------------------------------------------------------------------------------------
 
 
-@every_problem
+@every_row_problem
 def test_a_rank_of_all_parameters_is_full_rank(maker):
     F = in_label_order(maker)
     start = 0.1 * np.random.default_rng(1).normal(size=F.size)
@@ -242,7 +242,7 @@ def test_low_rank_works_on_news20():
 # --- the proximal solver ----------------------------------------------------------------------------------
 
 
-@every_problem
+@every_row_problem
 def test_one_batch_of_all_rows_is_the_optimum_and_its_hessian(maker):
     F = problems.make(maker)
     best = minimize(F, Newton(), tol=1e-14)
@@ -253,7 +253,7 @@ def test_one_batch_of_all_rows_is_the_optimum_and_its_hessian(maker):
     np.testing.assert_allclose(solution.state.memory.precision.as_matrix(), H, atol=1e-2 * np.abs(H).max())
 
 
-@every_problem
+@every_row_problem
 @pytest.mark.parametrize("m", [1, 4])
 def test_score_space_and_parameter_space_agree(maker, m):
     F = problems.make(maker)
@@ -444,7 +444,7 @@ def test_one_pass_on_a9a_is_within_a_tenth_of_a_percent():
 
 @pytest.mark.parametrize("schedule", ["constant", "adaptive", "inverse"])
 @pytest.mark.parametrize("m", [1, 8])
-@pytest.mark.parametrize("maker", problems.MAKERS[:-1], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("maker", problems.ROW_MAKERS[:-1], ids=lambda m: m.__name__)
 def test_sgd_equals_its_definition(maker, m, schedule):
     F = problems.make(maker)
     t, theta = len(F.data), 0.1 * np.random.default_rng(0).normal(size=F.size)
@@ -534,7 +534,6 @@ def test_reporting_more_often_changes_nothing(solver):
     assert len(b.trace["step"]) >= 10
     look_back = isinstance(solver, ProximalMajorization)
     assert b.trace["passes"][-1] == pytest.approx(1.0 + look_back)
-    assert (b.trace["seconds"] >= 0).all()
 
 
 def test_one_report_per_iteration():
