@@ -48,15 +48,14 @@ def everything(F, theta):
         point.value,
         *point.gradient,
         *F.bound(theta, "diagonal").curvature.as_matrix().ravel(),
-        *F.hessian_diagonal(point),
         *ray.value_and_slope(0.3),
         *ray.land(0.3).gradient,
         F.certify(theta).gap,
         F.rounding(theta, point.value),
         float(F.separated(theta)),
     ]
-    if F.model.has_rows:
-        found += [*F.hessian(theta)[2].as_matrix().ravel()]
+    if F.model.has_rows:  # that of a chain is only like the diagonal, and not additive
+        found += [*F.hessian_diagonal(point), *F.hessian(theta)[2].as_matrix().ravel()]
     return np.array(found)
 
 
