@@ -265,7 +265,6 @@ def test_a_resumed_run_is_the_run_it_interrupted(solver, name, kind):
     np.testing.assert_array_equal(third.solution.params, whole.solution.params)
 
 
-@pytest.mark.xfail(reason="rounding in float32 looks like other data: the pass begins again at zero")
 def test_a_proximal_run_in_single_precision_goes_on():
     solver = ProximalMajorization(batch_size=5)
     F, _, _ = problem("multinomial", "float32")
