@@ -314,7 +314,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         return 1.0 if self.penalize_intercept else 0.0
 
     def _make_solver(self, objective: Objective) -> Solver[Any]:
-        return named_solver(self.solver, objective, seed=self._seed(), shuffle=self.shuffle)
+        return named_solver(self.solver, objective, seed=self._seed(), shuffle=self.shuffle, warm=bool(self.warm_start))
 
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))

@@ -21,14 +21,14 @@ from majorant.tuning import Tuning, tune
 
 # The gains of these are tuned, over the schedules given here.
 TUNED = {"sgd": ("constant",), "asgd": ("adaptive", "inverse")}
-MAKERS: dict[str, Callable[[int, bool], Solver[Any]]] = {
-    "auto": lambda seed, shuffle: QuasiNewton(seed=seed),
-    "bbm": lambda seed, shuffle: BatchMajorization(),
-    "sbm": lambda seed, shuffle: StochasticMajorization(restart=True, seed=seed, shuffle=shuffle),
-    "sbm-lowrank": lambda seed, shuffle: LowRankStochasticMajorization(restart=True, seed=seed, shuffle=shuffle),
-    "proximal": lambda seed, shuffle: ProximalMajorization(seed=seed, shuffle=shuffle, warm_start=True),
-    "lbfgs": lambda seed, shuffle: LBFGS(),
-    "newton": lambda seed, shuffle: Newton(),
+MAKERS: dict[str, Callable[..., Solver[Any]]] = {
+    "auto": lambda seed, **rows: QuasiNewton(seed=seed),
+    "bbm": lambda **rows: BatchMajorization(),
+    "sbm": lambda warm, **rows: StochasticMajorization(restart=True, **rows),
+    "sbm-lowrank": lambda warm, **rows: LowRankStochasticMajorization(restart=True, **rows),
+    "proximal": lambda warm, **rows: ProximalMajorization(warm_start=warm, **rows),
+    "lbfgs": lambda **rows: LBFGS(),
+    "newton": lambda **rows: Newton(),
 }
 SOLVERS = (*MAKERS, *TUNED)
 # Names of scikit-learn's solvers, which differ in how they get to an optimum that is the same: only the one that asks
@@ -37,10 +37,15 @@ ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto"
 ACCEPTED = (*SOLVERS, *ALIASES)
 
 
-def named_solver(name: str, objective: Objective, *, seed: int = 0, shuffle: bool = True) -> Solver[Any]:
-    """Return a solver by name; those of ``TUNED`` with the best setting of their grid on this objective."""
+def named_solver(
+    name: str, objective: Objective, *, seed: int = 0, shuffle: bool = True, warm: bool = False
+) -> Solver[Any]:
+    """Return a solver by name; those of ``TUNED`` with the best setting of their grid on this objective.
+
+    ``seed`` and ``shuffle`` say in which order rows are visited, ``warm`` whether a start other than zero is meant.
+    """
     name = ALIASES.get(one_of("solver", name, ACCEPTED), name)
-    return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed, shuffle)
+    return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed=seed, shuffle=shuffle, warm=warm)
 
 
 def tuned(name: str, objective: Objective, seed: int = 0, passes: int = 1) -> Tuning:

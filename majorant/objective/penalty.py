@@ -111,6 +111,11 @@ class Ridge(Penalty):
         """Whether λ is positive everywhere."""
         return bool(self.values[0] > 0 if self.same else (self.values > 0).all())
 
+    @cached_property
+    def least(self) -> float:
+        """The least λ of those that penalise."""
+        return float(np.min(self.values[:1] if self.same else self.values[self.values > 0], initial=np.inf))
+
     def value(self, theta: Array) -> float:
         """Return ½ Σ λ_i θ_i²."""
         return 0.5 * self.inner(theta, theta)
