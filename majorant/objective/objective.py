@@ -115,13 +115,13 @@ class Objective:
         (loss, of_loss), scores = self.blocks.run(LossAndGradient(self.model, θ, keep))
         return self._at(θ, loss, of_loss, scores if keep else None)
 
-    def expand(self, at: ArrayLike | Point, form: Form, *, majorizes: bool) -> tuple[Point, Curvature]:
-        """Return a point and the curvature there: of the bound, or of the loss itself (without the penalty).
+    def expand(self, at: ArrayLike | Point, absorb: Form, *, majorizes: bool) -> tuple[Point, Curvature]:
+        """Return a point and the curvature there, in some form: of the bound, or of the loss itself.
 
-        Where scores are known this is no pass over the data, only what the curvature costs.
+        The penalty is left out. Where scores are known this is no pass over the data, only what the curvature costs.
         """
         self.spend(curvatures=1)
-        curve = Curve(self.model, majorizes, form)
+        curve = Curve(self.model, majorizes, absorb)
         if isinstance(at, Point) and at.scores is not None:
             return at, self.blocks.total(curve, at.scores)
         θ = self._read(at.theta if isinstance(at, Point) else at)
