@@ -1,4 +1,6 @@
-"""Curvatures are one operator in four shapes; bounds among them dominate."""
+"""Curvatures are one operator in many shapes; bounds among them dominate."""
+
+import pickle
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorant import Choices, Enumerated, Objective, log_partition_bound
-from majorant.curvature import Dense, Diagonal, Kronecker, LowRank, form
+from majorant.curvature import Block, Dense, Diagonal, Growing, Kronecker, LowRank, Patched, form
 from tests import oracles, problems
 
 RNG = np.random.default_rng(0)
@@ -17,6 +19,11 @@ CURVATURES = {
     "kronecker": Kronecker(np.eye(2) - 0.5, ROWS[:, :3].T @ ROWS[:, :3], majorizes=True),
     "low-rank": LowRank.empty(3, 6, majorizes=True).absorb(ROWS),
     "rank 0": LowRank.empty(0, 6, majorizes=True).absorb(ROWS),
+    "block": Block((Dense(ROWS[:, :3].T @ ROWS[:, :3], True), Diagonal(np.arange(1.0, 4), True)), majorizes=True),
+    "other block": Block((Diagonal(np.arange(1.0, 4), True), Diagonal(np.ones(3), True)), majorizes=True),
+    "classes apart": Kronecker(np.eye(2), ROWS[:, 3:].T @ ROWS[:, 3:], majorizes=True),
+    "patched": Patched(RNG.exponential(size=(2, 3)), np.array([0, 2]), ROWS[:, :2].T @ ROWS[:, :2]),
+    "growing": Growing(np.diag(np.arange(1.0, 7))).grown(ROWS[:1], ROWS[:1] / np.arange(1.0, 7), np.ones((1, 1))),
 }
 pairs = [(a, b) for a in CURVATURES for b in CURVATURES]
 
@@ -28,7 +35,11 @@ def test_matvec_and_solve_agree_with_the_matrix(name, ridge):
     A = curvature.as_matrix()
     assert curvature.size == 6
     np.testing.assert_allclose(curvature.matvec(b), A @ b, atol=1e-12)
-    np.testing.assert_allclose(curvature.solve(b, ridge), np.linalg.solve(A + ridge * np.eye(6), b), atol=1e-10)
+    solution = np.linalg.solve(A + ridge * np.eye(6), b)
+    np.testing.assert_allclose(curvature.solve(b, ridge), solution, atol=1e-10)
+    assert curvature.compact().shape in ((6, 6), (2, 3, 3), (6,))
+    travelled = pickle.loads(pickle.dumps(curvature.factorized(ridge)))
+    np.testing.assert_allclose(travelled(b), solution, atol=1e-10)
 
 
 @pytest.mark.parametrize(("left", "right"), pairs)
@@ -39,7 +50,7 @@ def test_sums_are_exact_or_dominate(left, right):
         assert oracles.shortfall(total.as_matrix(), exact) <= 1e-12
     else:
         np.testing.assert_allclose(total.as_matrix(), exact, atol=1e-12)
-    assert total.majorizes
+    assert total.majorizes == (a.majorizes and b.majorizes)
 
 
 def test_a_sum_with_what_is_no_bound_is_none():
