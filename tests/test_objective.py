@@ -197,7 +197,7 @@ SHARING = [
 ]
 
 
-@pytest.mark.parametrize(("solver", "maker"), SHARING, ids=str)
+@pytest.mark.parametrize(("solver", "maker"), SHARING, ids=lambda each: getattr(each, "__name__", type(each).__name__))
 def test_runs_that_share_an_objective_are_runs_on_two(solver, maker):
     shared = problems.make(maker)
     settings = dict(max_steps=5, tol=0.0, metrics={"again": shared.value})
