@@ -60,7 +60,7 @@ class Seen:
     @cached_property
     def gap(self) -> float:
         """What strong convexity says of F and ∇F as they are; NaN where an intercept is free."""
-        return self._objective.gap(self.point.theta, self.point.value, self.point.gradient)
+        return self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
 
     @property
     def certificate_is_free(self) -> bool:
@@ -204,9 +204,15 @@ class Monitor:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         else:
             share = np.linalg.norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
-            why = "a parameter is unpenalised" if self._objective.convex else "the loss is not convex"
+            why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         return Result(outcome, sentence, gap)
+
+    def _why_not(self) -> str:
+        if not self._objective.convex:
+            return "the loss is not convex"
+        free = not self._objective.penalty.penalised.all()
+        return "a parameter is unpenalised" if free else "the penalty is not strongly convex"
 
     def _passes(self) -> float:
         return self._work.passes - self._before.passes

@@ -33,6 +33,10 @@ class Fit:
 class Callback:
     """What follows a fit. Everything may be left out."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings and what was found; what belongs to a fit that is going on is not copied."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
     def start(self, fit: Fit) -> None:
         """Begin to follow a fit."""
 
@@ -46,6 +50,13 @@ class Callback:
 
     def finish(self, fitted: Fitted) -> None:
         """Take note of how the fit ended."""
+
+
+def _require_a_fit(callback: Callback) -> None:
+    if not any(name.startswith("_") for name in vars(callback)):
+        raise TypeError(
+            f"{type(callback).__name__} follows the fit of an estimator: pass it to callbacks=[…] of one"
+        )
 
 
 @dataclass
@@ -78,6 +89,7 @@ class EarlyStopping(Callback):
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Return whether patience has run out."""
+        _require_a_fit(self)
         model, data = self._model, self._data
         score = -model.loss(model.scores(theta, data), data) / model.n_observations(data)
         if score > self.best_score:
@@ -110,6 +122,7 @@ class Checkpoint(Callback):
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Save if it is time."""
+        _require_a_fit(self)
         if time.monotonic() - self._last >= self.every:
             sentence = f"saved at step {row['step']:.0f} of a fit that went on"
             result = Result(Outcome.STOPPED, sentence, row["gap"])
@@ -148,6 +161,7 @@ class ProgressLine(Callback):
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Write the line if it is time."""
+        _require_a_fit(self)
         if time.monotonic() - self._last >= self.every:
             self._last = time.monotonic()
             self._write(
@@ -163,7 +177,6 @@ class ProgressLine(Callback):
             self._line.finish(last)
         elif last:
             self._write(last)
-        del self._file, self._line  # a stream can be neither copied nor pickled
 
     def _write(self, text: str) -> None:
         if self._line is not None:

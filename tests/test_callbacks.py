@@ -1,13 +1,16 @@
 """Callbacks of the estimators: how patient they are, and what is left of a fit that was killed."""
 
+import copy
 import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from majorant import Checkpoint, EarlyStopping, LogisticRegression, Outcome
+from majorant import Binary, Checkpoint, EarlyStopping, Labelled, LogisticRegression, Objective, Outcome, minimize
+from majorant.callbacks import ProgressLine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -84,3 +87,21 @@ def test_checkpoints_are_as_far_apart_as_they_are_told(tmp_path, monkeypatch):
 
     Watched(solver="lbfgs", callbacks=[Checkpoint(tmp_path / "model.npz", every=3), tick], tol=0.0).fit(X, Y)
     assert times == [0.0, 3.0, 6.0, 8.0]  # and at the end
+
+
+@pytest.mark.parametrize("callback", [ProgressLine(), Checkpoint("unused"), EarlyStopping([[0.0]], [0])])
+def test_what_follows_a_fit_cannot_follow_minimize(callback):
+    F = Objective(Binary(), Labelled(X, Y), ridge=1.0)
+    with pytest.raises(TypeError, match="follows the fit of an estimator"):
+        minimize(F, callback=callback)
+
+
+def test_a_fit_that_fails_leaves_callbacks_that_can_be_copied():
+    def fail(row, theta):
+        raise RuntimeError
+
+    model = LogisticRegression(callbacks=[ProgressLine(), fail])
+    with pytest.raises(RuntimeError):
+        model.fit(X, Y)
+    clone(model)
+    copy.deepcopy(model)

@@ -309,3 +309,16 @@ def test_early_stopping_says_how_far_the_step_it_kept_is():
     reached = F.value(np.append(model.coef_, model.intercept_))
     assert (reached - best) / reached - 1e-12 <= model.gap_ <= 1
     assert not model.result_.converged
+
+
+@pytest.mark.parametrize("far", [1e9, 1e11, 1e13, 1e16])
+@pytest.mark.parametrize("solver", [Newton(), QuasiNewton(), BatchMajorization()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_scores_that_were_added_up_from_afar_certify_nothing_false(solver, far, seed):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 8))
+    F = Objective(Binary(), Labelled(X, (X @ rng.normal(size=8) + rng.normal(size=300) > 0).astype(int)), ridge=0.01)
+    best = F.value(minimize(F, Newton(), tol=1e-14).params)
+    solution = minimize(F, solver, start=far * np.random.default_rng(seed).normal(size=8))
+    assert excess(F, solution.params, best) <= solution.result.gap + 1e-14
+    assert not isinstance(solver, Newton) or solution.result.gap <= 1e-8

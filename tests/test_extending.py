@@ -224,9 +224,51 @@ def test_what_a_model_returns_is_not_written_to():
     np.testing.assert_allclose(minimize(F, QuasiNewton()).params, 0.5, atol=1e-4)
 
 
+class Stored(Poisson):
+    """Returns an array of its own to scale steps by."""
+
+    scale = np.full(4, 100.0)
+
+    def hessian_diagonal(self, scores, batch):
+        return self.scale
+
+
+def test_what_a_model_keeps_is_not_added_to():
+    X, y = counts()
+    minimize(Objective(Stored(), Labelled(X, y), ridge=1.0, reducer=Threads(3)), QuasiNewton())
+    assert (Stored.scale == 100.0).all()
+
+
+def test_an_offset_that_a_model_would_ignore_is_refused():
+    X, y = counts()
+    with pytest.raises(ValueError, match="Poisson has no use for an offset"):
+        Objective(Poisson(), Labelled(X, y, offset=np.ones(len(y))), ridge=1.0)
+
+
+class Sharp(Binary):
+    """The loss of three times the score."""
+
+    def loss(self, scores, batch):
+        return super().loss(3 * scores, batch)
+
+    def loss_and_residual(self, scores, batch):
+        loss, residual = super().loss_and_residual(3 * scores, batch)
+        return loss, 3 * residual
+
+
+def test_compiled_loops_are_left_to_the_models_they_were_written_for():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    F = Objective(Sharp(), Labelled(X, (X[:, 0] + rng.logistic(size=600) > 0).astype(int)), ridge=1.0)
+    best = minimize(F, LBFGS()).params
+    found = minimize(F, SGD(gain=0.01, schedule="adaptive", tau=1000.0), max_steps=30, tol=0.0).params
+    np.testing.assert_allclose(found, best, atol=0.05)
+    assert F.value_at_zero() == pytest.approx(F.value(np.zeros(2)))
+
+
 def test_solvers_with_a_prior_say_that_they_need_a_ridge():
     F = Objective(Binary(), Labelled(np.eye(3), [0, 1, 0]), ridge=Towards(np.ones(3), 1.0))
-    for solver in (ProximalMajorization(), StochasticMajorization()):
+    for solver in (ProximalMajorization(), StochasticMajorization(), majorant.LowRankStochasticMajorization()):
         with pytest.raises(TypeError, match="starts from a Gaussian prior: it needs a ridge, got Towards"):
             minimize(F, solver)
     with pytest.raises(ValueError, match="penalty must be one of 3 parameters, got one of 2"):

@@ -1,5 +1,8 @@
 """Sums over blocks: the same by threads, elsewhere, and from data that are read anew at every pass."""
 
+import copy
+import multiprocessing
+import os
 import pickle
 
 import numpy as np
@@ -105,11 +108,50 @@ def test_threads_keep_the_order_and_pass_errors_on():
 
 def test_sums_of_tuples_arrays_and_minima():
     first = np.ones(2)
-    total = add((1, first, Least(3.0), None), (2, np.full(2, 5.0), Least(-1.0), None))
+    found = (2, np.full(2, 5.0), Least(-1.0), None)
+    total = add((1, first, Least(3.0), None), found, ours=False)
     assert total[0] == 3
-    assert total[1] is first
-    assert first.tolist() == [6.0, 6.0]
+    assert first.tolist() == [1.0, 1.0]  # that was somebody's
+    assert total[1].tolist() == [6.0, 6.0]
     assert (total[2].value, total[3]) == (-1.0, None)
+    assert add(total, found, ours=True)[1] is total[1]
+
+
+def threaded():
+    rng = np.random.default_rng(0)
+    return Objective(
+        Binary(), Labelled(rng.normal(size=(50, 3)), rng.integers(0, 2, 50)), ridge=1.0, reducer=Threads(2)
+    )
+
+
+def test_objectives_travel_without_their_threads():
+    F = threaded()
+    value = F.value(np.ones(3))
+    for copied in (pickle.loads(pickle.dumps(F)), copy.deepcopy(F)):
+        assert copied.value(np.ones(3)) == value
+    solution = minimize(F, QuasiNewton())
+    again = pickle.loads(pickle.dumps(solution))
+    assert minimize(F, QuasiNewton(), start=again).result.converged
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_threads_are_made_anew_in_a_forked_process():
+    F = threaded()
+    F.value(np.ones(3))
+    child = multiprocessing.get_context("fork").Process(target=F.value, args=(np.ones(3),))
+    child.start()
+    child.join(60)
+    alive = child.is_alive()
+    child.kill()
+    assert not alive
+    assert child.exitcode == 0
+
+
+def test_overflow_is_found_where_it_matters_in_threads_too():
+    F = threaded()
+    huge = Objective(F.model, Labelled(1e155 * F.data.design.array, F.data.y), ridge=1.0, reducer=Threads(2))
+    assert np.isfinite(minimize(huge, QuasiNewton(), max_steps=3).params).all()  # and warns of nothing
 
 
 # --- data that are not in memory --------------------------------------------------------------------------

@@ -79,10 +79,14 @@ class Model(ABC, Generic[Batch]):
 
     @abstractmethod
     def lift(self, residual: Array, batch: Batch) -> Array:
-        """Return Σ_j Σ_y residual_j(y) f_j(y) (d), a new array: a derivative on scores becomes one on parameters."""
+        """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
 
     def check(self, data: Batch) -> None:
         """Raise if the data do not fit the model."""
+        if getattr(data, "offset", None) is not None and type(self).add_measure is Model.add_measure:
+            raise ValueError(
+                f"{type(self).__name__} has no use for an offset: it does not say how to add one to scores"
+            )
 
     def add_measure(self, potentials: Array, batch: Batch) -> Array:
         """Return the scores: potentials plus log h_j(y)."""

@@ -38,6 +38,10 @@ class Binary(ClassModel):
         """Rows of the coefficient matrix: one."""
         return 1
 
+    def is_softmax(self) -> bool:
+        """Return True, but for what derives from this."""
+        return type(self) is Binary
+
     def check(self, data: Labelled) -> None:
         """Raise if a label is neither 0 nor 1, or the offset is not one finite number per row."""
         require_data(self, data, Labelled)

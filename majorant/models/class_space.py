@@ -94,13 +94,17 @@ class ClassModel(RowModel[Labelled]):
 
     def loss_at_zero(self, batch: Labelled) -> float | None:
         """Return the loss of parameters of zero: without offsets every class is as likely as another."""
-        if batch.offset is not None:
+        if batch.offset is not None or not self.is_softmax():
             return None
         return total_weight(batch) * float(np.log(max(self.coefficient_rows, 2)))
 
     def hard_rows(self, batch: Labelled) -> ClassRows | None:
-        """Return the rows if each has one label."""
-        return None if batch.soft else ClassRows(batch, self.coefficient_rows)
+        """Return the rows if each has one label, and the loss is the one that compiled loops know."""
+        return None if batch.soft or not self.is_softmax() else ClassRows(batch, self.coefficient_rows)
+
+    def is_softmax(self) -> bool:
+        """Return whether the loss is that of softmax, or of a score against zero: not known of what derives from it."""
+        return False
 
     def mean_gram(self, scores: Array, batch: Labelled, columns: Array, dtype: Any) -> Array:
         """Return Σ_j w_j x_j x_jᵀ on some columns, with w_j what the classes of a row weigh on average."""

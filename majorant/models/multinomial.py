@@ -47,6 +47,10 @@ class Multinomial(ClassModel):
         """Rows of the coefficient matrix: all n classes."""
         return self.n_classes
 
+    def is_softmax(self) -> bool:
+        """Return True, but for what derives from this."""
+        return type(self) is Multinomial
+
     def check(self, data: Labelled) -> None:
         """Raise if a label or an offset does not fit n classes."""
         require_data(self, data, Labelled)

@@ -156,23 +156,27 @@ class Objective:
 
         From a point whose scores are known that is half a pass. For a chain every evaluation is a pass.
         """
-        theta, scores = (start.theta, start.scores) if isinstance(start, Point) else (start, None)
-        θ, δ = self._read(theta), self._read(direction)
-        return ScoreRay(self, θ, δ, scores) if self.model.keeps_scores else DirectRay(self, θ, δ)
+        here = start if isinstance(start, Point) else Point(self._read(start), np.nan, np.empty(0))
+        θ, δ = self._read(here.theta), self._read(direction)
+        return ScoreRay(self, θ, δ, here.scores, here.reach) if self.model.keeps_scores else DirectRay(self, θ, δ)
 
     # --- how far from the optimum -------------------------------------------------------------------------
 
-    def gap(self, theta: ArrayLike, value: float, gradient: Array) -> float:
+    def gap(self, theta: ArrayLike, value: float, gradient: Array, reach: float = 0.0) -> float:
         """Return a bound on (F(θ) − F*) / F(θ), rounding errors included.
 
         NaN where there is none: a parameter is unpenalised, or the loss is not convex.
 
         F is strongly convex in the norm of the penalty, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
-        non-negative, so F* ≥ 0 and the gap never exceeds one.
+        non-negative, so F* ≥ 0 and the gap never exceeds one. Rounding errors are those at θ, or at parameters as large
+        as ``reach``, if scores were added up from there.
         """
         if not (self.penalty.everywhere and self.convex):
             return float("nan")
-        return bounded_gap(self, self._read(theta), value, gradient, self.facts.epsilon)
+        θ = self._read(theta)
+        norm = float(np.linalg.norm(θ))
+        larger = θ * (reach / norm) if reach > norm > 0 else θ
+        return bounded_gap(self, larger, value, gradient, self.facts.epsilon)
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""

@@ -46,9 +46,8 @@ class Penalty(ABC):
         """Return ``factor`` times the penalty, for that share of the rows."""
 
     def slope(self, theta: Array, of_loss: Array) -> Array:
-        """Return the (least sub)gradient of loss + R, given that of the loss, which is overwritten."""
-        of_loss += self.gradient(theta)
-        return of_loss
+        """Return the (least sub)gradient of loss + R, given that of the loss."""
+        return of_loss + self.gradient(theta)
 
     def along(self, theta: Array, direction: Array) -> Callable[[float], tuple[float, float]]:
         """Return a ↦ R(θ + aδ) and its derivative."""
@@ -123,6 +122,12 @@ class Ridge(Penalty):
     def gradient(self, theta: Array) -> Array:
         """Return λθ."""
         return self.values * theta
+
+    def slope(self, theta: Array, of_loss: Array) -> Array:
+        """Return the gradient of loss + R, given that of the loss."""
+        slope = self.values * theta
+        slope += of_loss
+        return slope
 
     def scaled(self, factor: float) -> Ridge:
         """Return the ridge factor · λ."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from majorant._checks import Array
 from majorant.objective.reduce import Kept
 from majorant.objective.tasks import Along, Land, Potentials, Scores
@@ -15,12 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """θ with F and ∇F there, and, where they are kept, the scores, from which a ray can leave at half the price."""
+    """θ with F and ∇F there, and, where they are kept, the scores, from which a ray can leave at half the price.
+
+    Scores may have been added up along rays. ``reach`` is the largest ‖θ‖ on the way: rounding errors are as large as
+    there.
+    """
 
     theta: Array
     value: float
     gradient: Array
     scores: Kept = None
+    reach: float = 0.0
 
 
 class Ray(Protocol):
@@ -36,16 +43,23 @@ class Ray(Protocol):
         """Return the point θ + aδ."""
 
 
+# Scores that were added up from so many times farther away have lost digits: they are found afresh.
+FAR = 10.0
+
+
 class ScoreRay:
     """A ray along which scores are linear, so that the data are visited once, when it is made."""
 
-    def __init__(self, objective: Objective, theta: Array, direction: Array, scores: Kept = None) -> None:
+    def __init__(
+        self, objective: Objective, theta: Array, direction: Array, scores: Kept = None, reach: float = 0.0
+    ) -> None:
         objective.spend(passes=1.0 if scores is None else 0.5)
         model, blocks = objective.model, objective.blocks
         self._objective, self._theta, self._direction = objective, theta, direction
         self._scores = blocks.run(Scores(model, theta))[1] if scores is None else scores
         self._slopes = blocks.run(Potentials(model, direction))[1]
         self._penalty = objective.penalty.along(theta, direction)
+        self._reach = max(reach, float(np.linalg.norm(theta)))
         self._last: tuple[float, float, Kept] | None = None
 
     def at(self, a: float) -> Array:
@@ -62,14 +76,17 @@ class ScoreRay:
 
     def land(self, a: float) -> Point:
         """Return the point θ + aδ; if that is where F was evaluated last, only the gradient is left to find."""
+        F, θ = self._objective, self.at(a)
+        norm = float(np.linalg.norm(θ))
+        if self._reach > FAR * norm:
+            return F.point(θ)
         if self._last is None or self._last[0] != a:
             self.value_and_slope(a)
         assert self._last is not None
         _, value, there = self._last
-        F, θ = self._objective, self.at(a)
         F.spend(passes=0.5)
         of_loss, scores = F.blocks.run(Land(F.model), there)
-        return Point(θ, value, F.penalty.slope(θ, of_loss), scores)
+        return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, norm))
 
 
 class DirectRay:

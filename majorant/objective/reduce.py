@@ -7,12 +7,13 @@ to where the blocks are.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
@@ -29,10 +30,7 @@ class Task(Protocol):
     """What is done with each block."""
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
-        """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block.
-
-        Arrays that add up are given away: they are added to in place.
-        """
+        """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block."""
 
 
 class Blocks(ABC):
@@ -74,9 +72,13 @@ class Threads(Reducer):
     def __post_init__(self) -> None:
         whole("threads", self.threads, least=1)
 
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor | None:
-        return ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+    def pool(self) -> ThreadPoolExecutor:
+        """Return the threads of this process: those of a parent did not come along when it was forked."""
+        found = vars(self).get("_pool")
+        if found is None or found[0] != os.getpid():
+            found = os.getpid(), ThreadPoolExecutor(self.threads)
+            vars(self)["_pool"] = found
+        return found[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Threads, (self.threads,)  # threads do not travel
@@ -84,21 +86,23 @@ class Threads(Reducer):
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of so many rows, fewer if there would not be one for each thread."""
         share = -(-len(data) // self.threads)
-        return LocalBlocks(data.blocks(max(min(rows, share), 1)), self._pool, ahead=2 * self.threads)
+        return LocalBlocks(data.blocks(max(min(rows, share), 1)), self if self.threads > 1 else None)
 
 
 class LocalBlocks(Blocks):
     """Blocks that are read here, one after the other, a few at a time if there are threads."""
 
-    def __init__(self, blocks: Iterable[Any], pool: ThreadPoolExecutor | None = None, ahead: int = 1) -> None:
-        self._blocks, self._pool, self._ahead = blocks, pool, ahead
+    def __init__(self, blocks: Iterable[Any], workers: Threads | None = None) -> None:
+        self._blocks, self._workers = blocks, workers
         self._count = -1  # of blocks, once they have been gone through
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
-        total, pieces = None, []
+        total: Any = None
+        pieces: list[Any] = []
         for found, piece in self._results(task, zip(self._blocks, *kept, strict=True)):
-            total = found if total is None else add(total, found)
+            # What the first block gave may be somebody's; what it is added up in is ours.
+            total = found if not pieces else add(total, found, ours=len(pieces) > 1)
             pieces.append(piece)
         self._count = len(pieces)
         return total, pieces
@@ -109,21 +113,26 @@ class LocalBlocks(Blocks):
 
     def _results(self, task: Task, each: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
         """Yield the results in the order of the blocks; only a few are ever waiting."""
-        if self._pool is None:
+        if self._workers is None:
             for some in each:
                 yield task(*some)
             return
-        waiting: deque[Future[Any]] = deque(self._pool.submit(task, *some) for some in islice(each, self._ahead))
+        waiting: deque[Future[Any]] = deque(self._begun(task, each, 2 * self._workers.threads))
         while waiting:
             yield waiting.popleft().result()
-            waiting.extend(self._pool.submit(task, *some) for some in islice(each, 1))
+            waiting.extend(self._begun(task, each, 1))
+
+    def _begun(self, task: Task, each: Iterator[tuple[Any, ...]], most: int) -> Iterator[Future[Any]]:
+        """Yield the next few tasks, in threads that treat overflow as this one does."""
+        assert self._workers is not None
+        return (self._workers.pool().submit(copy_context().run, task, *some) for some in islice(each, most))
 
 
-def add(total: Any, found: Any) -> Any:
-    """Return the sum; arrays are added in place, since what a task returned first is nobody else's."""
+def add(total: Any, found: Any, *, ours: bool) -> Any:
+    """Return the sum; arrays that are ours are added to in place."""
     if isinstance(total, tuple):
-        return tuple(add(a, b) for a, b in zip(total, found, strict=True))
-    if isinstance(total, np.ndarray):
+        return tuple(add(a, b, ours=ours) for a, b in zip(total, found, strict=True))
+    if ours and isinstance(total, np.ndarray):
         total += found
         return total
     return None if total is None else total + found

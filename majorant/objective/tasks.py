@@ -61,7 +61,7 @@ class LossAndGradient:
             return self.model.loss_and_gradient(self.theta, block), None
         scores = self.model.scores(self.theta, block)
         loss, residual = self.model.loss_and_residual(scores, block)
-        return (loss, _own(self.model.lift(residual, block), residual)), scores
+        return (loss, self.model.lift(residual, block)), scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Land:
 
     def __call__(self, block: Any, there: Scored) -> tuple[Array, Array]:
         """Return it."""
-        return _own(self.model.lift(there.residual, block), there.residual), there.scores
+        return self.model.lift(there.residual, block), there.scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Lift:
 
     def __call__(self, block: Any, residual: Array) -> tuple[Array, None]:
         """Return it."""
-        return _own(self.model.lift(residual, block), residual), None
+        return self.model.lift(residual, block), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,8 +255,3 @@ class Widened:
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
         """Return what that does."""
         return self.task(block.widened(), *kept)
-
-
-def _own(found: Array, kept: Array) -> Array:
-    """Return what a model has found as an array that may be added to: a view of what is kept would change that."""
-    return found.copy() if np.may_share_memory(found, kept) else found

@@ -144,7 +144,7 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
 
 def refuse_zero_ridge(objective: Objective) -> None:
     """Raise where the inverse of the penalty does not exist."""
-    if not objective.penalty.everywhere:
+    if not (objective.penalty.as_prior() > 0).all():
         raise ValueError(
             f"stochastic majorization starts from M = I/λ and needs ridge > 0, got {np.min(objective.ridge):g}; "
             "use BatchMajorization without a penalty"
