@@ -54,9 +54,7 @@ class Callback:
 
 def _require_a_fit(callback: Callback) -> None:
     if not any(name.startswith("_") for name in vars(callback)):
-        raise TypeError(
-            f"{type(callback).__name__} follows the fit of an estimator: pass it to callbacks=[…] of one"
-        )
+        raise TypeError(f"{type(callback).__name__} follows the fit of an estimator: pass it to callbacks=[…] of one")
 
 
 @dataclass
