@@ -33,7 +33,7 @@ class Diagonal(Curvature):
 
     def factorized(self, ridge: float | Array = 0.0) -> Solve:
         """Return the division by D + ridge."""
-        return Quotient(self.entries + ridge_vector(ridge, self.size))
+        return Quotient.by(self.entries + ridge_vector(ridge, self.size))
 
     def as_matrix(self) -> Array:
         """Return diag(D)."""
@@ -51,10 +51,15 @@ class Diagonal(Curvature):
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """Divides by a diagonal."""
+    """Divides by a diagonal, as a product with what is found once."""
 
-    entries: Array
+    reciprocals: Array
+
+    @classmethod
+    def by(cls, entries: Array) -> Quotient:
+        """Return the division by D, which gives zero where there is no curvature at all."""
+        return cls(np.divide(1.0, entries, out=np.zeros_like(entries), where=entries > 0))
 
     def __call__(self, b: Array) -> Array:
-        """Return b / D, zero where there is no curvature at all."""
-        return np.divide(b, self.entries, out=np.zeros_like(b), where=self.entries > 0)
+        """Return b / D."""
+        return b * self.reciprocals

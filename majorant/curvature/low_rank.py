@@ -70,7 +70,7 @@ class LowRank(Curvature):
             refuse_large(self.size, "a low-rank curvature with an unpenalised parameter")
             return Dense(self.as_matrix(), self.majorizes).factorized(ridge)
         if not len(self.S):  # which older versions of SciPy cannot factorise
-            return Quotient(E)
+            return Quotient.by(E)
         Q = self._root()
         QE = Q / E
         return LowRankSolve(E, Q, QE, Factor(cho_factor(np.eye(len(Q)) + QE @ Q.T, lower=True)[0]))
