@@ -206,7 +206,7 @@ class Monitor:
             share = np.linalg.norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
-        return Result(outcome, sentence, gap)
+        return Result(outcome, sentence, gap, self._seen.state.account)
 
     def _why_not(self) -> str:
         if not self._objective.convex:

@@ -28,12 +28,13 @@ class Result:
     """An outcome, a sentence about it, and how far from the optimum the fit is certified to be.
 
     ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate: a parameter other than the intercept is
-    unpenalised, or F has no minimum.
+    unpenalised, or F has no minimum. ``account`` says what steps were scaled by, and from which step on.
     """
 
     outcome: Outcome
     message: str
     gap: float
+    account: tuple[tuple[int, str], ...] = ()
 
     @property
     def converged(self) -> bool:

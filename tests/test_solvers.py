@@ -75,19 +75,24 @@ def test_every_curvature_of_the_quasi_newton_solver_converges(maker, curvature):
     assert rises(solution.trace) <= 1e-12
 
 
-def test_start_and_curvature_of_the_quasi_newton_solver_are_chosen_by_size():
-    def kind(t, p, n):
-        X = sp.csr_array(([1.0], ([0], [0])), shape=(t, p))
-        model = Binary() if n == 1 else Multinomial(n)
-        F = Objective(model, Labelled(X, np.arange(t) % max(n, 2)), ridge=1.0)
-        plan = QuasiNewton().plan(F, np.zeros(F.size))
-        return type(plan.starts[0]).__name__, type(plan.renewal).__name__
+def generated(t, p, n, *, density=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(t, p)) if density == 1 else sp.random(t, p, density, format="csr", random_state=seed)
+    return Objective(Binary() if n == 2 else Multinomial(n), Labelled(X, rng.integers(n, size=t)), ridge=1.0)
 
-    assert kind(32_561, 124, 1) == ("FromSample", "GramOfColumns")
-    assert kind(20_000, 17, 26) == ("FromSample", "GramOfColumns")
-    assert kind(10_000, 51, 10) == ("FromPoint", "GramOfColumns")
-    assert kind(1_500, 242, 1) == ("FromPoint", "GramOfColumns")
-    assert kind(1_500, 11_961, 1) == ("FromOnlinePass", "DiagonalOfHessian")
+
+def test_starts_are_chosen_by_what_they_cost():
+    def start(F):
+        zero = np.zeros(F.size)
+        return next(type(s).__name__ for s in QuasiNewton().plan(F).starts if s.suits(F, zero))
+
+    assert start(generated(20_000, 5, 2)) == "FromSample"
+    assert start(generated(20_000, 5, 4)) == "FromSample"
+    assert start(generated(2_000, 5, 2)) == "FromPoint"  # not tall enough
+    assert start(generated(8_000, 60, 12)) == "FromPoint"  # Hessians of 720 parameters are dearer than passes
+    assert start(generated(600, 5_000, 2, density=0.01)) == "FromDual"
+    assert start(generated(600, 1_000, 2, density=0.01)) == "FromPoint"  # rows are too much alike
+    assert start(generated(600, 1_300, 2)) == "FromPoint"  # a dense X is no work for sweeps
 
 
 @pytest.mark.parametrize("curvature", ["sample", "kronecker", "diagonal"])

@@ -6,6 +6,7 @@ remembers. A *form* turns the factors of a batch into a curvature; solvers name 
 
 from majorant.curvature.base import Curvature, Factors, Form, Solve
 from majorant.curvature.block import Block
+from majorant.curvature.by_class import DiagonalByClass
 from majorant.curvature.dense import Dense
 from majorant.curvature.diagonal import Diagonal
 from majorant.curvature.forms import form
@@ -19,6 +20,7 @@ __all__ = [
     "Curvature",
     "Dense",
     "Diagonal",
+    "DiagonalByClass",
     "Factors",
     "Form",
     "Growing",

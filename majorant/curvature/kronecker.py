@@ -9,6 +9,7 @@ from scipy.linalg import eigh
 
 from majorant._checks import Array
 from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
+from majorant.curvature.by_class import raised_eigenvalues
 from majorant.curvature.dense import Dense, add_as_matrices
 
 
@@ -60,6 +61,21 @@ class Kronecker(Curvature):
         distinct, of_row = np.unique((values / scale).round(12), return_inverse=True)
         solves = (self._feature_solve(value, penalty[0]) for value in distinct * scale)
         return KroneckerSolve(basis, tuple((of_row == k, solve) for k, solve in enumerate(solves)))
+
+    def nearly_factorized(self, ridge: float | Array) -> Solve:
+        """Return about (C ⊗ G + diag(ridge))⁻¹ as a function, to scale steps by.
+
+        Eigenvalues of C within a factor of two share a p×p factor, and where C has none its mean stands in.
+        """
+        λ = self._by_class(ridge_vector(ridge, self.size))[0]
+        if len(self.classes) == 1:
+            return KroneckerSolve(None, ((np.ones(1, dtype=bool), self._feature_solve(self.classes[0, 0], λ)),))
+        values, basis = raised_eigenvalues(self.classes)
+        level = np.round(np.log2(values))
+        groups = [level == each for each in np.unique(level)]
+        return KroneckerSolve(
+            basis, tuple((rows, self._feature_solve(float(values[rows].mean()), λ)) for rows in groups)
+        )
 
     def as_matrix(self) -> Array:
         """Return C ⊗ G as a d×d array."""

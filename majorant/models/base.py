@@ -157,8 +157,12 @@ class Model(ABC, Generic[Batch]):
         """Return n if θ is an n×p matrix and f(x, y) = e_y ⊗ x, which some curvatures need; 0 if not."""
         return 0
 
-    def mean_gram(self, scores: Array, batch: Batch, columns: Array, dtype: Any) -> Array:
-        """Return Σ_j w_j x_j x_jᵀ on some columns, with w_j what the classes of a row weigh on average."""
+    def class_curvature(self, scores: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average."""
+        self._has_no("classes")
+
+    def mean_gram(self, scores: Array, batch: Batch, columns: Array, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, with the same w_j."""
         self._has_no("classes")
 
     def least_margin(self, theta: Array, batch: Batch) -> float:

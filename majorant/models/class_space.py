@@ -106,10 +106,20 @@ class ClassModel(RowModel[Labelled]):
         """Return whether the loss is that of softmax, or of a score against zero: not known of what derives from it."""
         return False
 
-    def mean_gram(self, scores: Array, batch: Labelled, columns: Array, dtype: Any) -> Array:
-        """Return Σ_j w_j x_j x_jᵀ on some columns, with w_j what the classes of a row weigh on average."""
+    def class_curvature(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
+        """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average: tr(B_j)/(n − 1)."""
+        C, each = self._between_classes(scores, batch)
+        return C, batch.design.pull_back_squares(each[None])[0]
+
+    def mean_gram(self, scores: Array, batch: Labelled, columns: Array, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, with the same w_j."""
+        C, each = self._between_classes(scores, batch)
+        design = batch.design if len(columns) == batch.n_features else batch.design.columns(columns)
+        return C, design.gram(each[None, None], dtype)
+
+    def _between_classes(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
         each = self.class_weights(scores, batch).sum(axis=0) / max(self.coefficient_rows - 1, 1)
-        return batch.design.columns(columns).gram(each[None, None], dtype)
+        return self.class_hessian(scores, batch), each
 
     def potentials(self, theta: Array, batch: Labelled) -> Array:
         """Return W Xᵀ."""

@@ -23,6 +23,7 @@ from majorant.objective.penalty import Penalty, read_penalty
 from majorant.objective.ray import DirectRay, Point, Ray, ScoreRay
 from majorant.objective.reduce import Blocks, Reducer, Threads
 from majorant.objective.tasks import (
+    ClassCurvature,
     Curve,
     Expand,
     HessianDiagonal,
@@ -147,8 +148,12 @@ class Objective:
         kept = [] if at.scores is None else [at.scores]
         return self.blocks.total(HessianDiagonal(self.model, at.theta), *kept)
 
-    def mean_gram(self, at: Point, columns: Array, rows: float, dtype: Any) -> Array:
-        """Return Σ_j w_j x_j x_jᵀ on some columns of a model with classes, from that share of the rows."""
+    def class_curvature(self, at: Point) -> tuple[Array, Array]:
+        """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
+        return self.blocks.total(ClassCurvature(self.model), at.scores)
+
+    def mean_gram(self, at: Point, columns: Array, rows: float, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns of a model with classes, from that share of the rows."""
         return self.blocks.total(MeanGram(self.model, columns, rows, dtype), at.scores)
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike) -> Ray:

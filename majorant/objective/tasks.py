@@ -172,22 +172,34 @@ class HessianDiagonal:
 
 
 @dataclass(frozen=True, eq=False)
+class ClassCurvature:
+    """The Hessian between classes, Σ_j B_j, and the squares of columns, Σ_j w_j x_j²."""
+
+    model: Model[Any]
+
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[Array, Array], None]:
+        """Return them."""
+        return self.model.class_curvature(scores, block), None
+
+
+@dataclass(frozen=True, eq=False)
 class MeanGram:
-    """Σ_j w_j x_j x_jᵀ on some columns, from an evenly spread share of the rows, scaled up to all."""
+    """Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, from an evenly spread share of the rows, scaled up to all."""
 
     model: Model[Any]
     columns: Array
     share: float
     dtype: Any
 
-    def __call__(self, block: Any, scores: Array) -> tuple[Array, None]:
-        """Return it."""
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[Array, Array], None]:
+        """Return them."""
         t = len(block)
         some = min(int(np.ceil(t * self.share)), t)
         if some < t:
             rows = np.arange(some) * t // some
             block, scores = block.take(rows), scores[:, rows]
-        return self.model.mean_gram(scores, block, self.columns, self.dtype) * (t / some), None
+        C, G = self.model.mean_gram(scores, block, self.columns, self.dtype)
+        return (C * (t / some), G * (t / some)), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ FIRST_EPOCHS, EPOCHS = 6, 3
 CONTRACTION = 0.73
 # Fewer rows are no work for anything.
 LEAST_ROWS = 500
-# A dense X is stored as a sparse one for this, if it is no larger.
-LARGEST_DENSE = 2**24
+# Columns for each row: where there are fewer, rows are too much alike for one to be solved after the other.
+COLUMNS_PER_ROW = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,17 @@ class Dual:
 
 
 def suits(objective: Objective, theta: Array) -> bool:
-    """Return whether dual coordinate descent can start here: hard labels, no offsets, a penalty, at zero, many rows."""
+    """Return whether dual coordinate descent pays here: from zero, on many sparse rows with one label and no offset.
+
+    A sweep over dense rows costs as much as many passes.
+    """
     whole, prior = objective.whole, objective.penalty.prior
     if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not prior.any():
         return False
     rows = objective.model.hard_rows(whole)
-    return rows is not None and rows.plain and (rows.is_sparse or rows.shape[0] * rows.shape[1] <= LARGEST_DENSE)
+    if rows is None or not (rows.plain and rows.is_sparse):
+        return False
+    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1]
 
 
 def begin(objective: Objective) -> Dual:

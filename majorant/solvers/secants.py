@@ -73,6 +73,10 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
 
 def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE) -> Point:
     """Return a good point along the quasi-Newton step from ``at``, in one pass."""
-    step = quasi_newton_step(at.gradient, pairs, solve)
+    return best_point_along(objective, at, quasi_newton_step(at.gradient, pairs, solve), flat_enough)
+
+
+def best_point_along(objective: Objective, at: Point, step: Array, flat_enough: float = LOOSE) -> Point:
+    """Return a good point along a step from ``at``, in one pass."""
     ray = objective.ray(at, step)
     return ray.land(best_step(ray, (at.value, float(at.gradient @ step)), flat_enough))

@@ -13,18 +13,22 @@ from majorant.objective import Objective, Point
 from majorant.solvers import dual
 from majorant.solvers.descent import Newton
 from majorant.solvers.online import OnlineMajorization
+from majorant.solvers.prices import Prices
 from majorant.solvers.secants import Scaled
 
-# Rows of a sample for each column of X and for each parameter, and at least so many; a sample is at most a quarter.
+# Rows of a sample for each column of X and for each parameter, and at least so many; more while its steps cost no more
+# than so many steps on all rows. It is at most a quarter of them.
 ROWS_PER_COLUMN = 20
 ROWS_PER_PARAMETER = 5
 LEAST_ROWS = 1_000
 SMALLEST_SHARE = 4
-# A Hessian of more parameters does not pay.
-LARGEST_HESSIAN = 1_200
+SAMPLE_BUDGET = 1.0
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
+USUAL_STEPS = 5
 SAMPLE_TOLERANCE = 1e-4
+# Of the curvature that a sample leaves behind.
+QUALITY_OF_SAMPLE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,8 @@ class Begun:
     solve: Solve | None = None
     up_to_a_factor: bool = False  # whether that is right but for a factor, which secant pairs tell
     sweeps: dual.Dual | None = None  # of dual coordinate descent, which is not done yet
+    quality: int = 0  # of the curvature
+    account: tuple[str, ...] = ()  # what was done
 
 
 class Start(ABC):
@@ -53,29 +59,38 @@ class Start(ABC):
 class FromSample(Start):
     """A few Newton steps on some of the rows, with as much of the penalty; their Hessian scales the steps after."""
 
+    at_any_price: bool = False
+
     def suits(self, objective: Objective, theta: Array) -> bool:
-        """Return whether the Hessian of a sample is affordable, and a sample much smaller than the data."""
+        """Return whether a sample is much smaller than the data, and its Hessians are affordable."""
         if not (objective.model.has_rows and objective.convex):
             return False
-        if not objective.model.classes(objective.like):
-            return True
-        return objective.size <= LARGEST_HESSIAN and SMALLEST_SHARE * self.size(objective) <= objective.rows
+        prices, rows = Prices.of(objective), self._least(objective)
+        affordable = USUAL_STEPS * prices.hessian(rows) <= SAMPLE_BUDGET * prices.step()
+        return affordable and SMALLEST_SHARE * rows <= objective.rows
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum of the sample, nearly, or θ if that is the better point."""
-        of_sample, solve = self._newton(objective, theta, seed)
+        of_sample, solve, account = self._newton(objective, theta, seed)
         point = objective.point(of_sample)
         at_start = objective.value(theta) if theta.any() else objective.value_at_zero()
-        return Begun(point if point.value < at_start else objective.point(theta), solve)
+        if not point.value < at_start:
+            point = objective.point(theta)
+        return Begun(point, solve, quality=QUALITY_OF_SAMPLE, account=(account,))
+
+    def size(self, objective: Objective) -> int:
+        """Return how many rows are taken."""
+        least, prices = self._least(objective), Prices.of(objective)
+        affordable = SAMPLE_BUDGET * prices.step() / (USUAL_STEPS * prices.hessian(least)) * least
+        return min(max(least, int(min(affordable, objective.rows / SMALLEST_SHARE))), objective.rows)
 
     @staticmethod
-    def size(objective: Objective) -> int:
+    def _least(objective: Objective) -> int:
         """Return how many rows a sample needs for its Hessian to stand for that of all."""
         columns = objective.size // max(objective.model.classes(objective.like), 1)
-        wanted = max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
-        return min(wanted, objective.rows)
+        return max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
 
-    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, Solve]:
+    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, Solve, str]:
         sample, newton = objective.sampled(self.size(objective), seed), Newton()
         state = newton.start(sample, theta)
         for _ in range(SAMPLE_STEPS):
@@ -88,7 +103,8 @@ class FromSample(Start):
         share = sample.rows / objective.rows
         objective.spend(passes=share * sample.work.passes, curvatures=sample.work.curvatures)
         assert state.curvature is not None
-        return state.theta, Scaled(state.curvature.steadied(sample.ridge), share)
+        account = f"Newton steps on {sample.rows} of {objective.rows} rows, and their Hessian"
+        return state.theta, Scaled(state.curvature.steadied(sample.ridge), share), account
 
 
 @dataclass(frozen=True)
@@ -111,7 +127,8 @@ class FromOnlinePass(Start):
         root, point = np.sqrt(after.curvature.entries), objective.point(after.theta)
         if not point.value <= objective.value_at_zero():
             point = objective.point(theta)
-        return Begun(point, Diagonal(root, majorizes=False).factorized(), up_to_a_factor=True)
+        solve = Diagonal(root, majorizes=False).factorized()
+        return Begun(point, solve, up_to_a_factor=True, account=("an online pass, and the root of its precision",))
 
 
 @dataclass(frozen=True)
@@ -134,7 +151,8 @@ class FromDual(Start):
             return Begun(objective.point(np.zeros(objective.size)))
         if swept.contracts:
             return Begun(point, sweeps=swept)
-        return Begun(point if before is None or point.value < before.value else before)
+        done = (f"{swept.sweeps} sweeps of dual coordinate descent",)
+        return Begun(point if before is None or point.value < before.value else before, account=done)
 
 
 @dataclass(frozen=True)

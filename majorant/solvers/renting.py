@@ -1,0 +1,73 @@
+"""When to buy a dearer curvature: rent until the rent has come to the price, then buy.
+
+Steps in a cheap curvature are the rent. Whoever buys once they have cost as much as a dearer one never spends more than
+twice what the best choice would have cost, whatever the data. How fast steps have gained ground says whether there is
+still enough to do for it. Prices are those of shapes (``majorant.solvers.prices``), so that fits are reproducible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, log
+
+from majorant.solvers.preconditioners import Preconditioner
+from majorant.solvers.prices import Prices
+
+# What costs no more steps than this is bought at once.
+CHEAP = 0.5
+# Where there is much more to do than this many times its price, a curvature is bought at half the rent.
+MUCH = 4.0
+# Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
+FIRST_RENEWAL = 4
+HESSIAN_RENEWAL = 1
+HESSIAN = 2  # of this quality or better
+# The gain that is left, relative to F, where nobody asks for more; and how many steps tell how fast it shrinks.
+AIM = 1e-8
+WINDOW = 8
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What steps are scaled by, since when, how often it was bought, and what steps have promised to gain since."""
+
+    quality: int = -1  # nothing yet
+    made_at: int = 0
+    times: int = 0
+    gains: tuple[float, ...] = ()  # −½∇Fᵀδ of the latest steps
+
+    def signed(self, quality: int, step: int) -> Lease:
+        """Return the lease of a curvature that was bought at a step."""
+        return Lease(quality, step, self.times + 1 if quality == self.quality else 1)
+
+    def gained(self, gain: float) -> Lease:
+        """Return the lease after a step that promised so much."""
+        return replace(self, gains=(*self.gains, gain)[-WINDOW:])
+
+    def steps_left(self, value: float) -> float:
+        """Return how many steps there are still to make at this rate, infinitely many if nobody knows."""
+        if len(self.gains) < 2 or not 0 < self.gains[-1] < self.gains[0]:
+            return inf
+        rate = log(self.gains[0] / self.gains[-1]) / (len(self.gains) - 1)
+        return max(log(self.gains[-1] / max(AIM * abs(value), 1e-300)), 0.0) / rate
+
+
+def due(
+    offers: Sequence[Preconditioner], prices: Prices, lease: Lease, step: int, value: float
+) -> Preconditioner | None:
+    """Return what is to be bought before a step, if anything: offers are in the order of their quality."""
+    if lease.quality < 0:
+        return next(o for o in reversed(offers) if o is offers[0] or o.price(prices) <= CHEAP * prices.step())
+    left, spent = lease.steps_left(value), step - lease.made_at
+    for offer in reversed(offers):
+        price = offer.price(prices) / prices.step()
+        if offer.quality > lease.quality:
+            if price < left and price <= spent * (2 if left > MUCH * price else 1):
+                return offer
+        elif offer.quality == lease.quality and spent >= max(price, _patience(lease)) and left > price + 2:
+            return offer
+    return None
+
+
+def _patience(lease: Lease) -> int:
+    return HESSIAN_RENEWAL if lease.quality >= HESSIAN else FIRST_RENEWAL * 2 ** (lease.times - 1)
