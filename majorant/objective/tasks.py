@@ -144,18 +144,17 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Expand:
-    """Loss, gradient and curvature at θ, in one pass."""
+    """Loss, gradient and curvature at θ, in one pass, where scores are too many to be kept."""
 
     theta: Array
     curve: Curve
 
-    def __call__(self, block: Any) -> tuple[tuple[float, Array, Curvature], Array | None]:
-        """Return them; scores are kept if the model keeps any."""
+    def __call__(self, block: Any) -> tuple[tuple[float, Array, Curvature], None]:
+        """Return them."""
         model = self.curve.model
         scores = model.scores(self.theta, block)
         loss, residual = model.loss_and_residual(scores, block)
-        found = loss, model.lift(residual, block), self.curve(block, scores)[0]
-        return found, scores if model.keeps_scores else None
+        return (loss, model.lift(residual, block), self.curve(block, scores)[0]), None
 
 
 @dataclass(frozen=True, eq=False)
