@@ -38,11 +38,13 @@ from majorant.models.rounding import Magnitudes
 
 Batch = TypeVar("Batch", bound=InMemory)
 
-# Data are worked on in so many blocks, which threads share. Their number does not matter to blocks, so that sums are the
+# Data are worked on in so many blocks, which threads share. Blocks do not depend on their number, so that sums are the
 # same to the last bit.
 BLOCKS = 32
 # Less is not worth a block: rows of a model that says nothing of its costs, or nanoseconds of a pass over them.
 LEAST_ROWS, LEAST_WORK = 1_000, 1e6
+# Nor is less than this for each parameter, since gradients of blocks have to be added up.
+WORK_PER_PARAMETER = 15.0
 # The scores of a block stay in cache.
 BLOCK_SCORES = 2**18
 
@@ -321,8 +323,7 @@ class RowModel(Model[Batch]):
 
     def block_rows(self, like: Batch, rows: int) -> int:
         """Return enough rows to be worth a block, few enough for their scores to stay in cache."""
-        # Some times as many numbers as the gradient that they add to: adding it up is then the less.
-        least = max(LEAST_WORK / self.row_work(like), 4 / max(self.design(like).density, 1e-9))
+        least = max(LEAST_WORK, WORK_PER_PARAMETER * self.n_parameters(like)) / self.row_work(like)
         return int(max(min(-(-rows // BLOCKS), BLOCK_SCORES // self.scores_per_row(like)), least, 1))
 
     def row_work(self, like: Batch) -> float:

@@ -97,7 +97,8 @@ class Along:
 
     def __call__(self, block: Any, S: Array, V: Array) -> tuple[tuple[float, float], Scored]:
         """Return them, and keep scores and residuals there."""
-        scores = S + self.a * V
+        scores = self.a * V
+        scores += S
         loss, residual = self.model.loss_and_residual(scores, block)
         return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
 
