@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from majorant._buffers import recycling
+
 T = TypeVar("T")
 
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
@@ -31,8 +33,12 @@ def threads() -> int:
 
 @contextmanager
 def numerics(threads: int | None) -> Iterator[None]:
-    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters."""
-    with nullcontext() if threads is None else _limited(threads), np.errstate(over="ignore", invalid="ignore"):
+    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters.
+
+    Memory of large arrays is used again (``majorant._buffers``).
+    """
+    blas = nullcontext() if threads is None else _limited(threads)
+    with blas, recycling(), np.errstate(over="ignore", invalid="ignore"):
         yield
 
 

@@ -44,7 +44,7 @@ BLOCKS = 32
 # Less is not worth a block: rows of a model that says nothing of its costs, or nanoseconds of a pass over them.
 LEAST_ROWS, LEAST_WORK = 1_000, 1e6
 # Nor is less than this for each parameter, since gradients of blocks have to be added up.
-WORK_PER_PARAMETER = 15.0
+WORK_PER_PARAMETER = 40.0
 # The scores of a block stay in cache.
 BLOCK_SCORES = 2**18
 

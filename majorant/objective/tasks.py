@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Curvature, Factors, Form
 from majorant.models import Model
@@ -97,7 +98,7 @@ class Along:
 
     def __call__(self, block: Any, S: Array, V: Array) -> tuple[tuple[float, float], Scored]:
         """Return them, and keep scores and residuals there."""
-        scores = self.a * V
+        scores = np.multiply(V, self.a, out=empty(V.shape))
         scores += S
         loss, residual = self.model.loss_and_residual(scores, block)
         return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
