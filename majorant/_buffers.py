@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from majorant._checks import Array
 
 # Smaller arrays come from memory that the process has anyway.
-LARGE = 2**16
+LARGE = 2**13
 
 
 class _Spare:
@@ -65,9 +66,10 @@ def recycling() -> Iterator[None]:
 
 def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
     """Return an array of whatever was in memory."""
-    spare, size = _SPARE.get(), int(np.prod(shape)) * np.dtype(dtype).itemsize
-    if spare is None or size < LARGE:
+    spare, numbers = _SPARE.get(), prod(shape)
+    if spare is None or numbers < LARGE:
         return np.empty(shape, dtype)
+    size = numbers * np.dtype(dtype).itemsize
     return np.asarray(_Lent(spare.take(size), spare)).view(dtype).reshape(shape)
 
 
