@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import ArrayLike
 from majorant._checks import Array, whole
 from majorant._monitor import Limits, Metric, Monitor, Observer
 from majorant._solution import Solution
+from majorant._threads import numerics
 from majorant.models import Model
 from majorant.objective import Objective, Point
 from majorant.solvers import BatchMajorization, Solver, State
@@ -140,19 +139,3 @@ def _is_same(now: Point, then: Point, epsilon: float) -> bool:
     digits = max(1e-9, 100 * epsilon)
     close = np.allclose(now.gradient, then.gradient, rtol=max(1e-6, digits), atol=digits * max(abs(now.value), 1.0))
     return close and bool(np.isclose(now.value, then.value, rtol=digits))
-
-
-@contextmanager
-def numerics(threads: int | None) -> Iterator[None]:
-    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters."""
-    blas = nullcontext() if threads is None else _blas_libraries().limit(limits=threads, user_api="blas")
-    with blas, np.errstate(over="ignore", invalid="ignore"):
-        yield
-
-
-@cache
-def _blas_libraries() -> Any:
-    # Looking for the libraries that are loaded takes milliseconds: once is enough.
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

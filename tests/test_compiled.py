@@ -11,7 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from majorant.kernels import dual, gram, logistic, low_rank, partition, partition_compiled, sgd
+from majorant.kernels import (
+    dual,
+    elementary,
+    gram,
+    logistic,
+    logistic_compiled,
+    low_rank,
+    partition,
+    partition_compiled,
+    sgd,
+    softmax,
+    softmax_compiled,
+)
 from majorant.kernels.sparse import Csr
 from tests import kernel_oracles, oracles
 
@@ -100,7 +112,16 @@ def test_an_outcome_set_knows_nothing_of_the_one_before():
 
 def test_the_logistic_function():
     u = np.concatenate([np.linspace(-40, 40, 81), [1e4, -1e4, np.inf, -np.inf]])
-    np.testing.assert_allclose([logistic.sigmoid(x) for x in u], expit(u), rtol=1e-15)
+    np.testing.assert_allclose([logistic_compiled.sigmoid(x) for x in u], expit(u), rtol=1e-15)
+
+
+def test_exponentials_and_logarithms_as_arithmetic():
+    x = np.concatenate([-np.geomspace(1e-300, 707.9, 5000), np.random.default_rng(0).uniform(-40, 0, 5000), [0.0]])
+    np.testing.assert_allclose([elementary.exp_of_negative(v) for v in x], np.exp(x), rtol=5e-16)
+    assert [elementary.exp_of_negative(v) for v in (-np.inf, -1e5, -746.0)] == [0.0, 0.0, 0.0]
+    assert np.isnan(elementary.exp_of_negative(np.nan))
+    e = np.concatenate([np.geomspace(1e-300, 1.0, 5000), np.linspace(0, 1, 5000)])
+    np.testing.assert_allclose([elementary.log1p_to_one(v) for v in e], np.log1p(e), rtol=7e-16)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -109,10 +130,37 @@ def test_the_logistic_loss_is_exact_on_any_scale(weighted):
     for y in (np.zeros(84, dtype=int), np.ones(84, dtype=int)):
         w = np.random.default_rng(0).exponential(size=84) if weighted else np.ones(84)
         residual = np.empty(84)
-        loss = logistic.loss_and_residual(u, y, w if weighted else np.empty(0), residual)
+        loss = logistic_compiled.loss_and_residual(u, y, w if weighted else np.empty(0), residual)
+        twin = logistic.loss_and_residual(u, y, w if weighted else None)
         margin = np.where(y == 1, u, -u)
-        assert loss == pytest.approx(w @ np.logaddexp(0, -margin), rel=1e-14)
-        np.testing.assert_allclose(residual, w * np.where(y == 1, -1, 1) * expit(-margin), rtol=1e-14)
+        for value, slopes in ((loss, residual), twin):
+            assert value == pytest.approx(w @ np.logaddexp(0, -margin), rel=1e-14)
+            np.testing.assert_allclose(slopes, w * np.where(y == 1, -1, 1) * expit(-margin), rtol=1e-14)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 30])
+@pytest.mark.parametrize("scale", [0.1, 5.0, 1e3])
+def test_the_softmax_loss_is_that_of_its_twin(n, scale, weighted):
+    rng = np.random.default_rng(n)
+    for t in (1, 63, 64, 200):
+        S, y, w = scale * rng.normal(size=(n, t)), rng.integers(0, n, t), rng.exponential(size=t)
+        S[(rng.uniform(size=S.shape) < 0.1) & (np.arange(n)[:, None] != y)] = -np.inf
+        R = np.empty_like(S)
+        loss = softmax_compiled.loss_and_residual(S, y, w if weighted else np.empty(0), R)
+        w = w if weighted else np.ones(t)
+        losses, P = softmax.log_partition_and_probabilities(S, S[y, np.arange(t)])
+        assert loss == pytest.approx(w @ losses, rel=1e-13)
+        np.testing.assert_allclose(R, w * (P - (np.arange(n)[:, None] == y)), atol=1e-14)
+
+
+def test_scores_that_are_no_numbers_are_not_hidden():
+    S, y = np.zeros((3, 70)), np.zeros(70, dtype=int)
+    for c in range(3):
+        wrong = S.copy()
+        wrong[c, 66] = np.nan
+        assert np.isnan(softmax_compiled.loss_and_residual(wrong, y, np.empty(0), np.empty_like(S)))
+    assert np.isnan(logistic_compiled.loss_and_residual(np.full(3, np.nan), y[:3], np.empty(0), np.empty(3)))
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

@@ -207,7 +207,9 @@ def test_classes_sum_to_zero_along_the_path_from_zero():
 
 def test_large_data_are_read_in_blocks(monkeypatch):
     X, y, _ = labelled_pair(np.random.default_rng(14), 3)
-    monkeypatch.setattr("majorant.models.base.BLOCK", 90)
+    monkeypatch.setattr("majorant.models.base.BLOCKS", 6)
+    monkeypatch.setattr("majorant.models.base.LEAST_WORK", 1.0)
+    monkeypatch.setattr("majorant.models.base.WORK_PER_PARAMETER", 0.0)
     F = Objective(Multinomial(3), Labelled(X, y), ridge=1.0)
     assert [len(scores[0]) for scores in F.point(np.zeros(F.size)).scores] == [10] * 6
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import LinAlgError, cho_factor, eigh
+from scipy.linalg.lapack import dpotri, dpotrs
 
 from majorant._checks import Array
 
@@ -23,7 +23,8 @@ class Factor:
 
     def __call__(self, b: Array) -> Array:
         """Return A⁻¹b."""
-        return cho_solve((self.L, True), b, check_finite=False)
+        # SciPy's cho_solve looks at what it is given for longer than a small system takes.
+        return dpotrs(self.L, b, lower=1)[0]
 
     def inverse(self) -> Array:
         """Return A⁻¹, both triangles."""

@@ -46,6 +46,7 @@ class Labelled(InMemory):
     weight: Array | None
     offset: Array | None  # class-major, (n, t)
     constant: bool
+    total: int  # rows of the data that these are some of
 
     def __init__(
         self,
@@ -64,12 +65,11 @@ class Labelled(InMemory):
             raise ValueError("center needs a constant column to take up what is subtracted: set constant=True")
         labels, log_h, weights = _read_labels(y, rows), _read_offset(offset, rows), row_weights("weight", weight, rows)
         design = with_constant(design, weights, center) if constant else design
-        self._store(design, labels, weights, log_h, constant)
+        self._store(design, labels, weights, log_h, constant, rows)
 
-    def _store(self, design: Design, y: Array, weight: Array | None, offset: Array | None, constant: bool) -> None:
-        named = {"design": design, "y": y, "weight": weight, "offset": offset, "constant": constant}
-        for name, value in named.items():
-            object.__setattr__(self, name, value)
+    def _store(self, *values: Any) -> None:
+        """Set the attributes, in the order in which they stand above."""
+        vars(self).update(zip(("design", "y", "weight", "offset", "constant", "total"), values, strict=True))
 
     def __len__(self) -> int:
         return self.design.shape[0]
@@ -115,6 +115,7 @@ class Labelled(InMemory):
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else self.offset[:, rows],
             self.constant,
+            self.total,
         )
         return part
 

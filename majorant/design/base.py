@@ -35,7 +35,7 @@ class Design(ABC):
 
     @abstractmethod
     def project(self, W: Array) -> Array:
-        """Return the scores W Xᵀ (n×t)."""
+        """Return the scores W Xᵀ (n×t), as a new array."""
 
     @abstractmethod
     def pull_back(self, R: Array) -> Array:

@@ -68,7 +68,9 @@ class Constant(Design):
     def project(self, W: Array) -> Array:
         """Return W [X − 1cᵀ, 1]ᵀ."""
         constant = W[:, -1:] if self.shift is None else W[:, -1:] - (W[:, :-1] @ self.shift)[:, None]
-        return self.inner.project(W[:, :-1]) + constant
+        scores = self.inner.project(W[:, :-1])
+        scores += constant
+        return scores
 
     def pull_back(self, R: Array) -> Array:
         """Return R [X − 1cᵀ, 1]."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.design.base import Design
 
@@ -29,11 +30,14 @@ class DenseDesign(Design):
 
     def project(self, W: Array) -> Array:
         """Return W Xᵀ."""
-        return (W.astype(self.array.dtype, copy=False) @ self.array.T).astype(np.float64, copy=False)
+        shape, X = (len(W), len(self.array)), self.array
+        scores = np.matmul(W.astype(X.dtype, copy=False), X.T, out=empty(shape, X.dtype))
+        return scores if X.dtype == np.float64 else _copied(scores, np.float64)
 
     def pull_back(self, R: Array) -> Array:
         """Return R X."""
-        return np.asarray(R.astype(self.array.dtype, copy=False) @ self.array, dtype=np.float64)
+        R = R if R.dtype == self.array.dtype else _copied(R, self.array.dtype)
+        return np.asarray(R @ self.array, dtype=np.float64)
 
     def part(self, rows: slice | Array) -> DenseDesign:
         """Return some rows."""
@@ -70,3 +74,10 @@ class DenseDesign(Design):
         for some in self.chunks():
             result[some] = self.array[some] - centre
         return DenseDesign(result)
+
+
+def _copied(array: Array, dtype: Any) -> Array:
+    """Return the array in another precision."""
+    result = empty(array.shape, dtype)
+    result[...] = array
+    return result

@@ -9,13 +9,12 @@ from itertools import chain
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
-from majorant._minimize import numerics
 from majorant._solution import Fitted, Outcome, Result, stream_result
+from majorant._threads import numerics, sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
@@ -31,6 +30,7 @@ from majorant.estimators.chain_features import (
 )
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.settings import check_callbacks
+from majorant.estimators.threads import fit_threads
 from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective, Threads
@@ -75,7 +75,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     all_possible_states, all_possible_transitions : bool
         Whether pairs that do not occur have weights too; their values sum to 0, so not where ``min_freq`` is above.
     n_jobs : int or None
-        Threads over sequences; one if None, all cores if −1.
+        Threads over sequences, as in :class:`~majorant.LogisticRegression`.
     verbose : int
         1 shows a line of progress on standard error.
     random_state : int, RandomState or None
@@ -208,8 +208,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     def _fit(self, data: Sequences) -> None:
         if self.solver in BOUNDED:
             refuse_long(data)
-        objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(effective_n_jobs(self.n_jobs or 1)))
-        with numerics(1):
+        threads = fit_threads(self.n_jobs, data.n_tokens * data.universe.n**2)
+        objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads))
+        with sharing(threads):
             fitted = run(
                 objective,
                 self._make_solver(objective.size),

@@ -6,14 +6,14 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
-from majorant._minimize import numerics
 from majorant._solution import Fitted, Result
+from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.estimators import storage
@@ -36,8 +36,9 @@ from majorant.estimators.settings import (
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.estimators.step_count import StepCount
+from majorant.estimators.threads import fit_threads
 from majorant.models import Binary, Multinomial
-from majorant.objective import Objective
+from majorant.objective import Objective, Threads
 from majorant.solvers import Solver
 
 # A fit in single precision that can get no further is worth a warning above this gap.
@@ -79,7 +80,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     random_state : int, RandomState or None
         Seed of that order.
     n_jobs : int or None
-        BLAS threads; one if None, all cores if −1.
+        Threads; all cores if −1. If None, as many as BLAS would use here (``OMP_NUM_THREADS``, ``threadpool_limits``),
+        one inside a worker of joblib or where rows are few. Coefficients are the same for any number.
     verbose : int
         1 shows a line of progress on standard error.
     feature_penalty : array of shape (n_features,), optional
@@ -198,7 +200,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             return self._fit(X, P, read_weights(sample_weight, X), offset)
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
-        with numerics(threads=effective_n_jobs(self.n_jobs or 1)):
+        numbers = (X.nnz if issparse(X) else X.size) * len(self.classes_)
+        with sharing(fit_threads(self.n_jobs, numbers)):
             self._fit_rows(X, labels, weight, offset)
         return self
 
@@ -207,7 +210,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        objective = Objective(self._model(), data, ridge=self._ridge())
+        objective = Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
         start = self._first_params(objective, offset, data.centre)
         self._forget_fit()
         self._centre = data.centre

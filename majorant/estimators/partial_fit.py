@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from majorant._checks import Array
-from majorant._minimize import numerics
 from majorant._solution import Fitted, stream_result
+from majorant._threads import numerics
 from majorant.data import Labelled
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.recentring import FEW

@@ -23,6 +23,11 @@ def compile_sums(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
+def compile_exact(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function whose rounding is part of what it does; products may be added without rounding them before."""
+    return _compile(function, fastmath={"contract"})
+
+
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     # NumPy's errors: what divides by zero is found where results are seen not to be finite, as it is everywhere else.
     return numba.njit(cache=_can_keep(), nogil=True, error_model="numpy", **options)(function)

@@ -17,7 +17,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_sums
-from majorant.kernels.logistic import sigmoid
+from majorant.kernels.logistic_compiled import sigmoid
 from majorant.kernels.sparse import Csr
 
 # Newton's method on one row stops when it moves scores by less than this, relative to the score.

@@ -6,7 +6,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict, compile_sums
-from majorant.kernels.logistic import sigmoid
+from majorant.kernels.logistic_compiled import sigmoid
 from majorant.kernels.sparse import Csr
 
 

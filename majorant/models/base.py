@@ -24,7 +24,6 @@ like any other unless their ``ridge`` is 0; then they are a *free* intercept, wh
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
@@ -39,9 +38,15 @@ from majorant.models.rounding import Magnitudes
 
 Batch = TypeVar("Batch", bound=InMemory)
 
-# Class-space matrices (n² numbers a row) of a block of rows fit in a few megabytes; but a block has as many rows as X
-# has columns, or adding up the gradients of blocks would take longer than finding them.
-BLOCK = 2**20
+# Data are worked on in so many blocks, which threads share. Blocks do not depend on their number, so that sums are the
+# same to the last bit.
+BLOCKS = 32
+# Less is not worth a block: rows of a model that says nothing of its costs, or nanoseconds of a pass over them.
+LEAST_ROWS, LEAST_WORK = 1_000, 1e6
+# Nor is less than this for each parameter, since gradients of blocks have to be added up.
+WORK_PER_PARAMETER = 40.0
+# The scores of a block stay in cache.
+BLOCK_SCORES = 2**18
 
 
 class Model(ABC, Generic[Batch]):
@@ -115,9 +120,13 @@ class Model(ABC, Generic[Batch]):
         """Return whether the loss is convex in θ: without that nothing can be certified."""
         return True
 
-    def block_rows(self, like: Batch) -> int:
-        """Return how many rows to work on at a time."""
-        return sys.maxsize
+    def block_rows(self, like: Batch, rows: int) -> int:
+        """Return how many rows to work on at a time, out of so many."""
+        return max(-(-rows // BLOCKS), LEAST_ROWS)
+
+    def curvature_rows(self, like: Batch) -> int:
+        """Return how many rows to find a matrix of curvature from at a time: enough for adding it up to be the less."""
+        return LEAST_ROWS
 
     def precision(self, like: Batch) -> Any:
         """Return the dtype in which scores are multiplied."""
@@ -316,10 +325,15 @@ class RowModel(Model[Batch]):
         """Return the dtype of the design."""
         return self.design(like).dtype
 
-    def block_rows(self, like: Batch) -> int:
-        """Return enough rows for the class-space matrices to fill a few megabytes."""
-        n = self.scores_per_row(like)
-        return max(BLOCK // n**2, self.n_parameters(like) // n)
+    def block_rows(self, like: Batch, rows: int) -> int:
+        """Return enough rows to be worth a block, few enough for their scores to stay in cache."""
+        least = max(LEAST_WORK, WORK_PER_PARAMETER * self.n_parameters(like)) / self.row_work(like)
+        return int(max(min(-(-rows // BLOCKS), BLOCK_SCORES // self.scores_per_row(like)), least, 1))
+
+    def row_work(self, like: Batch) -> float:
+        """Return about how many nanoseconds a row takes in a pass."""
+        design = self.design(like)
+        return self.scores_per_row(like) * (2.0 * design.density * design.shape[1] + 10.0)
 
     def least_margin(self, theta: Array, batch: Batch) -> float:
         """Return the least margin of the rows that count."""

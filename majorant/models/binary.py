@@ -8,12 +8,13 @@ import numpy as np
 from scipy.special import expit
 
 from majorant import kernels
+from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels.partition import curvature_weight
 from majorant.models.base import require_data, weigh, weighted_sum
-from majorant.models.class_space import ClassFactors, ClassModel
+from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,11 @@ class Binary(ClassModel):
         """Return the loss and w_j (p_j − y_j)."""
         if batch.soft:
             return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
-        residual = np.empty_like(scores)
-        weight = np.empty(0) if batch.weight is None else batch.weight
-        return kernels.logistic.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
+        if batch.total < WORTH_COMPILING:
+            loss, residual = kernels.logistic.loss_and_residual(scores[0], batch.y, batch.weight)
+            return loss, residual[None]
+        residual, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+        return kernels.logistic_compiled.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""

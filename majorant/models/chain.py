@@ -15,6 +15,9 @@ from majorant.models import chain_online as online
 from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
 
+# At most so many blocks; and a token is worth so many parameters that gradients of blocks have to be added up for.
+BLOCKS, PARAMETERS_PER_TOKEN = 16, 24.0
+
 
 @dataclass(frozen=True)
 class Chain(Model[Sequences]):
@@ -39,6 +42,11 @@ class Chain(Model[Sequences]):
     def convex(self, batch: Sequences) -> bool:
         """Return whether tokens of a sequence weigh the same: if not, the loss has differences of log-partitions."""
         return batch.even
+
+    def block_rows(self, like: Sequences, rows: int) -> int:
+        """Return enough sequences for the gradient that they add to, as long as θ, to be found in far more time."""
+        sequences = max(len(like), 1) * self.n_parameters(like) / (PARAMETERS_PER_TOKEN * max(like.n_tokens, 1))
+        return int(max(-(-rows // BLOCKS), sequences, 1))
 
     def n_parameters(self, like: Sequences) -> int:
         """Return the size of the universe."""

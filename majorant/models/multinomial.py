@@ -7,12 +7,14 @@ from functools import partial
 
 import numpy as np
 
+from majorant import kernels
+from majorant._buffers import empty
 from majorant._checks import Array, one_of, whole
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels import partition, softmax
 from majorant.models.base import require_data, weigh, weighted_sum
-from majorant.models.class_space import ClassFactors, ClassModel
+from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ class Multinomial(ClassModel):
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         """Return the loss and w_j (p_j − e_{y_j})."""
+        if len(scores) * batch.total >= WORTH_COMPILING and not batch.soft:
+            R, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+            return kernels.softmax_compiled.loss_and_residual(scores, batch.y, weight, R), R
         losses, R = softmax.log_partition_and_probabilities(scores, self._observed(scores, batch))
         loss = weighted_sum(losses, batch.weight)
         if batch.soft:

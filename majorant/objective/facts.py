@@ -27,7 +27,7 @@ class Facts:
     def __init__(self, model: Model[Any], data: Data, penalty: Penalty, reducer: Reducer) -> None:
         self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
         self.like = data.like
-        self.blocks = reducer.spread(data, model.block_rows(self.like))
+        self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
         dtype = model.precision(self.like)
         self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
 

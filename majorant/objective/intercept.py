@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from majorant._checks import Array
 from majorant.models.base import WithIntercept
@@ -154,7 +153,7 @@ def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansio
 def _newton_step(here: _Expansion, farthest: float) -> Array:
     H = _grounded(here.hessian)
     # Saturated rows have no curvature left, and Newton's step would lead beyond where all are saturated the other way.
-    H[np.diag_indices_from(H)] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+    H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
     return np.clip(-np.linalg.lstsq(H, here.slope, rcond=None)[0], -farthest, farthest)
 
 
@@ -180,8 +179,10 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
         return NOT_FOUND
     slope = np.abs(slope) + ROUNDING * total + unseen
     try:
-        inverse = cho_solve(cho_factor(_grounded(H), lower=True), np.eye(len(H)))
-    except (LinAlgError, ValueError):
+        H = _grounded(H)
+        np.linalg.cholesky(H)  # there is none unless H is positive definite
+        inverse = np.linalg.inv(H)
+    except np.linalg.LinAlgError:
         return NOT_FOUND
     largest = float(np.diagonal(inverse).max())
     decrement = float(slope @ np.abs(inverse) @ slope)

@@ -123,12 +123,14 @@ class Objective:
         """
         self.spend(curvatures=1)
         curve = Curve(self.model, majorizes, absorb)
-        if isinstance(at, Point) and at.scores is not None:
-            return at, self.blocks.total(curve, at.scores)
-        θ = self._read(at.theta if isinstance(at, Point) else at)
+        if self.model.keeps_scores:
+            point = at if isinstance(at, Point) and at.scores is not None else self.point(_theta(at))
+            rows = self.model.curvature_rows(self.like)
+            return point, self.blocks.total_of_large(curve, rows, self.size**2, point.scores)
+        θ = self._read(_theta(at))
         self.spend(passes=1)
-        (loss, of_loss, Σ), scores = self.blocks.run(Expand(θ, curve))
-        return self._at(θ, loss, of_loss, scores), Σ
+        loss, of_loss, Σ = self.blocks.total(Expand(θ, curve))
+        return self._at(θ, loss, of_loss, None), Σ
 
     def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
         """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
@@ -154,7 +156,8 @@ class Objective:
 
     def mean_gram(self, at: Point, columns: Array, rows: float, dtype: Any) -> tuple[Array, Array]:
         """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns of a model with classes, from that share of the rows."""
-        return self.blocks.total(MeanGram(self.model, columns, rows, dtype), at.scores)
+        task, enough = MeanGram(self.model, columns, rows, dtype), self.model.curvature_rows(self.like)
+        return self.blocks.total_of_large(task, int(enough / rows), len(columns) ** 2, at.scores)
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
@@ -311,3 +314,7 @@ class Objective:
         if θ.shape != (self.size,):
             raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
         return θ
+
+
+def _theta(at: ArrayLike | Point) -> ArrayLike:
+    return at.theta if isinstance(at, Point) else at

@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array
 
+# Of fewer parameters temporaries cost less than the calls that avoid them.
+SMALL = 10_000
+
 
 class Penalty(ABC):
     """A convex function R(θ) of d parameters.
@@ -145,13 +148,28 @@ class Ridge(Penalty):
 
     def inner(self, a: Array, b: Array) -> float:
         """Return Σ_i λ_i a_i b_i."""
-        return float(self.values[0] * (a @ b) if self.same else np.einsum("i,i,i->", self.values, a, b))
+        if self.same:
+            return float(self.values[0] * (a @ b))
+        return float((self.values * a) @ b if len(a) < SMALL else np.einsum("i,i,i->", self.values, a, b))
 
     def dual_square(self, gradient: Array) -> float:
         """Return Σ g_i²/λ_i over the penalised parameters."""
         if self.same:
             return float(gradient @ gradient / self.values[0]) if self.everywhere else 0.0
-        return super().dual_square(gradient)
+        if len(gradient) >= SMALL:
+            return super().dual_square(gradient)
+        strong = self._which_strong
+        squares = gradient[strong] ** 2
+        squares /= self._strong
+        return float(squares.sum())
+
+    @cached_property
+    def _which_strong(self) -> Array:
+        return np.flatnonzero(self.values > 0)
+
+    @cached_property
+    def _strong(self) -> Array:
+        return self.values[self._which_strong]
 
 
 def read_penalty(ridge: Any, size: int) -> Penalty:

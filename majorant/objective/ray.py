@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
 
 from majorant._checks import Array
 from majorant.objective.reduce import Kept
@@ -59,7 +58,7 @@ class ScoreRay:
         self._scores = blocks.run(Scores(model, theta))[1] if scores is None else scores
         self._slopes = blocks.run(Potentials(model, direction))[1]
         self._penalty = objective.penalty.along(theta, direction)
-        self._reach = max(reach, float(np.linalg.norm(theta)))
+        self._reach = max(reach, _norm(theta))
         self._last: tuple[float, float, Kept] | None = None
 
     def at(self, a: float) -> Array:
@@ -77,7 +76,7 @@ class ScoreRay:
     def land(self, a: float) -> Point:
         """Return the point θ + aδ; if that is where F was evaluated last, only the gradient is left to find."""
         F, θ = self._objective, self.at(a)
-        norm = float(np.linalg.norm(θ))
+        norm = _norm(θ)
         if self._reach > FAR * norm:
             return F.point(θ)
         if self._last is None or self._last[0] != a:
@@ -110,3 +109,7 @@ class DirectRay:
         if self._last is None or self._last[0] != a:
             self._last = (a, self._objective.point(self.at(a)))
         return self._last[1]
+
+
+def _norm(v: Array) -> float:
+    return sqrt(float(v @ v))  # NumPy's takes as long as a small step

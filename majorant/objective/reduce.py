@@ -7,23 +7,23 @@ to where the blocks are.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count
+from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from majorant._checks import whole
+from majorant._threads import all_for_blas, for_each
 from majorant.data.base import Data
 
 # What a task left with every block; only blocks know what is in it.
 Kept: TypeAlias = Any
+# Sums of more numbers are not found by several threads at once, each with one of its own.
+LARGE = 2**20
 
 
 class Task(Protocol):
@@ -44,6 +44,13 @@ class Blocks(ABC):
         """Return the sum over all blocks."""
         return self.run(task, *kept)[0]
 
+    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
+        """Return the sum over all blocks of a task whose results are so large that it should see many rows at a time.
+
+        They hold about ``size`` numbers; ``rows`` says how many rows are worth one.
+        """
+        return self.total(task, *kept)
+
     @abstractmethod
     def fits(self, kept: Kept) -> bool:
         """Return whether something may have been kept with these blocks, and not with others."""
@@ -59,12 +66,12 @@ class Reducer(ABC):
 
 @dataclass(frozen=True)
 class Threads(Reducer):
-    """In this process, by so many threads. Blocks are added up in order; how many there are may change with threads.
+    """In this process, by so many threads. Sums are the same to the last bit, however many there are.
 
     Parameters
     ----------
     threads : int
-        One works without a pool.
+        One works alone.
     """
 
     threads: int = 1
@@ -72,60 +79,104 @@ class Threads(Reducer):
     def __post_init__(self) -> None:
         whole("threads", self.threads, least=1)
 
-    def pool(self) -> ThreadPoolExecutor:
-        """Return the threads of this process: those of a parent did not come along when it was forked."""
-        found = vars(self).get("_pool")
-        if found is None or found[0] != os.getpid():
-            found = os.getpid(), ThreadPoolExecutor(self.threads)
-            vars(self)["_pool"] = found
-        return found[1]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Threads, (self.threads,)  # threads do not travel
-
     def spread(self, data: Data, rows: int) -> Blocks:
-        """Return blocks of so many rows, fewer if there would not be one for each thread."""
-        share = -(-len(data) // self.threads)
-        return LocalBlocks(data.blocks(max(min(rows, share), 1)), self if self.threads > 1 else None)
+        """Return blocks of so many rows."""
+        return LocalBlocks(data.blocks(max(rows, 1)), self.threads, Merging(data, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Merging:
+    """How blocks of so many rows can be made larger."""
+
+    data: Data
+    rows: int
+
+    def merged(self, rows: int, kept: tuple[Kept, ...]) -> tuple[Iterable[Any], tuple[Kept, ...]]:
+        """Return blocks of about so many rows, if they are in memory, and what was kept with them, side by side."""
+        many = max(rows // self.rows, 1)
+        if many == 1 or self.data.whole is None:
+            return self.data.blocks(self.rows), kept
+        return self.data.blocks(many * self.rows), tuple([_joined(each, many) for each in kept])
 
 
 class LocalBlocks(Blocks):
-    """Blocks that are read here, one after the other, a few at a time if there are threads."""
+    """Blocks that are read here, one after the other, or by threads that each work on one at a time."""
 
-    def __init__(self, blocks: Iterable[Any], workers: Threads | None = None) -> None:
-        self._blocks, self._workers = blocks, workers
+    def __init__(self, blocks: Iterable[Any], threads: int = 1, merging: Merging | None = None) -> None:
+        self._blocks, self._threads, self._merging = blocks, threads, merging
         self._count = -1  # of blocks, once they have been gone through
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
-        total: Any = None
-        pieces: list[Any] = []
-        for found, piece in self._results(task, zip(self._blocks, *kept, strict=True)):
-            # What the first block gave may be somebody's; what it is added up in is ours.
-            total = found if not pieces else add(total, found, ours=len(pieces) > 1)
-            pieces.append(piece)
+        total, pieces = _run(task, self._blocks, kept, self._threads)
         self._count = len(pieces)
         return total, pieces
+
+    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
+        """Return a sum of so many numbers: of large blocks, and where it is very large, of one after the other."""
+        if self._merging is None:
+            return self.total(task, *kept)
+        blocks, kept = self._merging.merged(rows, kept)
+        if size <= LARGE and not _fewer(blocks, self._threads):
+            return _run(task, blocks, kept, self._threads)[0]
+        with all_for_blas():
+            return _run(task, blocks, kept, 1)[0]
 
     def fits(self, kept: Kept) -> bool:
         """Return whether there is as much kept as there are blocks."""
         return len(kept) == self._count
 
-    def _results(self, task: Task, each: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
-        """Yield the results in the order of the blocks; only a few are ever waiting."""
-        if self._workers is None:
-            for some in each:
-                yield task(*some)
-            return
-        waiting: deque[Future[Any]] = deque(self._begun(task, each, 2 * self._workers.threads))
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(self._begun(task, each, 1))
 
-    def _begun(self, task: Task, each: Iterator[tuple[Any, ...]], most: int) -> Iterator[Future[Any]]:
-        """Yield the next few tasks, in threads that treat overflow as this one does."""
-        assert self._workers is not None
-        return (self._workers.pool().submit(copy_context().run, task, *some) for some in islice(each, most))
+def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int) -> tuple[Any, Kept]:
+    """Return the sum over blocks, and what was kept with each."""
+    if _fewer(blocks, 2):
+        results = [task(*some) for some in zip(blocks, *kept, strict=True)]
+        return results[0][0], [results[0][1]]
+    total, pieces = PairwiseSum(), {}
+
+    def work_on(numbered: tuple[int, tuple[Any, ...]]) -> None:
+        number, some = numbered
+        found, pieces[number] = task(*some)
+        total.add(number, found)
+
+    for_each(work_on, enumerate(zip(blocks, *kept, strict=True)), threads)
+    return total.value(), [pieces[number] for number in range(len(pieces))]
+
+
+def _fewer(blocks: Iterable[Any], than: int) -> bool:
+    """Return whether there are known to be fewer blocks."""
+    return isinstance(blocks, Sized) and len(blocks) < than
+
+
+def _joined(kept: Kept, many: int) -> Kept:
+    return [np.concatenate(kept[first : first + many], axis=-1) for first in range(0, len(kept), many)]
+
+
+class PairwiseSum:
+    """A sum of numbered terms, added in the order of a binary tree: the same whoever adds them, and when."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, int], Any] = {}  # sums of 2^level terms, by level and number
+        self._lock = Lock()
+
+    def add(self, number: int, term: Any) -> None:
+        """Add a term, and what becomes complete by it."""
+        for level in count():
+            with self._lock:
+                other = self._waiting.pop((level, number ^ 1), None)
+                if other is None:
+                    self._waiting[level, number] = (term,)
+                    return
+            left, right = (other[0], term) if number & 1 else (term, other[0])
+            # What a block gave may be somebody's; what is added up of several is ours.
+            term, number = add(left, right, ours=level > 0), number >> 1
+
+    def value(self) -> Any:
+        """Return the sum of all: larger parts stand before smaller ones."""
+        (_, (total,)), *larger = sorted(self._waiting.items())
+        for (_, _), (part,) in larger:
+            total = add(part, total, ours=True)
+        return total
 
 
 def add(total: Any, found: Any, *, ours: bool) -> Any:

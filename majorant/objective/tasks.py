@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Curvature, Factors, Form
 from majorant.models import Model
@@ -97,7 +98,8 @@ class Along:
 
     def __call__(self, block: Any, S: Array, V: Array) -> tuple[tuple[float, float], Scored]:
         """Return them, and keep scores and residuals there."""
-        scores = S + self.a * V
+        scores = np.multiply(V, self.a, out=empty(V.shape))
+        scores += S
         loss, residual = self.model.loss_and_residual(scores, block)
         return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
 
@@ -144,18 +146,17 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Expand:
-    """Loss, gradient and curvature at θ, in one pass."""
+    """Loss, gradient and curvature at θ, in one pass, where scores are too many to be kept."""
 
     theta: Array
     curve: Curve
 
-    def __call__(self, block: Any) -> tuple[tuple[float, Array, Curvature], Array | None]:
-        """Return them; scores are kept if the model keeps any."""
+    def __call__(self, block: Any) -> tuple[tuple[float, Array, Curvature], None]:
+        """Return them."""
         model = self.curve.model
         scores = model.scores(self.theta, block)
         loss, residual = model.loss_and_residual(scores, block)
-        found = loss, model.lift(residual, block), self.curve(block, scores)[0]
-        return found, scores if model.keeps_scores else None
+        return (loss, model.lift(residual, block), self.curve(block, scores)[0]), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def _solve_for_one(score: float, G: float, weight: float, target: float) -> Arra
     """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row."""
     q = G * weight
     u = kernels.dual.logistic_step(score + q * target, q, score) if q > 0 else score
-    return np.array([weight * (target - kernels.logistic.sigmoid(u))])
+    return np.array([weight * (target - kernels.logistic_compiled.sigmoid(u))])
 
 
 def _newton_step(HG: Array, residual: Array) -> Array:

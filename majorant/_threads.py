@@ -1,0 +1,147 @@
+"""Threads of this process: how many share the work at hand, and how they share it.
+
+One thread calls BLAS at a time where several share work by blocks of rows (:func:`sharing`); where one large product of
+matrices is all there is to do, BLAS gets them all (:func:`all_for_blas`). Who works for others does not share again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
+from functools import cache
+from itertools import pairwise
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from majorant._buffers import recycling
+
+T = TypeVar("T")
+
+_THREADS: ContextVar[int] = ContextVar("threads", default=1)
+_pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads of a parent do not come along when it is forked
+
+
+def threads() -> int:
+    """Return how many threads share what is done here."""
+    return _THREADS.get()
+
+
+@contextmanager
+def numerics(threads: int | None) -> Iterator[None]:
+    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters.
+
+    Memory of large arrays is used again (``majorant._buffers``).
+    """
+    blas = nullcontext() if threads is None else _limited(threads)
+    with blas, recycling(), np.errstate(over="ignore", invalid="ignore"):
+        yield
+
+
+@contextmanager
+def sharing(threads: int) -> Iterator[None]:
+    """Let so many threads share work, with one of BLAS each, and overflow be found where it matters."""
+    before = _THREADS.set(threads)
+    try:
+        with numerics(1):
+            yield
+    finally:
+        _THREADS.reset(before)
+
+
+def all_for_blas() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS has all threads that share work here: for one large product or factor."""
+    return nullcontext() if threads() == 1 else _limited(threads())
+
+
+def blas_threads() -> int:
+    """Return how many threads BLAS and OpenMP would use here."""
+    return min((library.num_threads or 1 for library in _libraries().lib_controllers), default=1)
+
+
+def for_each(function: Callable[[T], object], items: Iterable[T], among: int | None = None) -> None:
+    """Call a function with each item, by all threads that share work here, or among so many.
+
+    Items are taken in order, one at a time, by whoever is free. After an error no more are taken, and it is passed on.
+    """
+    left = _Shared(items)
+
+    def work() -> None:
+        try:
+            for item in left:
+                function(item)
+        except BaseException:
+            left.stop()
+            raise
+
+    _together(work, threads() if among is None else among)
+
+
+def _together(work: Callable[[], None], threads: int) -> None:
+    """Run the same function in so many threads, this one among them."""
+    # They treat overflow as this one does.
+    helpers = [_pool().submit(copy_context().run, _alone, work) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:  # who has not begun by now has nothing to do
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+class _Shared(Generic[T]):
+    """What is left of some items, which several threads iterate over: each gets some of them."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items, self._lock = iter(items), Lock()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        with self._lock:
+            return next(self._items)
+
+    def stop(self) -> None:
+        """Leave the rest."""
+        with self._lock:
+            self._items = iter(())
+
+
+def even_slices(length: int, least: int) -> list[slice]:
+    """Return slices of at least so many items each, a few for each thread that shares work here."""
+    parts = 1 if threads() == 1 else max(min(4 * threads(), length // max(least, 1)), 1)
+    ends = [length * k // parts for k in range(parts + 1)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def _alone(work: Callable[[], None]) -> None:
+    _THREADS.set(1)  # of the copied context
+    work()
+
+
+def _pool() -> ThreadPoolExecutor:
+    pool = _pools.get(os.getpid())
+    if pool is None:
+        _pools.clear()
+        # Threads are started as they are needed.
+        pool = _pools[os.getpid()] = ThreadPoolExecutor(max(os.cpu_count() or 1, 8), "majorant")
+    return pool
+
+
+def _limited(threads: int) -> AbstractContextManager[Any]:
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=threads, user_api="blas")
+    return limited
+
+
+@cache
+def _libraries() -> Any:
+    # Looking for the libraries that are loaded takes milliseconds: once is enough.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
