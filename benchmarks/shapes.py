@@ -227,7 +227,13 @@ def summarise(results: list[dict]) -> list[dict]:
         theirs = peers.get(best, np.nan)
         ratio = seconds["majorant"] / theirs
         rows.append(
-            {"ms": 1e3 * seconds["majorant"], "best peer ms": 1e3 * theirs, "ratio": ratio, "peer": best, "shape": result["name"]}
+            {
+                "ms": 1e3 * seconds["majorant"],
+                "best peer ms": 1e3 * theirs,
+                "ratio": ratio,
+                "peer": best,
+                "shape": result["name"],
+            }
         )
     return rows
 
@@ -250,7 +256,9 @@ def plot(rows, results, path):
     for factor, text in ((1.0, "as fast"), (0.1, "10× faster")):
         axis.plot(ends, [factor * end for end in ends], color="0.6", lw=1, ls="-" if factor == 1 else ":", zorder=0)
         axis.annotate(text, (ends[1], factor * ends[1]), color="0.4", ha="right", va="top", fontsize=8)
-    axis.set(xscale="log", yscale="log", xlabel="best of scikit-learn's solvers, CPU ms to 1e-6", ylabel="majorant, CPU ms")
+    axis.set(
+        xscale="log", yscale="log", xlabel="best of scikit-learn's solvers, CPU ms to 1e-6", ylabel="majorant, CPU ms"
+    )
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False)
     figure.savefig(path, dpi=150)

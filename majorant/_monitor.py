@@ -72,7 +72,7 @@ class Seen:
         """That of the state, or of a better point if its intercept was not at its best."""
         if self.certificate_is_free:
             return Certificate(self.point.theta, self.point.value, self.point.gradient, self.gap)
-        return self._objective.certify(self.point.theta)
+        return self._objective.certify(self.point)
 
 
 class Monitor:

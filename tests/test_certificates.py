@@ -113,7 +113,7 @@ def test_the_intercept_is_found_wherever_it_starts(offset, classes):
     data = Labelled(np.zeros((80, 1)), y, constant=True)
     moved = np.append(np.zeros(model.coefficient_rows - 1), offset)
     scores = np.zeros((model.coefficient_rows, 80)) + moved[:, None]
-    best = profile_intercept(model, LocalBlocks([data]), [scores])
+    best = profile_intercept(model, LocalBlocks([data]), [scores], model.class_totals(data))
     shares = np.bincount(y) / 80
     assert best.loss == pytest.approx(-80 * (shares * np.log(shares)).sum(), rel=1e-12)
     assert best.decrease < 1e-12
@@ -122,7 +122,9 @@ def test_the_intercept_is_found_wherever_it_starts(offset, classes):
 
 def test_no_intercept_is_best_where_one_class_was_observed():
     data = Labelled(np.zeros((5, 1)), np.ones(5, dtype=int), constant=True)
-    assert np.isinf(profile_intercept(Binary(), LocalBlocks([data]), [np.zeros((1, 5))]).decrease)
+    assert np.isinf(
+        profile_intercept(Binary(), LocalBlocks([data]), [np.zeros((1, 5))], Binary().class_totals(data)).decrease
+    )
 
 
 def test_a_certificate_of_a_point_that_may_not_move_counts_its_intercept():

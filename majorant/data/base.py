@@ -84,6 +84,10 @@ class InMemory(ABC):
         """Return the rows in double precision."""
         return self
 
+    def narrowed(self) -> Self:
+        """Return the rows in single precision, if they can be had in it."""
+        return self
+
     def batches(self, rows: int) -> Iterator[Self]:
         """Yield at most so many rows at a time, one batch after the other."""
         return (self.part(begin, min(begin + rows, len(self))) for begin in range(0, len(self), rows))

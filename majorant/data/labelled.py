@@ -107,6 +107,10 @@ class Labelled(InMemory):
         """Return the rows in double precision."""
         return self if self.design.dtype == np.float64 else self._with(self.design.widened(), slice(None))
 
+    def narrowed(self) -> Labelled:
+        """Return the rows in single precision."""
+        return self if self.design.dtype == np.float32 else self._with(self.design.narrowed(), slice(None))
+
     def _with(self, design: Design, rows: Any) -> Labelled:
         part = object.__new__(Labelled)
         part._store(

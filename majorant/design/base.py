@@ -80,6 +80,12 @@ class Design(ABC):
 
         return DenseDesign(self.dense())
 
+    def narrowed(self) -> Design:
+        """Return X in single precision."""
+        from majorant.design.dense import DenseDesign
+
+        return DenseDesign(self.toarray().astype(np.float32))
+
     def columns(self, which: Array) -> Design:
         """Return some columns, given in rising order."""
         from majorant.design.dense import DenseDesign

@@ -67,6 +67,8 @@ class Constant(Design):
 
     def project(self, W: Array) -> Array:
         """Return W [X − 1cᵀ, 1]ᵀ."""
+        if not W[:, :-1].any():  # where most fits start
+            return np.repeat(W[:, -1:], self.shape[0], axis=1)
         constant = W[:, -1:] if self.shift is None else W[:, -1:] - (W[:, :-1] @ self.shift)[:, None]
         scores = self.inner.project(W[:, :-1])
         scores += constant
@@ -106,6 +108,12 @@ class Constant(Design):
         if self.origin is None or not isinstance(X, DenseDesign):
             return Constant(X.widened(), self.origin)
         return Constant(X.less(self.origin, np.float64), self.origin, centred=True)
+
+    def narrowed(self) -> Constant:
+        """Return the matrix in single precision, columns less their centre."""
+        if self.shift is None or not isinstance(self.inner, DenseDesign):
+            return Constant(self.inner.narrowed(), self.origin, self.centred)
+        return Constant(self.inner.less(self.shift, np.float32), self.origin, centred=True)
 
     def columns(self, which: Array) -> Design:
         """Return some columns, the constant one among them or not."""

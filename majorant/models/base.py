@@ -254,14 +254,14 @@ class WithIntercept(Protocol):
     def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
         """Return the loss and its derivative with respect to the scores (n×t)."""
 
-    def class_hessian(self, scores: Array, batch: Any) -> Array:
-        """Return the Hessian along the intercepts (n×n)."""
-
-    def class_weights(self, scores: Array, batch: Any) -> Array:
-        """Return the diagonal of the Hessian on scores (n×t)."""
+    def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
+        """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
 
     def class_totals(self, batch: Any) -> Array:
         """Return how much of each class was observed."""
+
+    def likely_intercepts(self, totals: Array, like: Any) -> Array | None:
+        """Return intercepts that make every class as likely as it was observed, where coefficients are zero."""
 
     def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
         """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""

@@ -46,8 +46,11 @@ class ClassModel(RowModel[Labelled]):
         """Return w p_c(1 − p_c) (n×t), the diagonal of the Hessian on scores."""
 
     @abstractmethod
-    def class_hessian(self, scores: Array, batch: Labelled) -> Array:
-        """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ) (n×n), the Hessian along the intercepts."""
+    def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
+        """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ) (n×n), the Hessian along the intercepts, and w p_c(1 − p_c) (n×t).
+
+        Residuals tell probabilities without another exponential.
+        """
 
     @abstractmethod
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
@@ -102,6 +105,13 @@ class ClassModel(RowModel[Labelled]):
         """Return the weight of all rows of each label."""
         return batch.class_totals(max(self.coefficient_rows, 2))
 
+    def likely_intercepts(self, totals: Array, like: Labelled) -> Array | None:
+        """Return log totals that sum to zero, or their difference; none with offsets, or a class that never occurred."""
+        if like.offset is not None or not self.is_softmax() or not totals.all():
+            return None
+        log = np.log(totals)
+        return log[1:] - log[0] if self.coefficient_rows == 1 else log - log.mean()
+
     def lost_to_the_centre(self, theta: Array, batch: Labelled, epsilon: float) -> float:
         """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
         if batch.centre is None:
@@ -126,18 +136,18 @@ class ClassModel(RowModel[Labelled]):
 
     def class_curvature(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average: tr(B_j)/(n − 1)."""
-        C, each = self._between_classes(scores, batch)
+        C, each = self._class_means(scores, batch)
         return C, batch.design.pull_back_squares(each[None])[0]
 
     def mean_gram(self, scores: Array, batch: Labelled, columns: Array, dtype: Any) -> tuple[Array, Array]:
         """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, with the same w_j."""
-        C, each = self._between_classes(scores, batch)
+        C, each = self._class_means(scores, batch)
         design = batch.design if len(columns) == batch.n_features else batch.design.columns(columns)
         return C, design.gram(each[None, None], dtype)
 
-    def _between_classes(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
-        each = self.class_weights(scores, batch).sum(axis=0) / max(self.coefficient_rows - 1, 1)
-        return self.class_hessian(scores, batch), each
+    def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
+        C, weights = self.between_classes(self.loss_and_residual(scores, batch)[1], batch)
+        return C, weights.sum(axis=0) / max(self.coefficient_rows - 1, 1)
 
     def potentials(self, theta: Array, batch: Labelled) -> Array:
         """Return W Xᵀ."""

@@ -130,14 +130,27 @@ class Multinomial(ClassModel):
         P = softmax.log_partition_and_probabilities(scores)[1]
         return weigh(P * (1 - P), batch.weight)
 
-    def class_hessian(self, scores: Array, batch: Labelled) -> Array:
-        """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ."""
-        P = softmax.log_partition_and_probabilities(scores)[1]
-        H = -weigh(P, batch.weight) @ P.T
+    def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
+        """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
+        P = self._probabilities(residual, batch)
+        weighted = weigh(P, batch.weight)
+        H = -weighted @ P.T
         # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
         np.fill_diagonal(H, 0.0)
         np.fill_diagonal(H, -H.sum(axis=1))
-        return H
+        return H, weighted * (1.0 - P)
+
+    @staticmethod
+    def _probabilities(residual: Array, batch: Labelled) -> Array:
+        if batch.weight is None:
+            P = residual.copy()
+        else:
+            P = np.divide(residual, batch.weight, out=np.zeros_like(residual), where=batch.weight > 0)
+        if batch.soft:
+            P += batch.y
+        else:
+            P[batch.y, np.arange(len(batch))] += 1.0
+        return P
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B."""

@@ -6,7 +6,7 @@ minimised along it; then strong convexity in the rest gives the same bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,16 @@ import numpy as np
 from majorant._checks import Array
 from majorant.models.base import WithIntercept
 from majorant.objective.intercept import LostToTheCentre, profile_intercept
+from majorant.objective.ray import Point
+from majorant.objective.reduce import Kept
 from majorant.objective.tasks import Lift, LossAndGradient, Scores, Widened
 
 if TYPE_CHECKING:
     from majorant.objective.objective import Objective
 
 EPSILON = float(np.finfo(np.float64).eps)
+# Scores that were added up from farther away, relative to ‖θ‖, are found afresh.
+NEAR = 2.0
 # A coarse bound on rounding errors is good enough if it makes a gap so much larger.
 NEGLIGIBLE = 1.01
 
@@ -35,33 +39,33 @@ class Certificate:
     gap: float
 
 
-def certify(F: Objective, theta: Array, *, move: bool) -> Certificate:
+def certify(F: Objective, at: Point, *, move: bool) -> Certificate:
     """Return a point at least as good as θ and its gap; see :meth:`Objective.certify`."""
     facts = F.facts
     if not facts.certifiable:
-        point = F.point(theta, keep=False)
-        return Certificate(theta, point.value, point.gradient, float("nan"))
-    theta = theta.astype(facts.precision).astype(np.float64)
+        point = F.point(at.theta, keep=False)
+        return Certificate(at.theta, point.value, point.gradient, float("nan"))
+    theta = at.theta.astype(facts.precision).astype(np.float64)
     if facts.intercept is not None:
-        return _certify_profiled(F, facts.intercept, theta, move)
+        return _certify_profiled(F, facts.intercept, replace(at, theta=theta), move)
     F.spend(passes=1)
     loss, of_loss = facts.small_blocks.total(Widened(LossAndGradient(F.model, theta, keep=False)))
     value, gradient = loss + F.penalty.value(theta), F.penalty.slope(theta, of_loss)
     return Certificate(theta, value, gradient, bounded_gap(F, theta, value, gradient, EPSILON))
 
 
-def _certify_profiled(F: Objective, model: WithIntercept, θ: Array, move: bool) -> Certificate:
-    F.spend(passes=1)
-    blocks = F.facts.small_blocks
-    _, scores = blocks.run(Widened(Scores(F.model, θ)))
-    best = profile_intercept(model, blocks, scores)
+def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool) -> Certificate:
+    θ, blocks = at.theta, F.facts.small_blocks
+    scores = _wide_scores(F, at)
+    best = profile_intercept(model, blocks, scores, F.facts.class_totals)
+    F.spend(passes=0.5)
     there, penalty = with_intercepts(θ, best.moved), F.penalty.value(θ)
     value = best.loss + penalty
     gradient = F.penalty.slope(there, blocks.total(Widened(Lift(F.model)), best.residuals))
     if np.isinf(best.decrease):
         return Certificate(there, value, gradient, float("nan"))
-    # Scores were found at θ, and moved: rounding errors are those of the larger of both.
-    larger = np.maximum(np.abs(θ), np.abs(there))
+    # Scores were found at θ, or farther away, and moved: rounding errors are those of the largest.
+    larger = np.maximum(np.abs(θ), np.abs(there)) * max(at.reach / max(float(np.linalg.norm(θ)), 1e-300), 1.0)
     decrease = best.decrease + blocks.total(LostToTheCentre(model, there, EPSILON))
     sizes = F.facts.magnitudes_by_column
     # Errors of scores move the best intercept, and that the residuals once more.
@@ -72,6 +76,14 @@ def _certify_profiled(F: Objective, model: WithIntercept, θ: Array, move: bool)
     here = blocks.total(LossOf(model), scores) + penalty
     off = sizes.of_loss(larger, EPSILON)
     return Certificate(θ, here, gradient, share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
+
+
+def _wide_scores(F: Objective, at: Point) -> Kept:
+    """Return the scores at θ in double precision: those that are known, unless they were added up from afar."""
+    if at.scores is not None and not F.narrow and at.reach <= NEAR * float(np.linalg.norm(at.theta)):
+        return at.scores
+    F.spend(passes=0.5)
+    return F.facts.small_blocks.run(Widened(Scores(F.model, at.theta)))[1]
 
 
 @dataclass(frozen=True, eq=False)

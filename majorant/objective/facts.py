@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant._checks import Array
 from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.base import WithIntercept
@@ -54,7 +55,18 @@ class Facts:
         """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
         if self.intercept is None:
             return not self._penalty.penalised.all()
-        return int((self.blocks.total(ClassTotals(self.intercept)) > 0).sum()) < 2
+        return int((self.class_totals > 0).sum()) < 2
+
+    @cached_property
+    def class_totals(self) -> Array:
+        """How much of each class was observed, of a model with a free intercept."""
+        assert self.intercept is not None
+        return self.blocks.total(ClassTotals(self.intercept))
+
+    @cached_property
+    def likely_intercept(self) -> Array | None:
+        """Free intercepts that make every class as likely as it was observed, if coefficients of zero allow for that."""
+        return None if self.intercept is None else self.intercept.likely_intercepts(self.class_totals, self.like)
 
     @cached_property
     def magnitudes(self) -> Magnitudes | None:

@@ -50,12 +50,14 @@ class _Expansion:
     residuals: Kept
     slope: Array
     hessian: Array
+    squares: float  # Σ p²(1 − p)² over all scores
+    rows: int
 
 
-def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept) -> Profiled:
+def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
-    Newton's method, each step halved until it descends. The data are not visited.
+    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are the totals of classes.
     """
     here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
     farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
@@ -67,39 +69,25 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept) -> Pro
         if there is None:
             break
         here = there
-    observed = blocks.total(ClassTotals(model))
     decrease, distance, largest = _what_is_left(here, observed)
     # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
-    squares, rows = blocks.total(WeightSquares(model, here.moved), scores)
-    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(squares)
-    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, np.sqrt(squares * rows) * largest)
+    stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(here.squares)
+    passed_on = np.sqrt(here.squares * here.rows) * largest
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
 
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Loss, slope and Hessian along the intercepts where they have moved; residuals are kept."""
+    """Loss, slope, Hessian, Σ p²(1 − p)² and rows along the intercepts where they have moved; residuals are kept."""
 
     model: WithIntercept
     moved: Array
 
-    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array], Array]:
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array, float, int], Array]:
         """Return them."""
-        at = scores + self.moved[:, None]
-        loss, residual = self.model.loss_and_residual(at, block)
-        return (loss, residual.sum(axis=1), self.model.class_hessian(at, block)), residual
-
-
-@dataclass(frozen=True, eq=False)
-class WeightSquares:
-    """Σ p²(1 − p)² over all scores where the intercepts have moved, and the number of rows."""
-
-    model: WithIntercept
-    moved: Array
-
-    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, int], None]:
-        """Return them."""
-        weights = self.model.class_weights(scores + self.moved[:, None], block)
-        return (float(np.vdot(weights, weights)), len(block)), None
+        loss, residual = self.model.loss_and_residual(scores + self.moved[:, None], block)
+        H, weights = self.model.between_classes(residual, block)
+        return (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block)), residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +123,8 @@ class FarthestScore:
 
 
 def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array) -> _Expansion:
-    (loss, slope, H), residuals = blocks.run(Moved(model, moved), scores)
-    return _Expansion(moved, loss, residuals, slope, H)
+    (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved), scores)
+    return _Expansion(moved, loss, residuals, slope, H, squares, rows)
 
 
 def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:

@@ -20,7 +20,7 @@ from majorant.objective.certificate import Certificate, bounded_gap, certify, sh
 from majorant.objective.facts import Facts
 from majorant.objective.intercept import profile_intercept
 from majorant.objective.penalty import Penalty, read_penalty
-from majorant.objective.ray import DirectRay, Point, Ray, ScoreRay
+from majorant.objective.ray import DirectRay, LeapingRay, Point, Ray, ScoreRay
 from majorant.objective.reduce import Blocks, Reducer, Threads
 from majorant.objective.tasks import (
     ClassCurvature,
@@ -159,13 +159,22 @@ class Objective:
         task, enough = MeanGram(self.model, columns, rows, dtype), self.model.curvature_rows(self.like)
         return self.blocks.total_of_large(task, int(enough / rows), len(columns) ** 2, at.scores)
 
-    def ray(self, start: ArrayLike | Point, direction: ArrayLike) -> Ray:
+    def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
 
         From a point whose scores are known that is half a pass. For a chain every evaluation is a pass.
+
+        Parameters
+        ----------
+        start : array of shape (d,) or Point
+        direction : array of shape (d,)
+        leap : bool
+            Whether a = 1 is likely the best there is: then the gradient there is found in the same visit to the data.
         """
         here = start if isinstance(start, Point) else Point(self._read(start), np.nan, np.empty(0))
         θ, δ = self._read(here.theta), self._read(direction)
+        if leap and here.scores is not None:
+            return LeapingRay(self, here, δ)
         return ScoreRay(self, θ, δ, here.scores, here.reach) if self.model.keeps_scores else DirectRay(self, θ, δ)
 
     # --- how far from the optimum -------------------------------------------------------------------------
@@ -190,7 +199,7 @@ class Objective:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
         return share(0.5 * self.penalty.dual_square(gradient), value)
 
-    def certify(self, theta: ArrayLike, *, move: bool = True) -> Certificate:
+    def certify(self, at: ArrayLike | Point, *, move: bool = True) -> Certificate:
         """Return a point at least as good as θ, and a bound on how far from the optimum it is.
 
         With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
@@ -199,11 +208,13 @@ class Objective:
 
         Parameters
         ----------
-        theta : array of shape (d,)
+        at : array of shape (d,) or Point
+            θ; a point whose scores are known saves half a pass.
         move : bool
             False keeps θ as it is, and counts what its intercept loses.
         """
-        return certify(self, self._read(theta), move=move)
+        point = at if isinstance(at, Point) else Point(self._read(at), np.nan, np.empty(0))
+        return certify(self, point, move=move)
 
     def with_best_intercept(self, theta: ArrayLike) -> Array:
         """Return θ with its free intercept, if there is one, moved to where F is least."""
@@ -212,7 +223,12 @@ class Objective:
             return θ
         self.spend(passes=0.5)
         _, scores = self.blocks.run(Scores(self.model, θ))
-        return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores).moved)
+        return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores, self.facts.class_totals).moved)
+
+    def with_likely_intercept(self, theta: Array) -> Array:
+        """Return θ, or, if that is zero, free intercepts that make every class as likely as it was observed."""
+        likely = None if theta.any() else self.facts.likely_intercept
+        return theta if likely is None else with_intercepts(theta, likely)
 
     def rounding(self, theta: Array, value: float) -> float:
         """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
@@ -288,6 +304,13 @@ class Objective:
         """Return the objective of some rows drawn at random, with as much of the penalty."""
         sample = self.data.sample(rows, seed)
         return Objective(self.model, sample, ridge=self.penalty.scaled(len(sample) / self.rows), reducer=self.reducer)
+
+    def narrowed(self) -> Objective | None:
+        """Return the objective of the same data in single precision, if they are in memory and not in it yet."""
+        narrow = None if self.whole is None else self.whole.narrowed()
+        if narrow is None or narrow is self.whole:
+            return None
+        return Objective(self.model, narrow, ridge=self.penalty, reducer=self.reducer)
 
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Any:
         """Yield the rows from ``begin`` to ``end`` of a pass, in order, a multiple of so many at a time."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from majorant._checks import Array
 from majorant.objective.reduce import Kept
-from majorant.objective.tasks import Along, Land, Potentials, Scores
+from majorant.objective.tasks import Along, Land, Leap, Potentials, Scores, ScoresOf, SlopesOf
 
 if TYPE_CHECKING:
     from majorant.objective.objective import Objective
@@ -50,13 +50,19 @@ class ScoreRay:
     """A ray along which scores are linear, so that the data are visited once, when it is made."""
 
     def __init__(
-        self, objective: Objective, theta: Array, direction: Array, scores: Kept = None, reach: float = 0.0
+        self,
+        objective: Objective,
+        theta: Array,
+        direction: Array,
+        scores: Kept = None,
+        reach: float = 0.0,
+        slopes: Kept = None,
     ) -> None:
-        objective.spend(passes=1.0 if scores is None else 0.5)
+        objective.spend(passes=0.5 * (scores is None) + 0.5 * (slopes is None))
         model, blocks = objective.model, objective.blocks
         self._objective, self._theta, self._direction = objective, theta, direction
         self._scores = blocks.run(Scores(model, theta))[1] if scores is None else scores
-        self._slopes = blocks.run(Potentials(model, direction))[1]
+        self._slopes = blocks.run(Potentials(model, direction))[1] if slopes is None else slopes
         self._penalty = objective.penalty.along(theta, direction)
         self._reach = max(reach, _norm(theta))
         self._last: tuple[float, float, Kept] | None = None
@@ -86,6 +92,48 @@ class ScoreRay:
         F.spend(passes=0.5)
         of_loss, scores = F.blocks.run(Land(F.model), there)
         return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, norm))
+
+
+class LeapingRay:
+    """A ray whose first step is made whole, with its gradient, in one visit to the data: nearly always it is the best.
+
+    Another step is looked for as on any ray along which scores are linear.
+    """
+
+    def __init__(self, objective: Objective, start: Point, direction: Array) -> None:
+        objective.spend(passes=1.0)
+        self._objective, self._start, self._direction = objective, start, direction
+        of_unit, self._leapt = objective.blocks.run(Leap(objective.model, direction), start.scores)
+        self._penalty = objective.penalty.along(start.theta, direction)
+        of_penalty = self._penalty(1.0)
+        self._value, self._slope, self._of_loss = of_unit[0] + of_penalty[0], of_unit[1] + of_penalty[1], of_unit[2]
+        self._other: ScoreRay | None = None
+
+    def at(self, a: float) -> Array:
+        """Return θ + aδ."""
+        return self._start.theta + a * self._direction
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative."""
+        return (self._value, self._slope) if a == 1.0 else self._in_parts().value_and_slope(a)
+
+    def land(self, a: float) -> Point:
+        """Return the point θ + aδ."""
+        F, θ = self._objective, self.at(a)
+        norm = _norm(θ)
+        reach = max(self._start.reach, _norm(self._start.theta))
+        if a != 1.0 or reach > FAR * norm:
+            return self._in_parts().land(a)
+        scores = F.blocks.run(ScoresOf(), self._leapt)[1]
+        return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, norm))
+
+    def _in_parts(self) -> ScoreRay:
+        if self._other is None:
+            slopes, start = self._objective.blocks.run(SlopesOf(), self._leapt)[1], self._start
+            self._other = ScoreRay(
+                self._objective, start.theta, self._direction, start.scores, start.reach, slopes=slopes
+            )
+        return self._other
 
 
 class DirectRay:

@@ -104,6 +104,44 @@ class Along:
         return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
 
 
+class Leapt(NamedTuple):
+    """What is kept of a step that was made whole: scores there, and how they have changed."""
+
+    scores: Array
+    slopes: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Leap:
+    """Loss, slope and gradient one whole step along a direction, from the scores S before it: one visit to the rows."""
+
+    model: Model[Any]
+    direction: Array
+
+    def __call__(self, block: Any, S: Array) -> tuple[tuple[float, float, Array], Leapt]:
+        """Return them, and keep the scores there and their changes."""
+        V = self.model.potentials(self.direction, block)
+        scores = S + V
+        loss, residual = self.model.loss_and_residual(scores, block)
+        return (loss, float(np.vdot(residual, V)), self.model.lift(residual, block)), Leapt(scores, V)
+
+
+class ScoresOf:
+    """The scores of a step that was made whole, which are kept alone."""
+
+    def __call__(self, block: Any, leapt: Leapt) -> tuple[None, Array]:
+        """Keep them."""
+        return None, leapt.scores
+
+
+class SlopesOf:
+    """How scores have changed along such a step, which is kept alone."""
+
+    def __call__(self, block: Any, leapt: Leapt) -> tuple[None, Array]:
+        """Keep it."""
+        return None, leapt.slopes
+
+
 @dataclass(frozen=True, eq=False)
 class Land:
     """The gradient where scores and residuals have been found; scores are kept."""

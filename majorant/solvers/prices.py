@@ -12,13 +12,15 @@ from majorant.objective import Objective
 
 # A step besides its pass: a line search, secant pairs, and what Python adds.
 STEP = 1e5
-# An exponential and what goes with it; a number of X for one score, dense alone or with others, or stored as sparse.
-SCORE = 20.0
-NUMBER_ALONE, NUMBER, NONZERO = 1.2, 0.4, 5.0
+# An exponential and what goes with it, in a step, and where probabilities are written out.
+SCORE, PROBABILITY = 7.0, 20.0
+# A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, with others.
+NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 1.0, 5.0, 2.0
+CACHE = 500_000
 # Of a product of matrices, a factorisation, a sum over pairs of non-zeros, and of touching a matrix at all.
-MULTIPLY, FACTORISE, PAIR, CELL = 1 / 18, 1 / 60, 3.0, 20.0
-# Of calling what makes a curvature.
-CALL = 5e4
+MULTIPLY, FACTORISE, PAIR, CELL = 1 / 18, 1 / 60, 3.0, 30.0
+# Of calling what makes a curvature, and one from some of the rows.
+CALL, CALL_FOR_SOME = 1e5, 3e5
 
 
 @dataclass(frozen=True)
@@ -42,27 +44,57 @@ class Prices:
 
     def step(self) -> float:
         """Return the price of a step: one pass and what comes with it."""
-        number = NONZERO if self.sparse else NUMBER_ALONE if self.classes == 1 else NUMBER
-        return STEP + self.rows * self.classes * (number * self.stored + SCORE)
+        return STEP + self.rows * self.classes * (self._number() * self.stored + SCORE)
 
     def diagonal(self) -> float:
         """Return the price of the squares of columns and of a matrix between classes."""
         n, t = self.classes, self.rows
-        return CALL + t * (2 * n * SCORE + self.stored + n * n * MULTIPLY) + n**3
+        return CALL + t * (n * PROBABILITY + self.stored + n * n * MULTIPLY) + n**3
 
     def gram(self, rows: float, columns: float | None = None) -> float:
         """Return the price of a Gram matrix of so many rows, and its factors."""
         p = self.columns if columns is None else columns
         share = p / self.columns
-        of_classes = rows * self.classes**2 * MULTIPLY + self.classes**3
-        return CALL + of_classes + self._product(rows, p, self.stored * share) + p**3 * FACTORISE
+        of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
+        return CALL_FOR_SOME + of_classes + self._product(rows, p, self.stored * share) + p**3 * FACTORISE
 
     def hessian(self, rows: float) -> float:
         """Return the price of a Hessian of so many rows, and its factor."""
         n, d = self.classes, self.classes * self.columns
-        return CALL + n * (n + 1) / 2 * self._product(rows, self.columns, self.stored) + d**3 * FACTORISE + d * d
+        products = n * (n + 1) / 2 * (self._product(rows, self.columns, self.stored) + rows * 2)
+        return CALL + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
+
+    def _number(self) -> float:
+        if self.sparse:
+            return NONZERO_ALONE if self.classes == 1 else NONZERO
+        if self.classes > 1:
+            return NUMBER
+        return FAR if self.rows * self.stored > CACHE else ALONE
 
     def _product(self, rows: float, columns: float, stored: float) -> float:
         if self.sparse:
             return rows * stored**2 * PAIR + columns**2 * CELL
         return rows * columns * (columns * MULTIPLY + 2.0) + columns**2
+
+
+# Products of X have to take so much of a pass, and a pass so long, for a copy in single precision to be worth making;
+# and no copy is made of more numbers than this.
+SHARE_OF_PRODUCTS = 0.5
+LONG_ENOUGH = 5e5
+LARGEST_COPY = 2**28
+
+
+def pays_in_single_precision(objective: Objective) -> bool:
+    """Return whether steps are much cheaper on a copy of the data in single precision: on dense ones with long rows."""
+    if objective.narrow or objective.whole is None or not (objective.convex and objective.model.has_rows):
+        return False
+    prices = Prices.of(objective)
+    if (
+        prices.sparse
+        or prices.classes * prices.columns != objective.size
+        or not objective.model.classes(objective.like)
+    ):
+        return False
+    products = prices.step() - STEP - prices.rows * prices.classes * SCORE
+    long = products >= max(LONG_ENOUGH, SHARE_OF_PRODUCTS * prices.step())
+    return long and prices.rows * prices.columns <= LARGEST_COPY

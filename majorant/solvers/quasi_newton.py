@@ -34,13 +34,15 @@ from majorant.solvers.preconditioners import (
     HessianOfAll,
     Preconditioner,
 )
-from majorant.solvers.prices import Prices
+from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, due
 from majorant.solvers.secants import MANY_PARAMETERS, Pairs, add_pair, best_point_along, quasi_newton_step, scaled
 from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
 PAIRS, PAIRS_OF_MANY = 30, 20
+# Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
+NARROW_STEPS, NARROW_AIM = 100, 3e-6
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,33 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return Plan((FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, *grams, hessian))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        """Return the state at θ, or where the plan's start has led."""
+        """Return the state at θ, or where the plan's start, or steps in single precision, have led."""
+        if not pays_in_single_precision(objective):
+            return self._begun(objective, theta)
+        return self._begun_in_single_precision(objective, theta)
+
+    def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
+        narrow = objective.narrowed()
+        assert narrow is not None
+        state = self._begun(narrow, theta)
+        for _ in range(NARROW_STEPS):
+            assert state.point is not None
+            if state.lease.gains and state.lease.gains[-1] <= NARROW_AIM * state.point.value:
+                break
+            following = self.step(narrow, state)
+            if following.stalled:
+                break
+            state = following
+        objective.spend(passes=0.5 * narrow.work.passes, curvatures=narrow.work.curvatures)
+        lease, account = replace(state.lease, gains=()), (*state.account, (state.steps, "double precision"))
+        return state.moved_to(objective.point(state.theta), lease=lease, account=account)
+
+    def _begun(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         plan = self.plan(objective)
         start = next(each for each in plan.starts if each is plan.starts[-1] or each.suits(objective, theta))
         offers = tuple(offer for offer in plan.offers if offer.suits(objective))
         prices = Prices.of(objective) if objective.model.has_rows else None
-        begun = start.begin(objective, theta, self.seed)
+        begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
         state = QuasiNewtonState.at(begun.point, offers=offers, prices=prices)
         return _entered(state, begun)
 

@@ -16,8 +16,10 @@ from majorant.solvers.prices import Prices
 
 # What costs no more steps than this is bought at once.
 CHEAP = 0.5
-# Where there is much more to do than this many times its price, a curvature is bought at half the rent.
+# Where there is more to do than this many times its price, a curvature is bought at half the rent.
 MUCH = 4.0
+# Steps that are left to make in any curvature.
+AT_LEAST = 4
 # Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
@@ -62,9 +64,10 @@ def due(
     for offer in reversed(offers):
         price = offer.price(prices) / prices.step()
         if offer.quality > lease.quality:
-            if price < left and price <= spent * (2 if left > MUCH * price else 1):
+            rent = 2 * spent if MUCH * price < left < inf else spent
+            if price <= rent and price + AT_LEAST < left:
                 return offer
-        elif offer.quality == lease.quality and spent >= max(price, _patience(lease)) and left > price + 2:
+        elif offer.quality == lease.quality and spent >= max(price, _patience(lease)) and price + 2 < left:
             return offer
     return None
 

@@ -78,5 +78,5 @@ def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solv
 
 def best_point_along(objective: Objective, at: Point, step: Array, flat_enough: float = LOOSE) -> Point:
     """Return a good point along a step from ``at``, in one pass."""
-    ray = objective.ray(at, step)
+    ray = objective.ray(at, step, leap=flat_enough == LOOSE)
     return ray.land(best_step(ray, (at.value, float(at.gradient @ step)), flat_enough))

@@ -22,7 +22,7 @@ ROWS_PER_COLUMN = 20
 ROWS_PER_PARAMETER = 5
 LEAST_ROWS = 1_000
 SMALLEST_SHARE = 4
-SAMPLE_BUDGET = 1.0
+SAMPLE_BUDGET = 3.0
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 USUAL_STEPS = 5
@@ -52,7 +52,7 @@ class Start(ABC):
 
     @abstractmethod
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
-        """Return how far it got."""
+        """Return how far it got. ``seed`` says which rows come first, or at all."""
 
 
 @dataclass(frozen=True)
