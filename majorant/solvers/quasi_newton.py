@@ -36,11 +36,11 @@ from majorant.solvers.preconditioners import (
 )
 from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, due
-from majorant.solvers.secants import MANY_PARAMETERS, Pairs, add_pair, best_point_along, quasi_newton_step, scaled
+from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled
 from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
-PAIRS, PAIRS_OF_MANY = 30, 20
+PAIRS = 20
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
 
@@ -77,7 +77,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         See the table above. "auto" buys each when it has been earned; the others never buy a Gram matrix or a Hessian
         but the one they name. Only models with classes have a choice.
     memory : int, optional
-        Secant pairs kept; 30 if not given, 20 in single precision above 100,000 parameters.
+        Secant pairs kept; 20 if not given, in single precision above 100,000 parameters.
     seed : int
         Which rows are sampled.
 
@@ -175,8 +175,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _moved(
         self, objective: Objective, state: QuasiNewtonState, here: Point, new: Point, gain: float
     ) -> QuasiNewtonState:
-        many = PAIRS if objective.size <= MANY_PARAMETERS else PAIRS_OF_MANY
-        kept = many if self.memory is None else self.memory
+        kept = PAIRS if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
         return state.moved_to(new, pairs=pairs, steps=state.steps + 1, lease=state.lease.gained(gain))
 
