@@ -138,6 +138,8 @@ class Design(ABC):
         """
         n, p = len(B), self.shape[1]
         grams = self._sparse_grams(B) if self.counts_pairs else self._dense_grams(B, dtype)
+        if n == 1:
+            return grams[0, 0]
         full = np.empty((n, p, n, p))
         for c in range(n):
             for e in range(c, n):
@@ -190,6 +192,8 @@ class Design(ABC):
         n, p = len(B), self.shape[1]
         upper = np.triu_indices(n)
         triangles = self.triangles(np.ascontiguousarray(B[upper].T))
+        if n == 1:
+            return mirrored(triangles[:, :, 0])[None, None]
         grams = np.empty((n, n, p, p))
         for k, (c, e) in enumerate(zip(*upper, strict=True)):
             grams[c, e] = triangles[:, :, k] + np.triu(triangles[:, :, k], 1).T
@@ -223,3 +227,13 @@ def add_gram(x: Array, total: Array) -> None:
             total[c:d, a:b] += product.T
 
     for_each(add_tile, combinations_with_replacement(ends, 2))
+
+
+def mirrored(upper: Array) -> Array:
+    """Return a matrix with its upper triangle written to the lower one as well: there, since it may be large."""
+    for first in range(0, len(upper), TILE):
+        some, after = slice(first, first + TILE), slice(first + TILE, None)
+        upper[after, some] = upper[some, after].T
+        square = upper[some, some]
+        square[np.tril_indices(len(square), -1)] = square.T[np.tril_indices(len(square), -1)]
+    return upper

@@ -37,8 +37,16 @@ class DenseDesign(Design):
 
     def pull_back(self, R: Array) -> Array:
         """Return R X."""
-        R = R if R.dtype == self.array.dtype else _copied(R, self.array.dtype)
-        return np.asarray(R @ self.array, dtype=np.float64)
+        result = np.empty((len(R), self.shape[1]))
+        self.write_back(R, result)
+        return result
+
+    def write_back(self, R: Array, out: Array) -> None:
+        """Write R X to an array in double precision."""
+        if self.dtype == np.float64:
+            np.matmul(R, self.array, out=out)
+        else:
+            out[...] = _copied(R, self.dtype) @ self.array
 
     def part(self, rows: slice | Array) -> DenseDesign:
         """Return some rows."""

@@ -185,10 +185,10 @@ class MeanGram:
         """Return it."""
         t = len(block)
         some = min(int(np.ceil(t * self.share)), t)
-        if some < t:
-            rows = np.arange(some) * t // some
-            block, scores = block.take(rows), scores[:, rows]
-        return self.model.mean_gram(scores, block, self.columns, self.dtype) * (t / some), None
+        if some == t:
+            return self.model.mean_gram(scores, block, self.columns, self.dtype), None
+        rows = np.arange(some) * t // some
+        return self.model.mean_gram(scores[:, rows], block.take(rows), self.columns, self.dtype) * (t / some), None
 
 
 @dataclass(frozen=True, eq=False)
