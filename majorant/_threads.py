@@ -7,7 +7,7 @@ matrices is all there is to do, BLAS gets them all (:func:`all_for_blas`). Who w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
@@ -21,6 +21,7 @@ import numpy as np
 from majorant._buffers import recycling
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads of a parent do not come along when it is forked
@@ -81,6 +82,17 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
     _together(work, threads() if among is None else among)
 
 
+def mapped(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Return what a function makes of each item, in order, found by all threads that share work here."""
+    results: dict[int, U] = {}
+
+    def find(number: int) -> None:
+        results[number] = function(items[number])
+
+    for_each(find, range(len(items)))
+    return [results[number] for number in range(len(items))]
+
+
 def _together(work: Callable[[], None], threads: int) -> None:
     """Run the same function in so many threads, this one among them."""
     # They treat overflow as this one does.
@@ -114,7 +126,10 @@ class _Shared(Generic[T]):
 
 
 def even_slices(length: int, least: int) -> list[slice]:
-    """Return slices of at least so many items each, a few for each thread that shares work here."""
+    """Return slices of at least so many items each, a few for each thread that shares work here.
+
+    They depend on how many threads there are: they are for what is done item by item.
+    """
     parts = 1 if threads() == 1 else max(min(4 * threads(), length // max(least, 1)), 1)
     ends = [length * k // parts for k in range(parts + 1)]
     return [slice(begin, end) for begin, end in pairwise(ends)]

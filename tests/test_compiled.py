@@ -168,7 +168,9 @@ def test_grams_of_sparse_rows_are_those_of_dense_ones(index):
     X = rows_of(0, t=30, p=6)[0]
     weights = np.random.default_rng(1).normal(size=(30, 2))
     expected = np.einsum("jk,jp,jq->pqk", weights, X, X)
-    found = gram.csr_grams(csr(X, index), weights, 6)
+    found = np.zeros((6, 6, 2))
+    for first, last in ((0, 2), (2, 5), (5, 6)):
+        gram.add_csr_grams(csr(X, index), weights, first, last, found)
     np.testing.assert_allclose(found, np.triu(np.ones((6, 6)))[:, :, None] * expected, atol=1e-13)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, eigh
 from scipy.linalg.lapack import dpotri, dpotrs
 
 from majorant._checks import Array
+from majorant._threads import all_for_blas
 
 # What is added to the diagonal, relative to itself, where a factor does not exist: more each time.
 JITTER = 1e-14
 GROWTH = 100.0
+# Factors of smaller matrices take one thread less than a second; with more, their last digits depend on how many.
+LARGE = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +67,16 @@ def steady_factor(A: Array, classes: int = 1) -> Factor:
     share = 0.0
     while share < 1:
         try:
-            return Factor(cho_factor(_with_jitter(A, share), lower=True, check_finite=False)[0])
+            with for_large(len(A)):
+                return Factor(cho_factor(_with_jitter(A, share), lower=True, check_finite=False)[0])
         except LinAlgError:
             share = max(GROWTH * share, JITTER * len(A))
     return Factor(np.diag(np.sqrt(np.abs(np.diagonal(A)))))
+
+
+def for_large(size: int) -> AbstractContextManager[Any]:
+    """Return a context for factors: of a large matrix BLAS gets all threads."""
+    return all_for_blas() if size >= LARGE else nullcontext()
 
 
 def singular_inverse(A: Array) -> PseudoInverse:

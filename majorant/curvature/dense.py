@@ -9,7 +9,7 @@ from scipy.linalg import LinAlgError, cho_factor
 
 from majorant._checks import Array
 from majorant.curvature.base import Curvature, Factors, Solve
-from majorant.curvature.cholesky import Factor, NoInverse, singular_inverse, steady_factor
+from majorant.curvature.cholesky import Factor, NoInverse, for_large, singular_inverse, steady_factor
 
 # 20,000² float64 numbers are 3.2 GB, and factorising them takes minutes.
 LARGEST = 20_000
@@ -54,7 +54,8 @@ class Dense(Curvature):
             return NoInverse()
         diagonal = np.diag(A).copy()
         try:  # as columns a symmetric matrix is the same, and LAPACK needs no copy of it
-            L = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
+            with for_large(len(A)):
+                L = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
         except LinAlgError:
             return singular_inverse(self._with_ridge(ridge))
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.

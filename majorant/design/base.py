@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from majorant._buffers import empty
 from majorant._checks import Array
+from majorant._threads import even_slices, for_each, mapped
 
 # Rows are taken so many scalars at a time: the weighted copies of X then stay in cache.
 CHUNK = 2**19
+# Columns of the tiles that large Gram matrices are found in.
+TILE = 256
 
 
 class Design(ABC):
@@ -122,12 +127,13 @@ class Design(ABC):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column, in double precision."""
-        share = weight / weight.sum()
-        first, mean, squares = self.part(slice(0, 1)).dense()[0], np.zeros(self.shape[1]), np.zeros(self.shape[1])
-        for some in self.chunks():  # less its first row a column loses no digits to its mean
-            x = self.part(some).toarray() - first
-            mean += share[some] @ x
-            squares += share[some] @ np.square(x, out=x)
+        share, first = weight / weight.sum(), self.part(slice(0, 1)).dense()[0]
+
+        def moments_of(some: slice) -> Array:
+            x = self.part(some).toarray() - first  # so that a column loses no digits to its mean
+            return np.stack([share[some] @ x, share[some] @ np.square(x, out=x)])
+
+        mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
         return first + mean, np.maximum(squares - mean**2, 0.0)
 
     def gram(self, B: Array, dtype: Any = np.float64) -> Array:
@@ -138,6 +144,8 @@ class Design(ABC):
         """
         n, p = len(B), self.shape[1]
         grams = self._sparse_grams(B) if self.counts_pairs else self._dense_grams(B, dtype)
+        if n == 1:
+            return grams[0, 0]
         full = np.empty((n, p, n, p))
         for c in range(n):
             for e in range(c, n):
@@ -172,23 +180,66 @@ class Design(ABC):
             some = slice(start, start + step)
             x = self.part(some).toarray()
             if square:  # half the work
-                root = x * np.sqrt(B[0, 0, some, None]).astype(x.dtype, copy=False)
-                root = root.astype(dtype, copy=False)
-                grams[0, 0] += root.T @ root
+                root = weighted_rows(x, np.sqrt(B[0, 0, some]), dtype)
+                add_gram(root, grams[0, 0])
                 continue
             # Of several classes a difference is left, which single precision may turn negative.
             x = x.astype(np.float64, copy=False)
             xt = np.ascontiguousarray(x.T)
-            for c in range(n):
+
+            def add_class(c: int, x: Array = x, xt: Array = xt, some: slice = some) -> None:
                 weighted = (B[c, c:, None, some] * xt).reshape(-1, len(x))
                 grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
+
+            for_each(add_class, range(n))
         return grams
 
     def _sparse_grams(self, B: Array) -> Array:
         n, p = len(B), self.shape[1]
         upper = np.triu_indices(n)
         triangles = self.triangles(np.ascontiguousarray(B[upper].T))
+        if n == 1:
+            return mirrored(triangles[:, :, 0])[None, None]
         grams = np.empty((n, n, p, p))
         for k, (c, e) in enumerate(zip(*upper, strict=True)):
             grams[c, e] = triangles[:, :, k] + np.triu(triangles[:, :, k], 1).T
         return grams
+
+
+def weighted_rows(x: Array, weight: Array, dtype: Any) -> Array:
+    """Return rows times their weights, in some precision."""
+    result, each = empty(x.shape, dtype), weight[:, None].astype(x.dtype, copy=False)
+
+    def weigh(some: slice) -> None:
+        np.multiply(x[some], each[some], out=result[some], casting="same_kind")
+
+    for_each(weigh, even_slices(len(x), CHUNK // 16 // x.shape[1]))
+    return result
+
+
+def add_gram(x: Array, total: Array) -> None:
+    """Add xᵀx to a symmetric matrix, tile by tile: threads share the tiles, whose sums do not depend on them."""
+    p = x.shape[1]
+    if p <= 2 * TILE:
+        total += x.T @ x
+        return
+    ends = [(first, min(first + TILE, p)) for first in range(0, p, TILE)]
+
+    def add_tile(tile: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        (a, b), (c, d) = tile
+        product = x[:, a:b].T @ x[:, c:d]
+        total[a:b, c:d] += product
+        if a != c:
+            total[c:d, a:b] += product.T
+
+    for_each(add_tile, combinations_with_replacement(ends, 2))
+
+
+def mirrored(upper: Array) -> Array:
+    """Return a matrix with its upper triangle written to the lower one as well: there, since it may be large."""
+    for first in range(0, len(upper), TILE):
+        some, after = slice(first, first + TILE), slice(first + TILE, None)
+        upper[after, some] = upper[some, after].T
+        square = upper[some, some]
+        square[np.tril_indices(len(square), -1)] = square.T[np.tril_indices(len(square), -1)]
+    return upper

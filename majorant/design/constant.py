@@ -76,8 +76,12 @@ class Constant(Design):
 
     def pull_back(self, R: Array) -> Array:
         """Return R [X − 1cᵀ, 1]."""
-        total = R.sum(axis=1)
-        G = np.column_stack([self.inner.pull_back(R), total])
+        total, G = R.sum(axis=1), np.empty((len(R), self.shape[1]))
+        G[:, -1] = total
+        if isinstance(self.inner, DenseDesign):
+            self.inner.write_back(R, G[:, :-1])
+        else:
+            G[:, :-1] = self.inner.pull_back(R)
         if self.shift is not None:
             G[:, :-1] -= np.outer(total, self.shift)
         return G

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import scipy.sparse as sp
 
 from majorant import kernels
 from majorant._checks import Array
-from majorant.design.base import Design
+from majorant._threads import even_slices, for_each, mapped
+from majorant.design.base import CHUNK, Design
 from majorant.kernels.sparse import Csr
 
 # Above this density a CSR block is multiplied faster as a dense one.
@@ -95,7 +97,20 @@ class CsrDesign(Design):
 
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
-        return CsrDesign(self.matrix.power(2)).pull_back(R)
+        squares = np.zeros((len(R), self.shape[1]))
+        for some in self.chunks():
+            squares += self.part(some)._squared().pull_back(R[:, some])
+        return squares
+
+    def chunks(self) -> Iterator[slice]:
+        """Yield slices of rows, a cacheful of non-zeros at a time, unless that were fewer than columns."""
+        stored = max(self.matrix.nnz // self.shape[0], 1)
+        step = max(max(CHUNK, self.shape[1]) // stored, 128)
+        return (slice(start, start + step) for start in range(0, self.shape[0], step))
+
+    def _squared(self) -> CsrDesign:
+        X = self.matrix
+        return CsrDesign(type(X)((X.data**2, X.indices, X.indptr), shape=X.shape, copy=False))
 
     def frobenius_norm(self) -> float:
         """Return the norm of the non-zeros."""
@@ -109,8 +124,13 @@ class CsrDesign(Design):
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column: zeros are the most of it, and cancel nothing."""
         share = weight[None] / weight.sum()
-        mean = self.pull_back(share)[0]
-        return mean, np.maximum(self.pull_back_squares(share)[0] - mean**2, 0.0)
+
+        def moments_of(some: slice) -> Array:
+            part = self.part(some)
+            return np.concatenate([part.pull_back(share[:, some]), part._squared().pull_back(share[:, some])])
+
+        mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
+        return mean, np.maximum(squares - mean**2, 0.0)
 
     @property
     def counts_pairs(self) -> bool:
@@ -119,5 +139,8 @@ class CsrDesign(Design):
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
-        X = self.matrix
-        return kernels.gram.csr_grams(Csr.of(X), weights, X.shape[1])
+        X, p = Csr.of(self.matrix), self.shape[1]
+        grams = np.zeros((p, p, weights.shape[1]))
+        # Each row of the triangles is found by one thread, so that they need not add up theirs.
+        for_each(lambda some: kernels.gram.add_csr_grams(X, weights, some.start, some.stop, grams), even_slices(p, 64))
+        return grams

@@ -9,7 +9,8 @@ import numpy as np
 
 from majorant._buffers import empty
 from majorant._checks import Array
-from majorant.design.base import Design
+from majorant._threads import even_slices, for_each
+from majorant.design.base import CHUNK, Design
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +37,28 @@ class DenseDesign(Design):
 
     def pull_back(self, R: Array) -> Array:
         """Return R X."""
-        R = R if R.dtype == self.array.dtype else _copied(R, self.array.dtype)
-        return np.asarray(R @ self.array, dtype=np.float64)
+        result = np.empty((len(R), self.shape[1]))
+        self.write_back(R, result)
+        return result
+
+    def write_back(self, R: Array, out: Array) -> None:
+        """Write R X to an array in double precision."""
+        if self.dtype == np.float64:
+            np.matmul(R, self.array, out=out)
+        else:
+            out[...] = _copied(R, self.dtype) @ self.array
 
     def part(self, rows: slice | Array) -> DenseDesign:
         """Return some rows."""
-        return DenseDesign(self.array[rows])
+        if isinstance(rows, slice) or rows.dtype == bool:
+            return DenseDesign(self.array[rows])
+        taken = np.empty((len(rows), self.shape[1]), self.dtype)
+
+        def take(some: slice) -> None:
+            np.take(self.array, rows[some], axis=0, out=taken[some])
+
+        for_each(take, even_slices(len(rows), CHUNK // 16 // self.shape[1]))
+        return DenseDesign(taken)
 
     def toarray(self) -> Array:
         """Return the array itself."""
@@ -71,8 +88,11 @@ class DenseDesign(Design):
     def less(self, centre: Array, dtype: Any) -> DenseDesign:
         """Return X − 1cᵀ, rounded once."""
         result = np.empty(self.shape, dtype=dtype)
-        for some in self.chunks():
+
+        def subtract(some: slice) -> None:
             result[some] = self.array[some] - centre
+
+        for_each(subtract, self.chunks())
         return DenseDesign(result)
 
 

@@ -16,6 +16,7 @@ from majorant._solution import Fitted, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
+from majorant.design.dense import DenseDesign
 from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
@@ -32,6 +33,7 @@ from majorant.estimators.settings import (
     read_offset,
     read_weights,
     take_rows,
+    validated,
     with_class_weight,
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
@@ -193,7 +195,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             self._check_settings()
             if self.class_weight is not None:
                 raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+            X = validated(self, X, reset=True)
             self._dtype = X.dtype
             names, P = read_distributions(P, classes)
             self._set_classes(names)
@@ -209,7 +211,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
-        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
+        design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again
+        data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         objective = Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
         start = self._first_params(objective, offset, data.centre)
         self._forget_fit()
@@ -286,7 +289,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         return float("inf") if self.penalty is None else self.C
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        X, y = validated(self, X, y, reset=reset)
         if y.dtype.kind == "f":  # numbers that may be measurements; anything else names classes
             check_classification_targets(y)
         check_labels(y)

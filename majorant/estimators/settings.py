@@ -10,12 +10,17 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from majorant._checks import Array, one_of, whole
+from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
+from majorant.estimators.threads import fit_threads
 
+# Numbers that a thread looks through at a time.
+STRETCH = 2**18
 SWITCHES = ("fit_intercept", "penalize_intercept", "warm_start", "shuffle", "dual", "refit", "use_legacy_attributes")
 MULTI_CLASS = ("deprecated", "auto", "ovr", "multinomial")
 
@@ -82,6 +87,22 @@ def check_labels(y: Array) -> None:
         except TypeError:
             kinds = sorted({type(label).__name__ for label in y})
             raise ValueError(f"y must hold labels of one type, got {' and '.join(kinds)}") from None
+
+
+def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+    """Return rows as scikit-learn validates them, and labels if there are any; threads look for what is not finite."""
+    how = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+    found = validate_data(estimator, X, y, ensure_all_finite=False, **how)
+    rows = found[0] if isinstance(found, tuple) else found
+    # Sums of finite numbers may be infinite: then, and to say what is wrong, scikit-learn looks closer.
+    finite = _sums_are_finite(rows.data if issparse(rows) else rows.reshape(-1), estimator.n_jobs)
+    return found if finite else validate_data(estimator, X, y, **how)
+
+
+def _sums_are_finite(values: Array, n_jobs: int | None) -> bool:
+    with sharing(fit_threads(n_jobs, values.size)):
+        sums = mapped(lambda some: values[some].sum(), even_slices(len(values), STRETCH))
+    return bool(np.isfinite(sums).all())
 
 
 def read_weights(sample_weight: Any, X: Any) -> Array | None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from majorant._checks import whole
-from majorant._threads import all_for_blas, for_each
+from majorant._threads import for_each
 from majorant.data.base import Data
 
 # What a task left with every block; only blocks know what is in it.
@@ -113,14 +113,15 @@ class LocalBlocks(Blocks):
         return total, pieces
 
     def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
-        """Return a sum of so many numbers: of large blocks, and where it is very large, of one after the other."""
+        """Return a sum of so many numbers: of large blocks, one after the other where it is larger or they are few.
+
+        Threads then share what is done with a block, as far as that can be shared.
+        """
         if self._merging is None:
             return self.total(task, *kept)
         blocks, kept = self._merging.merged(rows, kept)
-        if size <= LARGE and not _fewer(blocks, self._threads):
-            return _run(task, blocks, kept, self._threads)[0]
-        with all_for_blas():
-            return _run(task, blocks, kept, 1)[0]
+        apart = size <= LARGE and not _fewer(blocks, self._threads)
+        return _run(task, blocks, kept, self._threads if apart else 1)[0]
 
     def fits(self, kept: Kept) -> bool:
         """Return whether there is as much kept as there are blocks."""

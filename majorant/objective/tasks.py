@@ -234,10 +234,10 @@ class MeanGram:
         """Return them."""
         t = len(block)
         some = min(int(np.ceil(t * self.share)), t)
-        if some < t:
-            rows = np.arange(some) * t // some
-            block, scores = block.take(rows), scores[:, rows]
-        C, G = self.model.mean_gram(scores, block, self.columns, self.dtype)
+        if some == t:
+            return self.model.mean_gram(scores, block, self.columns, self.dtype), None
+        rows = np.arange(some) * t // some
+        C, G = self.model.mean_gram(scores[:, rows], block.take(rows), self.columns, self.dtype)
         return (C * (t / some), G * (t / some)), None
 
 

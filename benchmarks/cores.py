@@ -1,0 +1,130 @@
+"""What more cores bring: seconds of a fit with 1, 2, 4, 8, 16 threads, and of scikit-learn's default beside it.
+
+    [MAJORANT_DATA=...] python -m benchmarks.cores [--only TEXT] [--most THREADS] [--json FILE]
+
+Data are made up, but for Mnist where ``MAJORANT_DATA`` has it. Every fit is the best of three, all in one process, and
+scikit-learn's BLAS has as many threads. Coefficients are compared with those of one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression as Theirs
+from threadpoolctl import threadpool_limits
+
+from benchmarks import data
+from benchmarks.report import seconds, show
+from majorant import ChainCRF, LogisticRegression
+
+COUNTS = (1, 2, 4, 8, 16)
+REPEATS = 3
+
+
+def binary_dense(t=400_000, p=200):
+    """Gaussian rows, labels by a logistic model."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(t, p)), rng.normal(size=p) / np.sqrt(p)
+    return X, (X @ w + rng.logistic(size=t) > 0).astype(int)
+
+
+def mnist(t=60_000, p=784, n=10):
+    """Mnist, or rows like it: most entries zero, the others correlated."""
+    if os.environ.get("MAJORANT_DATA"):
+        return data.mnist_raw()
+    rng = np.random.default_rng(0)
+    y, strokes = rng.integers(0, n, t), rng.normal(size=(n, 40))
+    hidden = strokes[y] + 1.5 * rng.normal(size=(t, 40))
+    return np.clip(hidden @ rng.normal(size=(40, p)) / 8 - 0.4, 0.0, 1.0), y
+
+
+def binary_sparse(t=300_000, p=5_000, density=0.01):
+    """Rows of which one entry in a hundred is not zero."""
+    rng = np.random.default_rng(0)
+    stored = int(p * density)
+    columns = np.sort(rng.integers(0, p, size=(t, stored)), axis=1)
+    X = sp.csr_array((rng.exponential(size=t * stored), columns.ravel(), stored * np.arange(t + 1)), shape=(t, p))
+    X.sum_duplicates()
+    return X, (X @ rng.normal(size=p) + 2 * rng.logistic(size=t) > 0).astype(int)
+
+
+def chunking(t=9_000, labels=22, words=20_000):
+    """Sentences whose tokens have a dozen attributes around them, labels by a Markov chain."""
+    rng = np.random.default_rng(0)
+    frequency = 1.0 / np.arange(1, words + 1)
+    draw = rng.choice(words, size=(t, 24), p=frequency / frequency.sum())
+    prefers = rng.integers(0, labels, words)
+    X, Y = [], []
+    for sentence in draw:
+        noisy = np.where(rng.uniform(size=24) < 0.8, prefers[sentence], rng.integers(0, labels, 24))
+        around = {k: np.roll(sentence, k) for k in (-2, -1, 0, 1, 2)}
+        single = [[f"{k}:{w[i]}" for k, w in around.items()] for i in range(24)]
+        pairs = [[f"{k}|{around[k][i]}|{around[k + 1][i]}" for k in (-2, -1, 0, 1)] for i in range(24)]
+        X.append([one + two for one, two in zip(single, pairs, strict=True)])
+        Y.append([str(label) for label in noisy])
+    return X, Y
+
+
+def logistic(threads):
+    return LogisticRegression(n_jobs=threads)
+
+
+def chain(threads):
+    return ChainCRF(n_jobs=threads)
+
+
+CASES = {
+    "400,000×200 binary": (binary_dense, logistic, lambda: Theirs(max_iter=1000)),
+    "mnist 60,000×784×10": (mnist, logistic, lambda: Theirs(max_iter=1000)),
+    "300,000×5,000 sparse binary": (binary_sparse, logistic, lambda: Theirs(max_iter=1000)),
+    "chain 9,000 sentences": (chunking, chain, None),
+}
+
+
+def coefficients(model):
+    return np.array(list(model.state_features_.values())) if isinstance(model, ChainCRF) else model.coef_
+
+
+def measure(name, counts):
+    make, ours, theirs = CASES[name]
+    X, y = make()
+    rows, alone = [], None
+    for count in counts:
+        fitted = ours(count).fit(X[:200], y[:200])  # compiled, and threads begun
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            taken = min(seconds(lambda: fitted.fit(X, y)) for _ in range(REPEATS))  # noqa: B023
+            alone = (taken, coefficients(fitted)) if alone is None else alone
+            row = {"threads": count, "ours s": taken, "speed-up": alone[0] / taken}
+            if theirs is not None:
+                with threadpool_limits(count):
+                    row["sklearn s"] = seconds(lambda: theirs().fit(X, y))
+                row["ours / sklearn"] = taken / row["sklearn s"]
+        largest = np.abs(alone[1]).max()
+        row["difference"] = float(np.abs(coefficients(fitted) - alone[1]).max() / largest)
+        rows.append(row)
+    show(name, rows)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="only the cases whose name contains this text")
+    parser.add_argument("--most", type=int, default=os.cpu_count() or 1, help="threads, at most")
+    parser.add_argument("--json", help="also write the numbers to this file")
+    arguments = parser.parse_args()
+    counts = [count for count in COUNTS if count <= arguments.most]
+    names = [name for name in CASES if arguments.only is None or arguments.only in name]
+    results = {name: measure(name, counts) for name in names}
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(results, file, indent=1, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()
