@@ -2,11 +2,11 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.shapes [--shapes 80] [--seed 0] [--json FILE] [--again] [--plot FILE]
 
-Shapes are drawn by seed: {standardised, unstandardised, correlated, heavy-tailed, sparse} columns, 200 to 100,000 rows, 2
-to 5,000 columns, 2 to 1,000 classes, C from 0.01 to 100, with a free intercept, as is the default of both packages.
+Shapes are drawn by seed: {standardised, unstandardised, correlated, heavy-tailed, sparse} columns, 200 to 100,000 rows,
+2 to 5,000 columns, 2 to 1,000 classes, C from 0.01 to 100, with a free intercept, as is the default of both packages.
 Every method runs a ladder of its own tolerances, from loose to tight, and is credited with the CPU seconds of the first
-fit that is within 1e-6 of the optimum (relative), the least of a few repetitions. What is not there in time stays in the
-table. ``--again`` runs ours again, against what a file holds of the peers: for work in progress, not for publication.
+fit that is within 1e-6 of the optimum (relative), the least of a few repetitions. What is not there in time stays in
+the table. ``--again`` runs ours again, against what a file holds of the peers: for work in progress, not for publication.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def draw(seed: int, k: int) -> Shape:
     rng = np.random.default_rng([seed, k])
     family = FAMILIES[k % len(FAMILIES)]
     while True:
-        rows, columns = (int(round(np.exp(rng.uniform(np.log(a), np.log(b))))) for a, b in ((200, 1e5), (2, 5_000)))
-        classes = 2 if rng.random() < 0.4 else int(round(np.exp(rng.uniform(np.log(3), np.log(1_000)))))
+        rows, columns = (round(np.exp(rng.uniform(np.log(a), np.log(b)))) for a, b in ((200, 1e5), (2, 5_000)))
+        classes = 2 if rng.random() < 0.4 else round(np.exp(rng.uniform(np.log(3), np.log(1_000))))
         density = float(np.exp(rng.uniform(np.log(0.002), np.log(0.1)))) if family == "sparse" else 1.0
         numbers = rows * columns * density
         fits = numbers <= MOST_NUMBERS and numbers * classes <= MOST_PRODUCTS and rows * classes <= MOST_NUMBERS

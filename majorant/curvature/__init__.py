@@ -13,7 +13,6 @@ from majorant.curvature.forms import form
 from majorant.curvature.growing import Growing
 from majorant.curvature.kronecker import Kronecker
 from majorant.curvature.low_rank import LowRank
-from majorant.curvature.patched import Patched
 
 __all__ = [
     "Block",
@@ -26,7 +25,6 @@ __all__ = [
     "Growing",
     "Kronecker",
     "LowRank",
-    "Patched",
     "Solve",
     "form",
 ]

@@ -30,16 +30,23 @@ class DiagonalByClass(Curvature):
         return (self.classes @ v.reshape(len(self.classes), -1) * self.features).ravel()
 
     def factorized(self, ridge: float | Array = 0.0) -> Solve:
-        """Return (C ⊗ diag(g) + diag(ridge))⁻¹ as a function, with the mean of the ridge over classes.
+        """Return (C ⊗ diag(g) + diag(ridge))⁻¹ as a function."""
+        λ = ridge_vector(ridge, self.size).reshape(len(self.classes), -1)
+        if not (λ == λ[0]).all():
+            raise ValueError("a curvature between classes needs the same ridge in each; use curvature='dense'")
+        return self._rotated(λ[0], *eigh(self.classes, check_finite=False))
 
-        Where neither says anything, as for free intercepts that all move together, the mean of C does.
+    def nearly_factorized(self, ridge: float | Array) -> Solve:
+        """Return about (C ⊗ diag(g) + diag(ridge))⁻¹ as a function, to scale steps by.
+
+        The ridge is the mean over classes, and where C has next to nothing its mean stands in.
         """
-        n = len(self.classes)
-        λ = ridge_vector(ridge, self.size).reshape(n, -1).mean(axis=0)
-        values, basis = raised_eigenvalues(self.classes)
-        entries = np.multiply.outer(values, self.features) + λ
-        inverse = np.divide(1.0, entries, out=np.zeros_like(entries), where=entries > 0)
-        return RotatedQuotient(basis, inverse)
+        λ = ridge_vector(ridge, self.size).reshape(len(self.classes), -1).mean(axis=0)
+        return self._rotated(λ, *raised_eigenvalues(self.classes))
+
+    def _rotated(self, ridge: Array, values: Array, basis: Array) -> RotatedQuotient:
+        entries = np.multiply.outer(values, self.features) + ridge
+        return RotatedQuotient(basis, np.divide(1.0, entries, out=np.zeros_like(entries), where=entries > 0))
 
     def as_matrix(self) -> Array:
         """Return C ⊗ diag(g) as a d×d array."""

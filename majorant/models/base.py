@@ -170,8 +170,8 @@ class Model(ABC, Generic[Batch]):
         """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average."""
         self._has_no("classes")
 
-    def mean_gram(self, scores: Array, batch: Batch, columns: Array, dtype: Any) -> tuple[Array, Array]:
-        """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, with the same w_j."""
+    def mean_gram(self, scores: Array, batch: Batch, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j."""
         self._has_no("classes")
 
     def least_margin(self, theta: Array, batch: Batch) -> float:

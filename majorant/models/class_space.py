@@ -106,7 +106,7 @@ class ClassModel(RowModel[Labelled]):
         return batch.class_totals(max(self.coefficient_rows, 2))
 
     def likely_intercepts(self, totals: Array, like: Labelled) -> Array | None:
-        """Return log totals that sum to zero, or their difference; none with offsets, or a class that never occurred."""
+        """Return log totals that sum to zero, or their difference; none with offsets, or a class that never was."""
         if like.offset is not None or not self.is_softmax() or not totals.all():
             return None
         log = np.log(totals)
@@ -139,11 +139,10 @@ class ClassModel(RowModel[Labelled]):
         C, each = self._class_means(scores, batch)
         return C, batch.design.pull_back_squares(each[None])[0]
 
-    def mean_gram(self, scores: Array, batch: Labelled, columns: Array, dtype: Any) -> tuple[Array, Array]:
-        """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, with the same w_j."""
+    def mean_gram(self, scores: Array, batch: Labelled, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j."""
         C, each = self._class_means(scores, batch)
-        design = batch.design if len(columns) == batch.n_features else batch.design.columns(columns)
-        return C, design.gram(each[None, None], dtype)
+        return C, batch.design.gram(each[None, None], dtype)
 
     def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
         C, weights = self.between_classes(self.loss_and_residual(scores, batch)[1], batch)

@@ -65,7 +65,7 @@ class Facts:
 
     @cached_property
     def likely_intercept(self) -> Array | None:
-        """Free intercepts that make every class as likely as it was observed, if coefficients of zero allow for that."""
+        """Free intercepts that make every class as likely as it was observed, where coefficients are zero."""
         return None if self.intercept is None else self.intercept.likely_intercepts(self.class_totals, self.like)
 
     @cached_property

@@ -57,7 +57,7 @@ class _Expansion:
 def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
-    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are the totals of classes.
+    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
     """
     here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
     farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)

@@ -154,10 +154,11 @@ class Objective:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
         return self.blocks.total(ClassCurvature(self.model), at.scores)
 
-    def mean_gram(self, at: Point, columns: Array, rows: float, dtype: Any) -> tuple[Array, Array]:
-        """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns of a model with classes, from that share of the rows."""
-        task, enough = MeanGram(self.model, columns, rows, dtype), self.model.curvature_rows(self.like)
-        return self.blocks.total_of_large(task, int(enough / rows), len(columns) ** 2, at.scores)
+    def mean_gram(self, at: Point, rows: float, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ of a model with classes, from that share of the rows."""
+        task, enough = MeanGram(self.model, rows, dtype), self.model.curvature_rows(self.like)
+        columns = self.size // self.model.classes(self.like)
+        return self.blocks.total_of_large(task, int(enough / rows), columns**2, at.scores)
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.

@@ -223,10 +223,9 @@ class ClassCurvature:
 
 @dataclass(frozen=True, eq=False)
 class MeanGram:
-    """Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, from an evenly spread share of the rows, scaled up to all."""
+    """Σ_j B_j and Σ_j w_j x_j x_jᵀ, from an evenly spread share of the rows, scaled up to all."""
 
     model: Model[Any]
-    columns: Array
     share: float
     dtype: Any
 
@@ -235,9 +234,9 @@ class MeanGram:
         t = len(block)
         some = min(int(np.ceil(t * self.share)), t)
         if some == t:
-            return self.model.mean_gram(scores, block, self.columns, self.dtype), None
+            return self.model.mean_gram(scores, block, self.dtype), None
         rows = np.arange(some) * t // some
-        C, G = self.model.mean_gram(scores[:, rows], block.take(rows), self.columns, self.dtype)
+        C, G = self.model.mean_gram(scores[:, rows], block.take(rows), self.dtype)
         return (C * (t / some), G * (t / some)), None
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Curvature, Diagonal, DiagonalByClass, Kronecker, Patched, Solve
+from majorant.curvature import Diagonal, DiagonalByClass, Kronecker, Solve
 from majorant.objective import Objective, Point
 from majorant.solvers.descent import grounded_hessian
 from majorant.solvers.prices import Prices
@@ -17,9 +17,6 @@ from majorant.solvers.prices import Prices
 # Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
 GRAM_ROWS_PER_COLUMN = 10
 GRAM_COST = 4
-# Columns of a Gram matrix on data too wide for a whole one.
-HEAVY_COLUMNS = 2_000
-ROWS_PER_HEAVY_COLUMN = 4
 # Of a Gram matrix in single precision, relative to its largest entry.
 ROUNDING = 1e-5
 # Larger matrices are not worth their factors, nor their memory.
@@ -67,7 +64,7 @@ class DiagonalOfHessian(Preconditioner):
         objective.spend(curvatures=1)
         if 1 < objective.model.classes(objective.like) <= MANY_CLASSES:
             C, squares = objective.class_curvature(point)
-            return DiagonalByClass(*_balanced(C, squares)).factorized(objective.ridge)
+            return DiagonalByClass(*_balanced(C, squares)).nearly_factorized(objective.ridge)
         return Diagonal(objective.hessian_diagonal(point), majorizes=False).factorized(objective.ridge)
 
 
@@ -75,7 +72,7 @@ class DiagonalOfHessian(Preconditioner):
 class GramOfColumns(Preconditioner):
     """C ⊗ G, with C = Σ_j B_j the Hessian between classes and G = Σ_j w_j x_j x_jᵀ, w_j = tr(B_j)/(n − 1).
 
-    p×p for any number of classes, from as many rows as it takes. Eigenvalues of C within a factor of two share a factor.
+    p×p for any number of classes, from as many rows as it takes. Eigenvalues of C within a factor of two share one.
     """
 
     name: ClassVar[str] = "a Gram matrix"
@@ -95,45 +92,13 @@ class GramOfColumns(Preconditioner):
         objective.spend(curvatures=1)
         share = self._rows(Prices.of(objective)) / objective.rows
         n, λ = objective.model.classes(objective.like), _mean_ridge(objective)
-        C, G = _gram(objective, point, np.arange(len(λ)), share, λ)
+        C, G = _gram(objective, point, share, λ)
         return Kronecker(*_balanced(C, G), majorizes=False).nearly_factorized(np.tile(λ, n))
 
     @staticmethod
     def _rows(prices: Prices) -> float:
         t, n, p = prices.rows, prices.classes, prices.columns
         return min(max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n / p), t)
-
-
-@dataclass(frozen=True)
-class GramOfHeavyColumns(Preconditioner):
-    """The diagonal of the Hessian, and a Gram matrix on the columns with the largest entries there."""
-
-    name: ClassVar[str] = "a Gram matrix of the heaviest columns"
-    quality: ClassVar[int] = 1
-
-    def suits(self, objective: Objective) -> bool:
-        """Return whether there are classes, and too many columns for all of them."""
-        classes = objective.model.classes(objective.like)
-        return classes > 0 and objective.size // classes > LARGEST_GRAM
-
-    def price(self, prices: Prices) -> float:
-        """Return that of a product of matrices and its factor."""
-        return prices.diagonal() + prices.gram(prices.rows, self._columns(prices.rows))
-
-    def at(self, objective: Objective, point: Point) -> Solve:
-        """Return its inverse."""
-        objective.spend(curvatures=1)
-        D = objective.hessian_diagonal(point).reshape(objective.model.classes(objective.like), -1)
-        return self._patched(objective, point, D).factorized(objective.ridge)
-
-    def _patched(self, objective: Objective, point: Point, D: Array) -> Curvature:
-        weight = (D + objective.ridge.reshape(D.shape)).sum(axis=0)
-        heavy = np.sort(np.argsort(-weight, kind="stable")[: self._columns(objective.rows)])
-        return Patched(D, heavy, _gram(objective, point, heavy, 1.0, _mean_ridge(objective)[heavy])[1])
-
-    @staticmethod
-    def _columns(rows: int) -> int:
-        return max(min(HEAVY_COLUMNS, rows // ROWS_PER_HEAVY_COLUMN), 1)
 
 
 @dataclass(frozen=True)
@@ -170,15 +135,15 @@ def _balanced(C: Array, features: Array) -> tuple[Array, Array]:
     return C / total if total > 0 else np.eye(n), features
 
 
-def _gram(objective: Objective, point: Point, columns: Array, share: float, λ: Array) -> tuple[Array, Array]:
-    """Return Σ_j B_j, and Σ_j w_j x_j x_jᵀ on some columns, from a share of the rows.
+def _gram(objective: Objective, point: Point, share: float, λ: Array) -> tuple[Array, Array]:
+    """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, from a share of the rows.
 
     Single precision is enough where the penalty is larger than its rounding errors.
     """
     sparse = objective.model.as_rows().design(objective.like).is_sparse
     if sparse or not λ.any():
-        return objective.mean_gram(point, columns, share, np.float64)
-    C, G = objective.mean_gram(point, columns, share, np.float32)
+        return objective.mean_gram(point, share, np.float64)
+    C, G = objective.mean_gram(point, share, np.float32)
     if np.min(λ[λ > 0]) > ROUNDING * np.max(G.diagonal()):
         return C, G
-    return objective.mean_gram(point, columns, share, np.float64)
+    return objective.mean_gram(point, share, np.float64)

@@ -14,7 +14,8 @@ from majorant.objective import Objective
 STEP = 1e5
 # An exponential and what goes with it, in a step, and where probabilities are written out.
 SCORE, PROBABILITY = 7.0, 20.0
-# A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, with others.
+# A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
+# others.
 NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 1.0, 5.0, 2.0
 CACHE = 500_000
 # Of a product of matrices, a factorisation, a sum over pairs of non-zeros, and of touching a matrix at all.

@@ -30,7 +30,6 @@ from majorant.solvers.dual import Dual
 from majorant.solvers.preconditioners import (
     DiagonalOfHessian,
     GramOfColumns,
-    GramOfHeavyColumns,
     HessianOfAll,
     Preconditioner,
 )
@@ -41,6 +40,8 @@ from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, 
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
 PAIRS = 20
+# Of a curvature other than a Hessian, to be corrected by the last pair.
+LEAST_FACTOR = 0.2
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
 
@@ -63,8 +64,9 @@ class QuasiNewtonState(State):
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
+    leaps: bool = True  # whether the last step was a whole one
     sweeps: Dual | None = None  # until they are left for quasi-Newton steps
-    up_to_a_factor: bool = False  # whether ``solve`` is right but for a factor, which the last pair tells
+    least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +104,14 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def plan(self, objective: Objective) -> Plan:
         """Return how to go about an objective."""
         kind = self.curvature if objective.model.classes(objective.like) else "auto"
-        diagonal, grams, hessian = DiagonalOfHessian(), (GramOfColumns(), GramOfHeavyColumns()), HessianOfAll()
+        diagonal, gram, hessian = DiagonalOfHessian(), GramOfColumns(), HessianOfAll()
         if kind == "sample":
-            return Plan((FromSample(at_any_price=True),), (diagonal, *grams, hessian))
+            return Plan((FromSample(),), (diagonal, gram, hessian))
         if kind == "kronecker":
-            return Plan((FromPoint(),), grams)
+            return Plan((FromPoint(),), (gram,))
         if kind == "diagonal":
             return Plan((FromPoint(),), (diagonal,))
-        return Plan((FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, *grams, hessian))
+        return Plan((FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, gram, hessian))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or where the plan's start, or steps in single precision, have led."""
@@ -150,9 +152,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         state = self._with_curvature(objective, state, here)
         for attempt in self._attempts(objective, state, here):
             step = _direction(attempt, here)
-            new = best_point_along(objective, here, step)
+            new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                return self._moved(objective, attempt, here, new, gain=-0.5 * float(here.gradient @ step))
+                gain = -0.5 * float(here.gradient @ step)
+                return replace(self._moved(attempt, here, new, gain), leaps=length == 1.0)
         return replace(state, stalled=True)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
@@ -172,9 +175,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             offer = due(state.offers, state.prices, state.lease, state.steps, here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
-    def _moved(
-        self, objective: Objective, state: QuasiNewtonState, here: Point, new: Point, gain: float
-    ) -> QuasiNewtonState:
+    def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float) -> QuasiNewtonState:
         kept = PAIRS if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
         return state.moved_to(new, pairs=pairs, steps=state.steps + 1, lease=state.lease.gained(gain))
@@ -186,7 +187,7 @@ def _entered(state: QuasiNewtonState, begun: Begun) -> QuasiNewtonState:
     return state.moved_to(
         begun.point,
         solve=begun.solve,
-        up_to_a_factor=begun.up_to_a_factor,
+        least_factor=begun.least_factor,
         sweeps=begun.sweeps,
         lease=lease,
         account=(*state.account, *((0, each) for each in begun.account)),
@@ -195,7 +196,8 @@ def _entered(state: QuasiNewtonState, begun: Begun) -> QuasiNewtonState:
 
 def _direction(state: QuasiNewtonState, here: Point) -> Array:
     assert state.solve is not None
-    solve = scaled(state.solve, state.pairs) if state.up_to_a_factor else state.solve
+    factor = state.least_factor
+    solve = state.solve if factor is None else scaled(state.solve, state.pairs, factor)
     return quasi_newton_step(here.gradient, state.pairs, solve)
 
 
@@ -205,7 +207,7 @@ def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: P
         state,
         pairs=state.pairs if offer.quality < HESSIAN else (),
         solve=offer.at(objective, here),
-        up_to_a_factor=False,
+        least_factor=LEAST_FACTOR if offer.quality < HESSIAN else None,
         lease=state.lease.signed(offer.quality, state.steps),
         account=(*state.account, (state.steps, offer.name)),
     )

@@ -47,12 +47,16 @@ class Scaled:
         return self.factor * self.solve(b)
 
 
-def scaled(solve: Solve, pairs: Pairs) -> Solve:
-    """Return a solve times the factor that suits the last pair best (Nocedal & Wright, equation 7.20)."""
+def scaled(solve: Solve, pairs: Pairs, least: float) -> Solve:
+    """Return a solve times the factor that suits the last pair best (Nocedal & Wright, equation 7.20), or ``least``.
+
+    Curvature falls where rows saturate, and steps have to become longer. A pair along a few stiff directions would make
+    all others short.
+    """
     if not pairs:
         return solve
     _, y, sy = pairs[-1]
-    return Scaled(solve, sy / float(y @ solve(y)))
+    return Scaled(solve, max(sy / float(y @ solve(y.astype(np.float64, copy=False))), least))
 
 
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
@@ -73,10 +77,16 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
 
 def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE) -> Point:
     """Return a good point along the quasi-Newton step from ``at``, in one pass."""
-    return best_point_along(objective, at, quasi_newton_step(at.gradient, pairs, solve), flat_enough)
+    return best_point_along(objective, at, quasi_newton_step(at.gradient, pairs, solve), flat_enough)[0]
 
 
-def best_point_along(objective: Objective, at: Point, step: Array, flat_enough: float = LOOSE) -> Point:
-    """Return a good point along a step from ``at``, in one pass."""
-    ray = objective.ray(at, step, leap=flat_enough == LOOSE)
-    return ray.land(best_step(ray, (at.value, float(at.gradient @ step)), flat_enough))
+def best_point_along(
+    objective: Objective, at: Point, step: Array, flat_enough: float = LOOSE, *, leap: bool = False
+) -> tuple[Point, float]:
+    """Return a good point along a step from ``at``, in one pass, and how much of the step that is.
+
+    ``leap`` says that it is likely all of it.
+    """
+    ray = objective.ray(at, step, leap=leap)
+    a = best_step(ray, (at.value, float(at.gradient @ step)), flat_enough)
+    return ray.land(a), a

@@ -37,7 +37,7 @@ class Begun:
 
     point: Point
     solve: Solve | None = None
-    up_to_a_factor: bool = False  # whether that is right but for a factor, which secant pairs tell
+    least_factor: float | None = None  # of it, if it is right but for a factor, which secant pairs tell
     sweeps: dual.Dual | None = None  # of dual coordinate descent, which is not done yet
     quality: int = 0  # of the curvature
     account: tuple[str, ...] = ()  # what was done
@@ -58,8 +58,6 @@ class Start(ABC):
 @dataclass(frozen=True)
 class FromSample(Start):
     """A few Newton steps on some of the rows, with as much of the penalty; their Hessian scales the steps after."""
-
-    at_any_price: bool = False
 
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether a sample is much smaller than the data, and its Hessians are affordable."""
@@ -128,7 +126,7 @@ class FromOnlinePass(Start):
         if not point.value <= objective.value_at_zero():
             point = objective.point(theta)
         solve = Diagonal(root, majorizes=False).factorized()
-        return Begun(point, solve, up_to_a_factor=True, account=("an online pass, and the root of its precision",))
+        return Begun(point, solve, least_factor=0.0, account=("an online pass, and the root of its precision",))
 
 
 @dataclass(frozen=True)
