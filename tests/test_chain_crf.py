@@ -571,7 +571,7 @@ def test_early_stopping_keeps_the_best_step_of_validation_sequences():
     model = ChainCRF(c2=1e-3, tol=1e-6, callbacks=[stopping]).fit(words[:20], tags[:20])
     assert stopping.best_step < model.n_iter_
     assert f"kept those of step {stopping.best_step:.0f}" in model.result_.message
-    np.testing.assert_array_equal(model._theta, stopping.best_params)
+    np.testing.assert_array_equal(model._weights.theta, stopping.best_params)
     with pytest.raises(ValueError, match="validation labels hold classes that are not trained on"):
         ChainCRF(callbacks=[EarlyStopping([[["a"]]], [["C"]])]).fit(words[:20], tags[:20])
     with pytest.raises(ValueError, match="validation data have 2 tokens but 1 labels"):
