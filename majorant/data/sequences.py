@@ -59,12 +59,8 @@ class Sequences(InMemory):
         weight: Array | None = None,
     ) -> Sequences:
         """Return the sequences, with what kernels need to know of each attribute looked up."""
-        tabled = attributes < universe.tabled
-        where = universe.first[attributes]
-        count = (universe.first[attributes + np.uint32(1)] - where).astype(np.uint16)
-        where[count == 0] = universe.tabled
-        where[tabled], count[tabled] = attributes[tabled], 0
-        return cls(universe, starts, indptr, where, count, values, y, weight)
+        where, count = universe.places
+        return cls(universe, starts, indptr, where[attributes], count[attributes], values, y, weight)
 
     def __len__(self) -> int:
         return len(self.starts) - 1

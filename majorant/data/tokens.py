@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,8 +25,6 @@ from majorant._checks import Array
 UNKNOWN = -1
 PYTHON_NUMBERS = {float, int, bool}
 NUMBERS = PYTHON_NUMBERS | {np.float64, np.float32, np.int64, np.int32, np.bool_}
-# The attributes of the tokens of a sequence, and their values; without values all are ones.
-Plain: TypeAlias = tuple[Iterable[str], list[float] | None]
 ARRAY_HINT = "; numbers need a name each, as in {'x0': 0.1, 'x1': 0.2}"
 
 
@@ -36,6 +34,7 @@ class Vocabulary:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
+        self._texts = _TextsByName(self._numbers)
         for name in names:
             self._numbers[name]
 
@@ -67,6 +66,40 @@ class Vocabulary:
     def numbers(self, names: Iterable[str], grow: bool) -> Iterator[int]:
         """Return the number of each name; new names get one if the vocabulary may grow."""
         return map(self._numbers.__getitem__, names) if grow else map(self._numbers.get, names, repeat(UNKNOWN))
+
+    def numbers_of_items(self, tokens: Iterable[dict[str, Any]], grow: bool) -> list[int]:
+        """Return the number of each item of dicts of strings and numbers: of ``name:text``, or of ``name``."""
+        if grow:
+            known = self._numbers
+            return [known[f"{name}:{v}"] if type(v) is str else known[name] for t in tokens for name, v in t.items()]
+        texts, get = self._texts, self._numbers.get
+        return [texts[name][v] if type(v) is str else get(name, UNKNOWN) for t in tokens for name, v in t.items()]
+
+
+class _TextsByName(dict[str, "_Texts"]):
+    """The numbers of attributes ``name:text`` by name, then text: tagging need not write them side by side again."""
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        self._numbers = numbers
+
+    def __missing__(self, name: str) -> _Texts:
+        if type(name) is not str:  # 1 and 1.0 are one key, but not one name
+            raise TypeError(f"attributes must be strings, got {name!r}")
+        self[name] = texts = _Texts(name, self._numbers)
+        return texts
+
+
+class _Texts(dict[str, int]):
+    """The numbers of ``name:text`` of one name. Only those that are known are kept, so there are never more of them."""
+
+    def __init__(self, name: str, numbers: dict[str, int]) -> None:
+        self._name, self._numbers = name, numbers
+
+    def __missing__(self, text: str) -> int:
+        number = self._numbers.get(f"{self._name}:{text}", UNKNOWN)
+        if number != UNKNOWN:
+            self[text] = number
+        return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,16 +163,38 @@ class Encoder:
     def _add_at_once(self, tokens: Sequence[Any]) -> bool:
         """Encode all tokens of a sequence, or none, and return which."""
         kinds = set(map(type, tokens))
-        plain = _plain_lists(tokens) if kinds == {list} else _plain_dicts(tokens) if kinds == {dict} else None
-        if plain is None:
+        if kinds not in ({list}, {dict}):
             return False
-        names, values = plain
+        add = self._add_lists if kinds == {list} else self._add_dicts
         try:
-            numbers = list(self._numbers(names))
-        except TypeError:  # a name that is no string, and not even hashable
+            done = add(tokens)
+        except (TypeError, OverflowError):  # a name that cannot be one, a whole number that no float holds
             return False
-        self._append(numbers, values)
-        self._counts.extend(map(len, tokens))
+        if done:
+            self._counts.extend(map(len, tokens))
+        return done
+
+    def _add_lists(self, tokens: Sequence[Any]) -> bool:
+        if set(map(type, map(itemgetter(0), filter(None, tokens)))) <= {str}:
+            self._append(list(self._numbers(chain.from_iterable(tokens))), None)
+            return True
+        return False
+
+    def _add_dicts(self, tokens: Sequence[Any]) -> bool:
+        values = list(chain.from_iterable(map(dict.values, tokens)))
+        kinds = set(map(type, values))
+        if kinds == {str}:
+            self._append(self._vocabulary.numbers_of_items(tokens, self._grow), None)
+            return True
+        if not kinds - {str} <= NUMBERS:
+            return False
+        if str in kinds:
+            values = [1.0 if type(value) is str else value for value in values]
+        if not kinds - {str} <= PYTHON_NUMBERS:
+            values = list(map(float, values))
+        if not math.isfinite(sum(values)):
+            return False
+        self._append(self._vocabulary.numbers_of_items(tokens, self._grow), values)
         return True
 
     def _add_token(self, token: Any) -> None:
@@ -221,36 +276,13 @@ def split_rows(X: Any, lengths: Any) -> Iterator[Any]:
 
 def _sums(counts: array[int]) -> Array:
     """Return 0, then the sums of the first one, two, … counts."""
-    return np.concatenate([[0], np.cumsum(np.frombuffer(counts, dtype=np.intc), dtype=np.int64)])
+    sums = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(np.frombuffer(counts, dtype=np.intc), out=sums[1:])
+    return sums
 
 
 def _all_ones(values: list[float]) -> bool:
     return not values or (values[0] == 1 and values.count(values[0]) == len(values))
-
-
-def _plain_lists(tokens: Sequence[list[Any]]) -> Plain | None:
-    """Return the attributes of all tokens, unless one begins with something else than a string."""
-    firsts = map(type, map(itemgetter(0), filter(None, tokens)))
-    return (chain.from_iterable(tokens), None) if set(firsts) <= {str} else None
-
-
-def _plain_dicts(tokens: Sequence[dict[Any, Any]]) -> Plain | None:
-    """Return the attributes of all tokens and their values, if these are numbers and strings only, and finite."""
-    values = list(chain.from_iterable(map(dict.values, tokens)))
-    kinds = set(map(type, values))
-    if kinds == {str}:
-        return [f"{name}:{value}" for token in tokens for name, value in token.items()], None
-    if not kinds - {str} <= NUMBERS:
-        return None
-    names: Iterable[str] = chain.from_iterable(tokens)
-    if str in kinds:
-        names = [f"{name}:{value}" if type(value) is str else name for t in tokens for name, value in t.items()]
-        values = [1.0 if type(value) is str else value for value in values]
-    try:
-        values = values if kinds - {str} <= PYTHON_NUMBERS else list(map(float, values))
-        return (names, values) if math.isfinite(sum(values)) else None
-    except OverflowError:  # a whole number that no float holds
-        return None
 
 
 def _flat(token: Mapping[str, Any]) -> tuple[list[str], list[float]]:

@@ -7,6 +7,7 @@ other; a pair that has none scores zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -94,6 +95,17 @@ class Universe:
     def steps(self) -> Array:
         """The pair from·n + to of each transition."""
         return self.transitions[:, 0] * self.n + self.transitions[:, 1]
+
+    @cached_property
+    def places(self) -> tuple[Array, Array]:
+        """Where the parameters of each attribute begin and how many they are; of a tabled one, its row and zero.
+
+        An attribute without parameters has the last row of the table.
+        """
+        where, count = self.first[:-1].copy(), np.diff(self.first).astype(np.uint16)
+        where[count == 0] = self.tabled
+        where[: self.tabled], count[: self.tabled] = np.arange(self.tabled), 0
+        return where, count
 
     def table(self, theta: Array | None = None) -> Array:
         """Return the parameters of the tabled attributes, a row for each; zeros if none are given.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,7 +46,11 @@ class FittedWeights:
         """Return weights that score these tokens, and the tokens by their numbers."""
         # A table makes scores faster, and takes as long to make as so many tokens.
         few = len(tokens.indptr) <= self.universe.tabled
-        return Weights(replace(self.universe, tabled=0) if few else self.universe, self.theta), tokens
+        return Weights(self._without_table if few else self.universe, self.theta), tokens
+
+    @cached_property
+    def _without_table(self) -> Universe:
+        return replace(self.universe, tabled=0)
 
 
 class StreamedWeights:
