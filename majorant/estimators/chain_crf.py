@@ -36,6 +36,7 @@ from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
+from majorant.solvers.secants import MANY_PARAMETERS
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
@@ -44,14 +45,15 @@ BOUNDED = ("sbm", "bbm")
 STUCK = 1e-2
 # The bound is kept as a d×d matrix up to here, as a diagonal above.
 LARGEST_DENSE = 1_500
+# Secant pairs of many parameters are most of what a fit keeps in memory, and more of them save no time here.
+PAIRS_OF_MANY = 8
 
 
 class ChainCRF(BaseEstimator):  # type: ignore[misc]
     """Linear-chain conditional random field with an ℓ2 penalty.
 
     Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
-    pair of attribute and label, and of label and next label, that occurs in the training data. One difference: with a
-    ``min_freq`` of 0 CRFsuite leaves out pairs whose values sum to less than 0, and here none is left out.
+    pair of attribute and label, and of label and next label, that occurs in the training data.
 
     Parameters
     ----------
@@ -72,6 +74,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         Steps.
     min_freq : float
         Pairs are left out whose values sum to less, as in CRFsuite: with values of one, those that occur less often.
+        One difference: at 0 no pair is left out that occurs, where CRFsuite leaves out those whose values sum to less
+        than 0. The smallest positive number leaves these out, and pairs of sum 0, which CRFsuite keeps.
     all_possible_states, all_possible_transitions : bool
         Whether pairs that do not occur have weights too; their values sum to 0, so not where ``min_freq`` is above.
     n_jobs : int or None
@@ -274,18 +278,13 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     def state_features_(self) -> dict[tuple[str, Any], float]:
         """The weight of each pair of attribute and label."""
         check_is_fitted(self, "_weights")
-        universe, theta, _ = self._weights.whole()
-        names, labels, n = self._vocabulary.names(), self.classes_.tolist(), universe.n
-        pairs = zip(universe.pairs.tolist(), theta.tolist(), strict=False)
-        return {(names[k // n], labels[k % n]): weight for k, weight in pairs}
+        return self._weights.whole().states(self._vocabulary.names(), self.classes_.tolist())
 
     @cached_property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """The weight of each pair of label and next label."""
         check_is_fitted(self, "_weights")
-        universe, theta, _ = self._weights.whole()
-        labels, weights = self.classes_.tolist(), theta[len(universe.label) :].tolist()
-        return {(labels[i], labels[j]): w for (i, j), w in zip(universe.transitions.tolist(), weights, strict=True)}
+        return self._weights.whole().transitions(self.classes_.tolist())
 
     # --- files --------------------------------------------------------------------------------------------
 
@@ -367,7 +366,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             return OnlineMajorization(seed=self._seed(), curvature="bound" if self.solver == "sbm" else "share")
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
-        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
+        pairs = PAIRS_OF_MANY if size > MANY_PARAMETERS else None
+        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed(), memory=pairs)
 
     def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
         return observed_pairs(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,16 @@ class Weights(NamedTuple):
     universe: Universe
     theta: Array
     precision: Array | None = None
+
+    def states(self, names: list[str], labels: list[Any]) -> dict[tuple[str, Any], float]:
+        """Return the weight of each pair of attribute and label."""
+        n, pairs = self.universe.n, self.universe.pairs.tolist()
+        return {(names[k // n], labels[k % n]): w for k, w in zip(pairs, self.theta.tolist(), strict=False)}
+
+    def transitions(self, labels: list[Any]) -> dict[tuple[Any, Any], float]:
+        """Return the weight of each pair of label and next label."""
+        steps, weights = self.universe.transitions.tolist(), self.theta[len(self.universe.label) :].tolist()
+        return {(labels[i], labels[j]): w for (i, j), w in zip(steps, weights, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
