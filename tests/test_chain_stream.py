@@ -23,11 +23,11 @@ LABELS = ["P", "Q", "R"]
 
 
 def chunks(seed, count=5, values=False):
-    """Chunks of sequences whose attributes come from a set that grows."""
+    """Chunks of sequences, large and small by turns, whose attributes come from a set that grows."""
     rng = np.random.default_rng(seed)
     for k in range(count):
         X, y = [], []
-        for length in rng.integers(0, 5, size=4):
+        for length in rng.integers(0, 5, size=1 if k % 2 else 5):
             names = [[f"a{a}" for a in set(rng.integers(4 * k + 3, size=3).tolist())] for _ in range(length)]
             X.append([dict.fromkeys(token, rng.normal()) for token in names] if values else names)
             y.append(rng.choice(LABELS, size=length).tolist())

@@ -48,7 +48,7 @@ KINDS = [
     ["string", "float", "one"], ["numpy"], ["numpy", "float32", "bool_", "string"], ["list", "string"],
     ["dict", "float"],
 ]  # fmt: skip
-FORMS = ["lists", "dicts", "mixed"]
+FORMS = ["lists", "tuples", "dicts", "mixed"]
 
 
 def some_sequences(rng, kinds, form):
@@ -58,6 +58,8 @@ def some_sequences(rng, kinds, form):
         if as_dict:
             return {str(name): a_value(rng, kinds) for name in rng.choice(NAMES, size=size)}
         names = [str(name) for name in rng.choice(NAMES, size=size)]
+        if form == "tuples":
+            return tuple(names)
         return names if form == "lists" or rng.uniform() < 0.7 else "alone"
 
     return [[token() for _ in range(rng.integers(5))] for _ in range(6)]

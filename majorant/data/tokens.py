@@ -163,9 +163,9 @@ class Encoder:
     def _add_at_once(self, tokens: Sequence[Any]) -> bool:
         """Encode all tokens of a sequence, or none, and return which."""
         kinds = set(map(type, tokens))
-        if kinds not in ({list}, {dict}):
+        if kinds not in ({list}, {tuple}, {dict}):
             return False
-        add = self._add_lists if kinds == {list} else self._add_dicts
+        add = self._add_dicts if kinds == {dict} else self._add_lists
         try:
             done = add(tokens)
         except (TypeError, OverflowError):  # a name that cannot be one, a whole number that no float holds

@@ -87,16 +87,15 @@ class StreamedWeights:
 
     def for_tokens(self, tokens: Tokens) -> tuple[Weights, Tokens]:
         """Return the weights of the attributes of these tokens, and the tokens by their numbers there."""
-        attributes = np.unique(tokens.attributes)
-        return self._of(attributes)[0], _renumbered(tokens, attributes)
+        attributes, tokens = _met_attributes(tokens, np.empty(0, dtype=np.int64), self._universe.n_attributes)
+        return self._of(attributes)[0], tokens
 
     def learn(
         self, tokens: Tokens, y: Array, weight: Array | None, observed: Observed, n_attributes: int, prior: float
     ) -> None:
         """Take a step at every sequence, in order. It costs what the sequences hold, however much is known by now."""
         new = np.arange(self._universe.n_attributes, n_attributes)  # some may have a name only, as columns of zeros do
-        attributes = np.union1d(tokens.attributes, new)
-        tokens = _renumbered(tokens, attributes)
+        attributes, tokens = _met_attributes(tokens, new, n_attributes)
         self._grow(attributes, *observed(tokens, y, self._universe.n, len(attributes)), n_attributes, prior)
         (universe, theta, precision), places = self._of(attributes)
         assert precision is not None
@@ -137,6 +136,13 @@ class StreamedWeights:
         self._precision.extend(np.full(new, prior))
 
 
-def _renumbered(tokens: Tokens, attributes: Array) -> Tokens:
-    """Return tokens whose attributes are the first, second, … of these."""
-    return replace(tokens, attributes=np.searchsorted(attributes, tokens.attributes).astype(np.uint32))
+def _met_attributes(tokens: Tokens, more: Array, n_attributes: int) -> tuple[Array, Tokens]:
+    """Return the attributes of tokens and some more, in rising order, and the tokens by their places there."""
+    every = np.concatenate([tokens.attributes, more])
+    if len(every) < n_attributes:
+        attributes, places = np.unique(every, return_inverse=True)
+    else:  # a table of all that are known is faster, and no larger than the tokens
+        met = np.zeros(n_attributes, dtype=bool)
+        met[every] = True
+        attributes, places = np.flatnonzero(met), (np.cumsum(met) - 1)[every]
+    return attributes, replace(tokens, attributes=places[: len(tokens.attributes)].astype(np.uint32))
