@@ -83,10 +83,10 @@ def read(form, train, test):
     return {
         "tokens": form,
         "set-up s, CRFsuite": setup[0],
-        "ours": setup[1],
+        "set-up s, ours": setup[1],
         "set-up ratio": setup[1] / setup[0],
         "tagging s, CRFsuite": theirs,
-        "ours ": ours,
+        "tagging s, ours": ours,
         "tagging ratio": ours / theirs,
         "one by one": single / theirs,
     }

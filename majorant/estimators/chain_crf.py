@@ -163,8 +163,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         """Learn from one more chunk of sequences in one pass, without keeping them.
 
         ``classes`` names all labels at the first call; without it those of the first chunk are all. The vocabulary
-        grows with what is new, and old weights keep their meaning. After ``fit`` a stream starts afresh. Weights of
-        tokens scale what each token teaches: roughly, not exactly, the loss that ``fit`` minimises.
+        grows with what is new, and old weights keep their meaning; a chunk costs what it holds, however much is known.
+        After ``fit`` a stream starts afresh. Weights of tokens scale what each token teaches: roughly, not exactly, the
+        loss that ``fit`` minimises.
         """
         self._check_settings()
         before = getattr(self, "_weights", None)
