@@ -5,7 +5,8 @@
 
 Every method runs in a process of its own. Set-up is what turns lists of strings into the method's own data; training is
 what follows; CRFsuite's times are those of its log. Peak memory is measured in a run of its own, which is fed by a
-generator and stops after thirty iterations.
+generator and stops after thirty iterations. Other forms of tokens are in :mod:`benchmarks.chain_tokens`, chunks of a
+stream at the end; ``--only tokens`` takes these, ``--only memory`` and ``--only chunks`` those.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import report
+from benchmarks import chain_tokens, report
 from majorant import ChainCRF
 from majorant.cli.columns.conll import ColumnFile
 from majorant.cli.columns.templates import CHUNKING
@@ -278,16 +279,40 @@ def plot(results, path):
     figure.savefig(path, dpi=150)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="keep every run in this file; what is already there is not run again")
-    parser.add_argument("--plot", help="draw the curves here")
-    parser.add_argument("--skip", action="append", default=[], help="leave out methods whose name contains this text")
-    arguments = parser.parse_args()
-    kept = Path(arguments.json) if arguments.json else None
+def tokens_in_every_form():
+    train, test = part("train"), part("test")
+    rows = [alone(lambda form=form: chain_tokens.read(form, train, test)) for form in chain_tokens.FORMS]
+    report.show("tokens in every form: ours against CRFsuite, seconds of the processor", rows)
+
+
+def memory():
+    theirs, ours = alone(memory_of_crfsuite)["peak MB"], alone(memory_of_ours)["peak MB"]
+    report.show("peak memory", [{"CRFsuite MB": theirs, "ours MB": ours, "ratio": ours / theirs}])
+
+
+def chunks():
+    """What ten sentences more cost a stream that has seen few or many."""
+    (X, y), (X_test, y_test) = part("train"), part("test")
+    classes, rows = sorted({label for labels in (*y, *y_test) for label in labels}), []
+    for seen in (200, 1000, 4000, len(X)):
+        model = ChainCRF(c2=C2).partial_fit(X[:seen], y[:seen], classes=classes)
+        seconds = []
+        for k in range(0, 300, 10):
+            started = time.process_time()
+            model.partial_fit(X_test[k : k + 10], y_test[k : k + 10])
+            seconds.append(time.process_time() - started)
+        rows.append({"sentences seen": seen, "ms a chunk": 1000 * float(np.median(seconds))})
+    report.show("ten sentences more", rows)
+
+
+MORE = {"tokens": tokens_in_every_form, "memory": memory, "chunks": chunks}
+
+
+def train_all(kept, skip):
+    """Run every method that is not kept yet."""
     results = json.loads(kept.read_text()) if kept and kept.exists() else {}
     for name, run in METHODS.items():
-        if name in results or any(text in name for text in arguments.skip):
+        if name in results or any(text in name for text in skip):
             continue
         results[name] = alone(run)
         for more in BESIDES.get(name, ()):
@@ -295,9 +320,25 @@ def main():
         if kept:
             kept.write_text(json.dumps(results))
         print(name, {k: v for k, v in results[name].items() if not isinstance(v, list)}, flush=True)
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", help="keep every run in this file; what is already there is not run again")
+    parser.add_argument("--plot", help="draw the curves here")
+    parser.add_argument("--skip", action="append", default=[], help="leave out methods whose name contains this text")
+    parser.add_argument("--only", choices=MORE, help="take one of the other measurements alone")
+    arguments = parser.parse_args()
+    if arguments.only:
+        MORE[arguments.only]()
+        return
+    results = train_all(Path(arguments.json) if arguments.json else None, arguments.skip)
     rows = table(results)
     report.show("CoNLL-2000 chunking, c2 = 1", rows)
     report.show("training to the same loss", speedups(rows))
+    tokens_in_every_form()
+    chunks()
     if arguments.plot:
         plot(results, arguments.plot)
 

@@ -6,7 +6,7 @@ Shapes are drawn by seed: {standardised, unstandardised, correlated, heavy-taile
 2 to 5,000 columns, 2 to 1,000 classes, C from 0.01 to 100, with a free intercept, as is the default of both packages.
 Every method runs a ladder of its own tolerances, from loose to tight, and is credited with the CPU seconds of the first
 fit that is within 1e-6 of the optimum (relative), the least of a few repetitions. What is not there in time stays in
-the table. ``--again`` runs ours again, against what a file holds of the peers: for work in progress, not for publication.
+the table. ``--again`` runs ours again, against what a file holds of the peers: for work in progress, not for print.
 """
 
 from __future__ import annotations

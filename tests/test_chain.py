@@ -258,38 +258,6 @@ def test_solvers_that_look_inside_rows_say_that_they_cannot():
             minimize(F, solver)
 
 
-def test_a_universe_carries_parameters_into_a_larger_one():
-    rng = np.random.default_rng(0)
-    small = Universe.of(np.array([0, 4, 5]), np.array([1, 2]), 3, 2)
-    large = Universe.of(np.array([0, 2, 4, 5, 6, 7, 8]), np.array([0, 1, 2, 8]), 3, 3)
-    theta = rng.normal(size=small.size)
-    moved = small.carry(theta, large, fill=9.0)
-    before = dict(zip(small.pairs.tolist(), theta, strict=False))
-    after = dict(zip(large.pairs.tolist(), moved, strict=False))
-    assert {k: after[k] for k in before} == before
-    assert all(after[k] == 9.0 for k in set(after) - set(before))
-    steps = dict(zip(large.steps.tolist(), moved[len(large.label) :], strict=True))
-    assert steps == {0: 9.0, 1: theta[3], 2: theta[4], 8: 9.0}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_universe_grows_by_what_is_new(seed):
-    rng = np.random.default_rng(seed)
-    n, few, many = 4, 10, 15
-    old = rng.choice(few * n, size=20, replace=False), rng.choice(n * n, size=5, replace=False)
-    new = rng.choice(many * n, size=20, replace=False), rng.choice(n * n, size=5, replace=False)
-    small = Universe.of(*map(np.sort, old), n, few)
-    grown = small.grown(*map(np.sort, new), many)
-    expected = Universe.of(*(np.union1d(a, b) for a, b in zip(old, new, strict=True)), n, many)
-    for name in ("first", "label", "transitions", "number", "tabled"):
-        np.testing.assert_array_equal(getattr(grown, name), getattr(expected, name))
-    first, second = rng.normal(size=(2, small.size))
-    both = small.carry(np.stack([first, second]), grown, [7.0, 8.0])
-    np.testing.assert_array_equal(both[0], small.carry(first, grown, 7.0))
-    np.testing.assert_array_equal(both[1], small.carry(second, grown, 8.0))
-    assert small.grown(np.sort(old[0]), np.sort(old[1]), few) is small
-
-
 def uneven(seed=0):
     data = make(lengths=(4, 1, 0, 3, 2), seed=seed, values=True)
     weight = np.random.default_rng(seed).uniform(size=data.n_tokens)

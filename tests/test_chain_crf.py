@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import itertools
 import pickle
 import pstats
 import warnings
@@ -442,11 +443,38 @@ def test_frequencies_are_those_of_crfsuite(tmp_path, monkeypatch, least, every):
         assert any(pair[0] == "flag" for pair in ours.state_features_) == (least == 0)
 
 
-def test_values_that_sum_to_less_than_zero_are_kept_unless_a_frequency_is_asked_for(tmp_path):
-    data, y = [[{"a": -1.0, "b": 1.0}, {"a": 0.5, "b": 2.0}]], [["x", "x"]]
-    assert set(ChainCRF().fit(data, y).state_features_) == {("a", "x"), ("b", "x")}
-    assert set(ChainCRF(min_freq=0.1).fit(data, y).state_features_) == {("b", "x")}
-    assert set(ChainCRF(min_freq=3).fit(data, y).state_features_) == {("b", "x")}
+def number_of_crfsuites_features(tmp_path, data, y, least):
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    trainer = pycrfsuite.Trainer(verbose=False, params={"max_iterations": 1, "feature.minfreq": least})
+    for tokens, labels in zip(data, y, strict=True):
+        trainer.append(tokens, labels)
+    trainer.train(str(tmp_path / "crfsuite.model"))
+    return trainer.logparser.featgen_num_features
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_that_sum_to_less_than_zero(tmp_path, seed):
+    """CRFsuite's own count of features: the same above a frequency of 0, and at 0 without sums below 0."""
+    rng = np.random.default_rng(seed)
+    data = [
+        [{f"v{k}": float(v) for k, v in enumerate(rng.integers(-2, 3, size=9))} for _ in tokens] for tokens in X[:9]
+    ]
+    sums, steps = {}, set()
+    for tokens, labels in zip(data, Y, strict=False):
+        steps |= set(itertools.pairwise(labels))
+        for token, label in zip(tokens, labels, strict=True):
+            for name, value in token.items():
+                sums[name, label] = sums.get((name, label), 0.0) + value
+    assert min(sums.values()) < 0.0 in sums.values()
+    for least in (0.5, 1.0, 3.0):
+        ours = ChainCRF(min_freq=least).fit(data, Y[:9])
+        count = number_of_crfsuites_features(tmp_path, data, Y[:9], least)
+        assert len(ours.state_features_) + len(ours.transition_features_) == count
+    assert set(ChainCRF().fit(data, Y[:9]).state_features_) == set(sums)
+    left_out = sum(value < 0 for value in sums.values())
+    assert number_of_crfsuites_features(tmp_path, data, Y[:9], 0) == len(sums) + len(steps) - left_out
+    positive = ChainCRF(min_freq=np.nextafter(0, 1)).fit(data, Y[:9])
+    assert set(positive.state_features_) == {pair for pair, value in sums.items() if value > 0}
 
 
 def test_a_stream_forgets_what_a_fit_said():
@@ -571,7 +599,7 @@ def test_early_stopping_keeps_the_best_step_of_validation_sequences():
     model = ChainCRF(c2=1e-3, tol=1e-6, callbacks=[stopping]).fit(words[:20], tags[:20])
     assert stopping.best_step < model.n_iter_
     assert f"kept those of step {stopping.best_step:.0f}" in model.result_.message
-    np.testing.assert_array_equal(model._theta, stopping.best_params)
+    np.testing.assert_array_equal(model._weights.theta, stopping.best_params)
     with pytest.raises(ValueError, match="validation labels hold classes that are not trained on"):
         ChainCRF(callbacks=[EarlyStopping([[["a"]]], [["C"]])]).fit(words[:20], tags[:20])
     with pytest.raises(ValueError, match="validation data have 2 tokens but 1 labels"):

@@ -28,8 +28,9 @@ class Sequences(InMemory):
         Which parameters there are.
     starts : array of shape (t + 1,)
         Sequence j has the tokens starts[j] … starts[j + 1] − 1, none if it is empty.
-    indptr, attributes, values : arrays
-        Token i has the attributes attributes[indptr[i]:indptr[i + 1]], with these values, or all ones.
+    indptr, where, count, values : arrays
+        Token i has the occurrences indptr[i] … indptr[i + 1] − 1, with these values, or all ones. Each says where the
+        parameters of its attribute begin and how many they are; or, of a count of zero, its row in the table.
     y : array
         The label of each token.
     weight : array, optional
@@ -40,12 +41,11 @@ class Sequences(InMemory):
     universe: Universe
     starts: Array
     indptr: Array
-    attributes: Array
+    where: Array
+    count: Array
     values: Array | None
     y: Array
     weight: Array | None
-    where: Array  # of each attribute: its first parameter, or its row in the table,
-    count: Array  # and how many parameters follow, or zero
 
     @classmethod
     def of(
@@ -59,12 +59,8 @@ class Sequences(InMemory):
         weight: Array | None = None,
     ) -> Sequences:
         """Return the sequences, with what kernels need to know of each attribute looked up."""
-        tabled = attributes < universe.tabled
-        where = universe.first[attributes]
-        count = (universe.first[attributes + np.uint32(1)] - where).astype(np.uint16)
-        where[count == 0] = universe.tabled
-        where[tabled], count[tabled] = attributes[tabled], 0
-        return cls(universe, starts, indptr, attributes, values, y, weight, where, count)
+        where, count = universe.places
+        return cls(universe, starts, indptr, where[attributes], count[attributes], values, y, weight)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -87,6 +83,14 @@ class Sequences(InMemory):
             inner = piece.inner_tokens()
             np.add.at(steps, (piece.y[inner - 1], piece.y[inner]), each[inner])
         return universe.joined_parts(counts, table, steps)
+
+    @property
+    def attributes(self) -> Array:
+        """The attribute of each occurrence, found anew to save memory; of those without parameters, the last one."""
+        universe, found, has_own = self.universe, self.where.copy(), self.count > 0
+        found[has_own] = universe.attribute[self.where[has_own]]
+        found[~has_own & (self.where == universe.tabled)] = max(universe.n_attributes, 1) - 1
+        return found
 
     def occurrences(self) -> Occurrences:
         """Return the attributes of tokens, as kernels take them."""
@@ -134,7 +138,6 @@ class Sequences(InMemory):
             self,
             starts=starts,
             indptr=indptr,
-            attributes=self.attributes[entries],
             values=None if self.values is None else self.values[entries],
             y=self.y[tokens],
             weight=None if self.weight is None else self.weight[tokens],
@@ -150,7 +153,6 @@ class Sequences(InMemory):
             self,
             starts=self.starts[begin : end + 1] - i,
             indptr=self.indptr[i : j + 1] - self.indptr[i],
-            attributes=self.attributes[k:m],
             values=None if self.values is None else self.values[k:m],
             y=self.y[i:j],
             weight=None if self.weight is None else self.weight[i:j],

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ import scipy.sparse as sp
 from majorant._checks import Array
 
 UNKNOWN = -1
+PYTHON_NUMBERS = {float, int, bool}
+NUMBERS = PYTHON_NUMBERS | {np.float64, np.float32, np.int64, np.int32, np.bool_}
 ARRAY_HINT = "; numbers need a name each, as in {'x0': 0.1, 'x1': 0.2}"
 
 
@@ -30,6 +34,7 @@ class Vocabulary:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
+        self._texts = _TextsByName(self._numbers)
         for name in names:
             self._numbers[name]
 
@@ -47,15 +52,54 @@ class Vocabulary:
         """Return the attributes from that number on, without a look at those before."""
         return list(islice(reversed(self._numbers), len(self) - number))[::-1]
 
-    def copy(self) -> Vocabulary:
-        """Return one that may grow on its own."""
-        twin = Vocabulary()
-        twin._numbers.update(self._numbers)
-        return twin
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Forget what is met in the block if it fails."""
+        known = len(self)
+        try:
+            yield
+        except BaseException:
+            while len(self) > known:
+                self._numbers.popitem()
+            raise
 
     def numbers(self, names: Iterable[str], grow: bool) -> Iterator[int]:
         """Return the number of each name; new names get one if the vocabulary may grow."""
         return map(self._numbers.__getitem__, names) if grow else map(self._numbers.get, names, repeat(UNKNOWN))
+
+    def numbers_of_items(self, tokens: Iterable[dict[str, Any]], grow: bool) -> list[int]:
+        """Return the number of each item of dicts of strings and numbers: of ``name:text``, or of ``name``."""
+        if grow:
+            known = self._numbers
+            return [known[f"{name}:{v}"] if type(v) is str else known[name] for t in tokens for name, v in t.items()]
+        texts, get = self._texts, self._numbers.get
+        return [texts[name][v] if type(v) is str else get(name, UNKNOWN) for t in tokens for name, v in t.items()]
+
+
+class _TextsByName(dict[str, "_Texts"]):
+    """The numbers of attributes ``name:text`` by name, then text: tagging need not write them side by side again."""
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        self._numbers = numbers
+
+    def __missing__(self, name: str) -> _Texts:
+        if type(name) is not str:  # 1 and 1.0 are one key, but not one name
+            raise TypeError(f"attributes must be strings, got {name!r}")
+        self[name] = texts = _Texts(name, self._numbers)
+        return texts
+
+
+class _Texts(dict[str, int]):
+    """The numbers of ``name:text`` of one name. Only those that are known are kept, so there are never more of them."""
+
+    def __init__(self, name: str, numbers: dict[str, int]) -> None:
+        self._name, self._numbers = name, numbers
+
+    def __missing__(self, text: str) -> int:
+        number = self._numbers.get(f"{self._name}:{text}", UNKNOWN)
+        if number != UNKNOWN:
+            self[text] = number
+        return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +113,11 @@ class Tokens:
 
 
 class Encoder:
-    """Encodes one sequence after the other; what was met so far is in the arrays."""
+    """Encodes one sequence after the other; what was met so far is in the arrays.
+
+    A sequence whose tokens are all lists, or all dicts of plain values, is read at once, by loops that Python runs in
+    C. Any other is read token by token, and so is one that has something wrong with it: that says what, and where.
+    """
 
     def __init__(self, vocabulary: Vocabulary, grow: bool) -> None:
         self._vocabulary, self._grow, self._known = vocabulary, grow, len(vocabulary)
@@ -86,7 +134,7 @@ class Encoder:
                 self._add_matrix(sequence)
             elif isinstance(sequence, str | bytes | Mapping):
                 raise TypeError(f"a sequence is a list of tokens, got {type(sequence).__name__}")
-            else:
+            elif not (isinstance(sequence, list | tuple) and self._add_at_once(sequence)):
                 for token in sequence:
                     self._add_token(token)
         except (TypeError, ValueError, OverflowError) as problem:
@@ -99,48 +147,83 @@ class Encoder:
         """Return everything, without the attributes that are not in the vocabulary."""
         attributes = np.frombuffer(self._attributes, dtype=np.intc)
         values = None if self._plain else np.frombuffer(self._values)
-        ends = np.concatenate([[0], np.cumsum(np.frombuffer(self._counts, dtype=np.intc), dtype=np.int64)])
-        starts = np.concatenate([[0], np.cumsum(np.frombuffer(self._lengths, dtype=np.intc), dtype=np.int64)])
+        ends, starts = _sums(self._counts), _sums(self._lengths)
         if self._grow:
             self._check_names(attributes, ends, starts)
+            return Tokens(starts, ends.astype(np.uint32), attributes.view(np.uint32), values)
         known = attributes != UNKNOWN
         if not known.all():
             ends = np.concatenate([[0], np.cumsum(known)])[ends]
             attributes, values = attributes[known], None if values is None else values[known]
-        return Tokens(starts, ends.astype(np.uint32), attributes.astype(np.uint32), values)
+        return Tokens(starts, ends.astype(np.uint32), attributes.view(np.uint32), values)
 
     def _numbers(self, names: Iterable[str]) -> Iterator[int]:
         return self._vocabulary.numbers(names, self._grow)
 
+    def _add_at_once(self, tokens: Sequence[Any]) -> bool:
+        """Encode all tokens of a sequence, or none, and return which."""
+        kinds = set(map(type, tokens))
+        if kinds not in ({list}, {tuple}, {dict}):
+            return False
+        add = self._add_dicts if kinds == {dict} else self._add_lists
+        try:
+            done = add(tokens)
+        except (TypeError, OverflowError):  # a name that cannot be one, a whole number that no float holds
+            return False
+        if done:
+            self._counts.extend(map(len, tokens))
+        return done
+
+    def _add_lists(self, tokens: Sequence[Any]) -> bool:
+        if set(map(type, map(itemgetter(0), filter(None, tokens)))) <= {str}:
+            self._append(list(self._numbers(chain.from_iterable(tokens))), None)
+            return True
+        return False
+
+    def _add_dicts(self, tokens: Sequence[Any]) -> bool:
+        values = list(chain.from_iterable(map(dict.values, tokens)))
+        kinds = set(map(type, values))
+        if kinds == {str}:
+            self._append(self._vocabulary.numbers_of_items(tokens, self._grow), None)
+            return True
+        if not kinds - {str} <= NUMBERS:
+            return False
+        if str in kinds:
+            values = [1.0 if type(value) is str else value for value in values]
+        if not kinds - {str} <= PYTHON_NUMBERS:
+            values = list(map(float, values))
+        if not math.isfinite(sum(values)):
+            return False
+        self._append(self._vocabulary.numbers_of_items(tokens, self._grow), values)
+        return True
+
     def _add_token(self, token: Any) -> None:
-        before = len(self._attributes)
         if isinstance(token, list | tuple | set | frozenset):
             if token and not isinstance(next(iter(token)), str):
                 raise TypeError(f"attributes must be strings, got {next(iter(token))!r}")
-            self._attributes.extend(self._numbers(token))
+            names, values = token, None
         elif isinstance(token, Mapping):
-            self._add_dict(token)
+            names, values = _flat(token)
+            if not math.isfinite(sum(values)):
+                _refuse_non_finite(names, values)
         elif isinstance(token, str):
-            self._attributes.extend(self._numbers([token]))
+            names, values = [token], None
         else:
             raise TypeError(f"a token is a list of strings, a dict or a string, got {type(token).__name__}")
-        self._counts.append(len(self._attributes) - before)
-        if not self._plain:
-            self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
+        self._append(list(self._numbers(names)), values)
+        self._counts.append(len(names))
 
-    def _add_dict(self, token: Mapping[str, Any]) -> None:
-        names, values = _flat(token)
-        if not math.isfinite(sum(values)):
-            _refuse_non_finite(names, values)
-        if self._plain and values.count(1.0) < len(values):
+    def _append(self, numbers: list[int], values: list[float] | None) -> None:
+        """Put attributes and their values at the end; without values all are ones."""
+        if self._plain and values is not None and not _all_ones(values):
             self._keep_values()
-        self._attributes.extend(self._numbers(names))
+        self._attributes.fromlist(numbers)
         if not self._plain:
-            self._values.extend(values)
+            self._values.fromlist([1.0] * len(numbers) if values is None else values)
 
     def _keep_values(self) -> None:
         self._plain = False
-        self._values.extend([1.0] * (len(self._attributes) - len(self._values)))
+        self._values.extend(array("d", [1.0]) * (len(self._attributes) - len(self._values)))
 
     def _add_matrix(self, rows: Any) -> None:
         if rows.ndim != 2 and rows.size:
@@ -191,17 +274,28 @@ def split_rows(X: Any, lengths: Any) -> Iterator[Any]:
         yield X[begin:end]
 
 
+def _sums(counts: array[int]) -> Array:
+    """Return 0, then the sums of the first one, two, … counts."""
+    sums = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(np.frombuffer(counts, dtype=np.intc), out=sums[1:])
+    return sums
+
+
+def _all_ones(values: list[float]) -> bool:
+    return not values or (values[0] == 1 and values.count(values[0]) == len(values))
+
+
 def _flat(token: Mapping[str, Any]) -> tuple[list[str], list[float]]:
     """Return the attributes of a dict and their values."""
     names: list[str] = []
     values: list[float] = []
     for name, value in token.items():
-        # Types are compared first: these are nearly all there are, and tagging spends its time here.
+        # Types are compared first: these are nearly all there are.
         kind = type(value)
         if kind is str:
             names.append(f"{name}:{value}")
             values.append(1.0)
-        elif kind is float or kind is bool or kind is int:
+        elif kind in PYTHON_NUMBERS:
             names.append(name)
             values.append(value)
         else:

@@ -7,9 +7,9 @@ other; a pair that has none scores zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from majorant._checks import Array
 
@@ -96,6 +96,17 @@ class Universe:
         """The pair from·n + to of each transition."""
         return self.transitions[:, 0] * self.n + self.transitions[:, 1]
 
+    @cached_property
+    def places(self) -> tuple[Array, Array]:
+        """Where the parameters of each attribute begin and how many they are; of a tabled one, its row and zero.
+
+        An attribute without parameters has the last row of the table.
+        """
+        where, count = self.first[:-1].copy(), np.diff(self.first).astype(np.uint16)
+        where[count == 0] = self.tabled
+        where[: self.tabled], count[: self.tabled] = np.arange(self.tabled), 0
+        return where, count
+
     def table(self, theta: Array | None = None) -> Array:
         """Return the parameters of the tabled attributes, a row for each; zeros if none are given.
 
@@ -126,45 +137,6 @@ class Universe:
         states[len(self.label) :] = self.from_matrix(A)
         return states
 
-    def grown(self, pairs: Array, steps: Array, n_attributes: int) -> Universe:
-        """Return the universe that has these pairs and steps as well, of at least as many attributes."""
-        new_pairs, new_steps = _without(pairs, self.pairs), _without(steps, self.steps)
-        if len(new_pairs) + len(new_steps) == 0 and n_attributes == self.n_attributes:
-            return self
-        return Universe.of(_merged(self.pairs, new_pairs), _merged(self.steps, new_steps), self.n, n_attributes)
-
-    def carry(self, theta: Array, other: Universe, fill: ArrayLike) -> Array:
-        """Return parameters of this universe for another one that has it as a part; ``fill`` for what is new there.
-
-        Of several vectors, ``theta`` has a row for each and ``fill`` a number for each.
-        """
-        if other is self:
-            return theta
-        moved = np.empty((*theta.shape[:-1], other.size))
-        moved[...] = np.asarray(fill)[..., None]
-        moved[..., self._places_in(other)] = theta
-        return moved
-
-    def _places_in(self, other: Universe) -> Array:
-        """Return where each parameter stands in another universe; both have theirs in the order of its keys."""
-        attribute, label = np.divmod(self.pairs, self.n)
-        states = np.searchsorted(
-            other.attribute * self.n + other.label, other.number[attribute].astype(np.int64) * self.n + label
-        )
-        return np.concatenate([states, len(other.label) + np.searchsorted(other.steps, self.steps)])
-
     def _tabled_places(self) -> tuple[Array, Array]:
         end = self.first[self.tabled]
         return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
-
-
-def _without(keys: Array, known: Array) -> Array:
-    """Return the keys that are not known."""
-    if len(known) == 0:
-        return keys
-    known = np.sort(known)
-    return keys[known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] != keys]
-
-
-def _merged(keys: Array, more: Array) -> Array:
-    return np.sort(np.concatenate([keys, more]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -28,6 +28,7 @@ from majorant.estimators.chain_features import (
     sequences,
     token_weights,
 )
+from majorant.estimators.chain_weights import FittedWeights, StreamedWeights, Weights
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.settings import check_callbacks
 from majorant.estimators.threads import fit_threads
@@ -35,7 +36,7 @@ from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
-from majorant.solvers.online import OnlineStream
+from majorant.solvers.secants import MANY_PARAMETERS
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
@@ -44,14 +45,15 @@ BOUNDED = ("sbm", "bbm")
 STUCK = 1e-2
 # The bound is kept as a d×d matrix up to here, as a diagonal above.
 LARGEST_DENSE = 1_500
+# Secant pairs of many parameters are the most that a fit keeps in memory; twice as many save a twelfth of the steps.
+PAIRS_OF_MANY = 10
 
 
 class ChainCRF(BaseEstimator):  # type: ignore[misc]
     """Linear-chain conditional random field with an ℓ2 penalty.
 
     Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
-    pair of attribute and label, and of label and next label, that occurs in the training data. One difference: with a
-    ``min_freq`` of 0 CRFsuite leaves out pairs whose values sum to less than 0, and here none is left out.
+    pair of attribute and label, and of label and next label, that occurs in the training data.
 
     Parameters
     ----------
@@ -72,6 +74,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         Steps.
     min_freq : float
         Pairs are left out whose values sum to less, as in CRFsuite: with values of one, those that occur less often.
+        One difference: at 0 no pair is left out that occurs, where CRFsuite leaves out those whose values sum to less
+        than 0. The smallest positive number leaves these out, and pairs of sum 0, which CRFsuite keeps.
     all_possible_states, all_possible_transitions : bool
         Whether pairs that do not occur have weights too; their values sum to 0, so not where ``min_freq`` is above.
     n_jobs : int or None
@@ -149,14 +153,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             Of the sequences, if X is one matrix.
         """
         self._check_settings()
-        vocabulary = Vocabulary()
-        tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
-        observed = self._observed(tokens, labels, len(classes), len(vocabulary))
-        universe = Universe.of(*observed, len(classes), len(vocabulary))
-        data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
+        data, classes, vocabulary = self._read(X, y, sample_weight, lengths)
         with all_or_nothing(self):
-            self.__dict__.pop("_precision", None)
-            self._keep(np.zeros(universe.size), classes, vocabulary, universe)
+            self._keep(FittedWeights(data.universe, np.zeros(data.universe.size)), classes, vocabulary)
             self._fit(data)
         return self
 
@@ -164,26 +163,23 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         """Learn from one more chunk of sequences in one pass, without keeping them.
 
         ``classes`` names all labels at the first call; without it those of the first chunk are all. The vocabulary
-        grows with what is new, and old weights keep their meaning. After ``fit`` a stream starts afresh. Weights of
-        tokens scale what each token teaches: roughly, not exactly, the loss that ``fit`` minimises.
+        grows with what is new, and old weights keep their meaning; a chunk costs what it holds, however much is known.
+        After ``fit`` a stream starts afresh. Weights of tokens scale what each token teaches: roughly, not exactly, the
+        loss that ``fit`` minimises.
         """
         self._check_settings()
-        first = not hasattr(self, "_precision")
-        known = self._stream_classes(classes, first)
-        vocabulary = Vocabulary() if first else self._vocabulary.copy()
-        tokens, labels, classes = read_sequences(X, y, lengths, vocabulary, known)
-        found = self._observed(tokens, labels, len(classes), len(vocabulary))
-        universe, stream = self._prior(found, len(classes), len(vocabulary), first)
-        data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
-        with numerics(1):
-            stream = stream.learn(data, np.arange(len(data)))
-        if not np.isfinite(stream.theta).all():
-            raise ValueError("these sequences make weights that are not finite: scale their values down")
-        chunks = 1 + (0 if first else self.n_iter_)
-        with all_or_nothing(self):
-            self._keep(stream.theta, classes, vocabulary, universe)
-            self._precision = stream.precision
-            publish(self, Fitted(stream.theta, stream_result(chunks), chunks, {}))
+        before = getattr(self, "_weights", None)
+        stream = before if isinstance(before, StreamedWeights) else None
+        known = self._stream_classes(classes, first=stream is None)
+        vocabulary = Vocabulary() if stream is None else self._vocabulary
+        chunks = 1 if stream is None else 1 + self.n_iter_
+        with vocabulary.all_or_nothing(), all_or_nothing(self), numerics(1):
+            tokens, labels, classes = read_sequences(X, y, lengths, vocabulary, known)
+            weight, stream = token_weights(sample_weight, tokens.starts), stream or StreamedWeights(len(classes))
+            with stream.all_or_nothing():
+                stream.learn(tokens, labels, weight, self._observed, len(vocabulary), prior=2.0 * self.c2)
+                self._keep(stream, classes, vocabulary)
+                publish(self, Fitted(np.empty(0), stream_result(chunks), chunks, {}))
         return self
 
     def _stream_classes(self, classes: Any, first: bool) -> Array | None:
@@ -194,16 +190,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
         return self.classes_
 
-    def _prior(
-        self, found: tuple[Array, Array], n: int, n_attributes: int, first: bool
-    ) -> tuple[Universe, OnlineStream]:
-        """Return what a chunk starts from: parameters with those that are new to it, and their precision."""
-        if first:
-            universe = Universe.of(*found, n, n_attributes)
-            return universe, OnlineStream(Chain(), np.zeros(universe.size), np.full(universe.size, 2.0 * self.c2))
-        universe = self._universe_.grown(*found, n_attributes)
-        both = self._universe_.carry(np.stack([self._theta, self._precision]), universe, [0.0, 2.0 * self.c2])
-        return universe, OnlineStream(Chain(), both[0], both[1])
+    def _read(self, X: Any, y: Any, sample_weight: Any, lengths: Any) -> tuple[Sequences, Array, Vocabulary]:
+        """Return the data, the labels and the vocabulary; what was read on the way is let go of."""
+        vocabulary = Vocabulary()
+        tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
+        sizes = len(classes), len(vocabulary)
+        universe = Universe.of(*self._observed(tokens, labels, *sizes), *sizes)
+        weight = token_weights(sample_weight, tokens.starts)
+        return sequences(universe, tokens, labels, weight), classes, vocabulary
 
     def _fit(self, data: Sequences) -> None:
         if self.solver in BOUNDED:
@@ -227,7 +221,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
-        self._keep(fitted.params, self.classes_, self._vocabulary, self._universe_)
+        self._keep(FittedWeights(self._weights.whole().universe, fitted.params), self.classes_, self._vocabulary)
 
     def _save_as(self, path: Any, fitted: Fitted) -> None:
         """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
@@ -243,7 +237,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
         if len(names) != len(tokens.indptr) - 1:
             raise ValueError(f"validation data have {len(tokens.indptr) - 1} tokens but {len(names)} labels")
-        return sequences(self._universe_, tokens, np.searchsorted(self.classes_, names).astype(np.int32), None)
+        numbers = np.searchsorted(self.classes_, names).astype(np.int32)
+        return sequences(self._weights.whole().universe, tokens, numbers, None)
 
     # --- prediction ---------------------------------------------------------------------------------------
 
@@ -284,18 +279,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     @cached_property
     def state_features_(self) -> dict[tuple[str, Any], float]:
         """The weight of each pair of attribute and label."""
-        check_is_fitted(self, "_theta")
-        names, labels, n = self._vocabulary.names(), self.classes_.tolist(), self._universe_.n
-        pairs = self._universe_.pairs
-        return {(names[k // n], labels[k % n]): w for k, w in zip(pairs.tolist(), self._theta.tolist(), strict=False)}
+        check_is_fitted(self, "_weights")
+        return self._weights.whole().states(self._vocabulary.names(), self.classes_.tolist())
 
     @cached_property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """The weight of each pair of label and next label."""
-        check_is_fitted(self, "_theta")
-        universe, labels = self._universe_, self.classes_.tolist()
-        weights = self._theta[len(universe.label) :].tolist()
-        return {(labels[i], labels[j]): w for (i, j), w in zip(universe.transitions.tolist(), weights, strict=True)}
+        check_is_fitted(self, "_weights")
+        return self._weights.whole().transitions(self.classes_.tolist())
 
     # --- files --------------------------------------------------------------------------------------------
 
@@ -304,17 +295,17 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
 
         Callbacks and a random state that is not a number are left out.
         """
-        check_is_fitted(self, "_theta")
-        universe = self._universe_
+        check_is_fitted(self, "_weights")
+        universe, theta, precision = self._weights.whole()
         arrays = {
-            "theta": self._theta,
+            "theta": theta,
             "classes": self.classes_,
             "pairs": np.sort(universe.pairs),
             "steps": universe.steps,
             **storage.packed(self._vocabulary.names()),
         }
-        if hasattr(self, "_precision"):
-            arrays["metric"] = self._precision  # as files have called it from the first
+        if precision is not None:
+            arrays["metric"] = precision  # as files have called it from the first
         storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
 
     @classmethod
@@ -324,9 +315,9 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         model = cls(**storage.settings_from(facts))
         names = storage.unpacked(arrays)
         universe = Universe.of(arrays["pairs"], arrays["steps"], len(arrays["classes"]), len(names))
-        model._keep(arrays["theta"], arrays["classes"], Vocabulary(names), universe)
-        if "metric" in arrays:
-            model._precision = arrays["metric"]
+        weights = Weights(universe, arrays["theta"], arrays.get("metric"))
+        found = FittedWeights(universe, weights.theta) if weights.precision is None else StreamedWeights.of(weights)
+        model._keep(found, arrays["classes"], Vocabulary(names))
         model.n_iter_, model.result_, model.notes_ = facts["n_iter"], storage.result_of(facts), facts.get("notes")
         model.gap_ = model.result_.gap
         return model
@@ -338,15 +329,21 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     result_: Result
     notes_: dict[str, Any] | None  # of a loaded model
     _vocabulary: Vocabulary
-    _universe_: Universe
-    _theta: Array
-    _precision: Array  # of a stream
+    _weights: FittedWeights | StreamedWeights
 
-    def _keep(self, theta: Array, classes: Array, vocabulary: Vocabulary, universe: Universe) -> None:
+    def __copy__(self) -> Self:
+        """Return a model that learns on its own: a stream is changed in place."""
+        twin = type(self)(**self.get_params(deep=False))
+        twin.__dict__.update(vars(self))
+        if isinstance(getattr(self, "_weights", None), StreamedWeights):
+            twin._weights, twin._vocabulary = deepcopy(self._weights), deepcopy(self._vocabulary)
+        return twin
+
+    def _keep(self, weights: FittedWeights | StreamedWeights, classes: Array, vocabulary: Vocabulary) -> None:
         """Set what a model is made of, and forget what was read off the one before."""
         for name in ("state_features_", "transition_features_"):
             self.__dict__.pop(name, None)
-        self._theta, self.classes_, self._vocabulary, self._universe_ = theta, classes, vocabulary, universe
+        self._weights, self.classes_, self._vocabulary = weights, classes, vocabulary
 
     def _check_settings(self) -> None:
         if not 0 < self.c2 < np.inf:
@@ -371,7 +368,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             return OnlineMajorization(seed=self._seed(), curvature="bound" if self.solver == "sbm" else "share")
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
-        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
+        pairs = PAIRS_OF_MANY if size > MANY_PARAMETERS else None
+        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed(), memory=pairs)
 
     def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
         return observed_pairs(
@@ -385,10 +383,11 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         )
 
     def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
-        check_is_fitted(self, "_theta")
-        tokens = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
-        data = sequences(self._universe_, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
-        return data, Chain().scores(self._theta, data)
+        check_is_fitted(self, "_weights")
+        given = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
+        (universe, theta, _), tokens = self._weights.for_tokens(given)
+        data = sequences(universe, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
+        return data, Chain().scores(theta, data)
 
 
 def _rose(fitted: Fitted) -> bool:

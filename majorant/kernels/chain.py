@@ -159,30 +159,36 @@ def conditionals(
 
 @compile_sums
 def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
-    """Write the likeliest labels; of equally likely ones the first."""
-    back = np.empty((len(U), n), dtype=np.int32)
-    best, score = np.empty(n), np.empty(n)
+    """Write the likeliest labels; of equally likely ones the first.
+
+    M holds the score of the best way to each label. Where that came from is looked up on the way back, at one label of
+    each token: so that the way forth is sums and maxima alone, which vectorise.
+    """
+    M = np.empty((len(U), n))
     for s in range(len(starts) - 1):
         begin, end = starts[s], starts[s + 1]
         if begin == end:
             continue
-        best[:] = U[begin, :n]
+        M[begin] = U[begin, :n]
         for t in range(begin + 1, end):
+            before, here = M[t - 1], M[t]
             for j in range(n):
-                score[j] = best[0] + A[0, j]
-                back[t, j] = 0
+                here[j] = before[0] + A[0, j]
             for i in range(1, n):
+                score, row = before[i], A[i]
                 for j in range(n):
-                    through = best[i] + A[i, j]
-                    if through > score[j]:
-                        score[j] = through
-                        back[t, j] = i
+                    through = score + row[j]
+                    here[j] = through if through > here[j] else here[j]
             for j in range(n):
-                best[j] = score[j] + U[t, j]
-        last = np.argmax(best)
-        for t in range(end - 1, begin - 1, -1):
-            y[t] = last
-            last = back[t, last]
+                here[j] += U[t, j]
+        y[end - 1] = np.argmax(M[end - 1])
+        for t in range(end - 1, begin, -1):
+            before, j = M[t - 1], y[t]
+            best = 0
+            for i in range(1, n):
+                if before[i] + A[i, j] > before[best] + A[best, j]:
+                    best = i
+            y[t - 1] = best
 
 
 @compile_sums
