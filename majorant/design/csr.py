@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant import kernels
+from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each, mapped
 from majorant.design.base import CHUNK, Design
@@ -47,13 +48,13 @@ class CsrDesign(Design):
 
     def project(self, W: Array) -> Array:
         """Return W Xᵀ."""
-        W = W.astype(self.matrix.dtype, copy=False)
-        return np.ascontiguousarray((self.matrix @ W.T).T, dtype=np.float64)
+        scores = empty((len(W), self.shape[0]))
+        scores[...] = (self.matrix @ W.T.astype(self.dtype, copy=False)).T
+        return scores
 
     def pull_back(self, R: Array) -> Array:
         """Return R X."""
-        R = R.astype(self.matrix.dtype, copy=False)
-        return np.asarray((self.matrix.T @ R.T).T, dtype=np.float64)
+        return np.asarray((self.matrix.T @ R.T.astype(self.dtype, copy=False)).T, dtype=np.float64)
 
     def part(self, rows: slice | Array) -> CsrDesign:
         """Return some rows; those of a slice are views."""
