@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
 from majorant._solution import Fitted, Outcome, Result, stream_result
-from majorant._threads import numerics, sharing
+from majorant._threads import numerics, sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
@@ -202,9 +202,8 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     def _fit(self, data: Sequences) -> None:
         if self.solver in BOUNDED:
             refuse_long(data)
-        threads = fit_threads(self.n_jobs, data.n_tokens * data.universe.n**2)
-        objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads))
-        with sharing(threads):
+        with sharing(fit_threads(self.n_jobs, data.n_tokens * data.universe.n**2)):
+            objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads()))
             fitted = run(
                 objective,
                 self._make_solver(objective.size),
