@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -34,7 +34,7 @@ class Result:
     outcome: Outcome
     message: str
     gap: float
-    account: tuple[tuple[int, str], ...] = ()
+    account: tuple[tuple[int, str], ...] = field(default=(), compare=False)
 
     @property
     def converged(self) -> bool:

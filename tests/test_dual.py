@@ -50,7 +50,7 @@ def test_the_loss_at_zero_is_what_the_objective_says(n, weighted):
     assert F.value_at_zero() == pytest.approx(F.value(np.zeros(F.size)), rel=1e-12)
 
 
-def wide(n, seed=0, t=600, p=900):
+def wide(n, seed=0, t=500, p=1_000):
     rng = np.random.default_rng(seed)
     X = sp.csr_array(rng.normal(size=(t, p)) * (rng.uniform(size=(t, p)) < 0.02))
     score = X @ rng.normal(size=(p, n)) * 2
@@ -80,15 +80,14 @@ def test_sweeps_reach_the_optimum_and_keep_residuals_and_coefficients_together(n
 
 
 @pytest.mark.parametrize("n", [1, 4])
-@pytest.mark.parametrize("form", ["sparse", "dense", "intercept"])
+@pytest.mark.parametrize("form", ["sparse", "intercept"])
 def test_wide_data_start_in_the_dual_and_end_at_the_optimum(n, form):
     X, y = wide(n)
-    X = X.toarray() if form == "dense" else X
     free = form == "intercept"
     F = Objective(
         Binary() if n == 1 else Multinomial(n),
         Labelled(X, y, constant=free),
-        ridge=np.tile(np.append(np.full(900, 0.1), [0.0] * free), n),
+        ridge=np.tile(np.append(np.full(1_000, 0.1), [0.0] * free), n),
     )
     assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).sweeps, dual.Dual)
     solution = minimize(F, QuasiNewton(), tol=1e-9)
@@ -100,11 +99,15 @@ def test_wide_data_start_in_the_dual_and_end_at_the_optimum(n, form):
 def test_a_warm_start_soft_labels_and_offsets_do_without():
     X, y = wide(1)
     plain = Objective(Binary(), Labelled(X, y), ridge=1.0)
-    assert dual.suits(plain, np.zeros(900))
-    assert not dual.suits(plain, np.ones(900))
-    assert not dual.suits(Objective(Binary(), Labelled(X, y), ridge=0.0), np.zeros(900))
-    assert not dual.suits(Objective(Binary(), Labelled(X, y, offset=np.ones(600)), ridge=1.0), np.zeros(900))
-    assert not dual.suits(Objective(Binary(), Labelled(X, np.column_stack([1 - y, y]) * 1.0), ridge=1.0), np.zeros(900))
+    assert dual.suits(plain, np.zeros(1_000))
+    assert not dual.suits(plain, np.ones(1_000))
+    assert not dual.suits(Objective(Binary(), Labelled(X.toarray(), y), ridge=1.0), np.zeros(1_000))
+    assert not dual.suits(Objective(Binary(), Labelled(X[:, :900], y), ridge=1.0), np.zeros(900))
+    assert not dual.suits(Objective(Binary(), Labelled(X, y), ridge=0.0), np.zeros(1_000))
+    assert not dual.suits(Objective(Binary(), Labelled(X, y, offset=np.ones(500)), ridge=1.0), np.zeros(1_000))
+    assert not dual.suits(
+        Objective(Binary(), Labelled(X, np.column_stack([1 - y, y]) * 1.0), ridge=1.0), np.zeros(1_000)
+    )
 
 
 def test_the_estimator_uses_it_and_repeats_itself():
@@ -129,7 +132,7 @@ def test_a_weak_penalty_does_not_lead_astray(n, C):
 @pytest.mark.parametrize("scale", [1e9, 1e160])
 def test_a_row_on_another_scale_does_not_lead_astray(n, scale):
     X, y = wide(n)
-    X = sp.diags_array(np.where(np.arange(600) == 0, scale, 1.0)) @ X
+    X = sp.diags_array(np.where(np.arange(500) == 0, scale, 1.0)) @ X
     F = Objective(Binary() if n == 1 else Multinomial(n), Labelled(X, y), ridge=1.0)
     solution = minimize(F, QuasiNewton(), tol=1e-3, max_steps=300)
     assert np.isfinite(solution.params).all()

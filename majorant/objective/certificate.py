@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EPSILON = float(np.finfo(np.float64).eps)
 # Scores that were added up from farther away, relative to ‖θ‖, are found afresh.
-NEAR = 2.0
+NEAR = 1.01
 # A coarse bound on rounding errors is good enough if it makes a gap so much larger.
 NEGLIGIBLE = 1.01
 
@@ -64,8 +64,8 @@ def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool)
     gradient = F.penalty.slope(there, blocks.total(Widened(Lift(F.model)), best.residuals))
     if np.isinf(best.decrease):
         return Certificate(there, value, gradient, float("nan"))
-    # Scores were found at θ, or farther away, and moved: rounding errors are those of the largest.
-    larger = np.maximum(np.abs(θ), np.abs(there)) * max(at.reach / max(float(np.linalg.norm(θ)), 1e-300), 1.0)
+    # Scores were found at θ, and moved: rounding errors are those of the larger of both, and hardly any farther away.
+    larger = NEAR * np.maximum(np.abs(θ), np.abs(there))
     decrease = best.decrease + blocks.total(LostToTheCentre(model, there, EPSILON))
     sizes = F.facts.magnitudes_by_column
     # Errors of scores move the best intercept, and that the residuals once more.
