@@ -7,16 +7,21 @@ other; a pair that has none scores zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from majorant import kernels
 from majorant._checks import Array
+from majorant.kernels.sparse import Features
 
 # Compiled loops take so many labels at a time.
 LANES = 8
 # An attribute with at least this share of all labels is worth a whole row of a table.
 TABLED = 0.25
+# The score of a label that there is not; its products with zero are zero, also in single precision.
+NEVER = -1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +75,18 @@ class Universe:
         return -(-self.n // LANES) * LANES
 
     @property
+    def blocks(self) -> tuple[int, ...]:
+        """The width as compiled loops take it: the type of a tuple (:mod:`majorant.kernels.rows`)."""
+        return (0,) * (self.width // LANES)
+
+    @cached_property
+    def floor(self) -> Array:
+        """What scores start from: zero, next to nothing beyond n labels; and ones, zeros beyond."""
+        rows = np.zeros((2, self.width))
+        rows[0, self.n :], rows[1, : self.n] = NEVER, 1.0
+        return rows
+
+    @property
     def n_attributes(self) -> int:
         """Number of attributes."""
         return len(self.first) - 1
@@ -97,18 +114,15 @@ class Universe:
         return self.transitions[:, 0] * self.n + self.transitions[:, 1]
 
     def table(self, theta: Array | None = None) -> Array:
-        """Return the parameters of the tabled attributes, a row for each; zeros if none are given.
-
-        The last row stands for attributes without parameters.
-        """
-        rows = np.zeros((self.tabled + 1, self.width))
+        """Return the parameters of the tabled attributes, a row for each; zeros if none are given."""
+        rows = np.zeros((self.tabled, self.width))
         if theta is not None:
-            rows[self._tabled_places()] = theta[: self.first[self.tabled]]
+            rows[self._tabled_places] = theta[: self.first[self.tabled]]
         return rows
 
     def from_table(self, rows: Array) -> Array:
         """Return the parameters that stand in a table."""
-        return rows[self._tabled_places()]
+        return rows[self._tabled_places]
 
     def transition_matrix(self, theta: Array) -> Array:
         """Return the transition scores, a row for the label one comes from."""
@@ -125,6 +139,30 @@ class Universe:
         states[: self.first[self.tabled]] = self.from_table(table)
         states[len(self.label) :] = self.from_matrix(A)
         return states
+
+    def features(self, indptr: Array, attributes: Array, values: Array | None) -> Features:
+        """Return tokens with their parameters looked up, as kernels take them."""
+        labels_of = np.diff(self.first)
+        labels_of[: self.tabled] = 0
+        counts, tabled = labels_of[attributes], attributes < self.tabled
+        single = ~tabled
+        codes, bits = self._codes(attributes[single], int(counts.sum(dtype=np.int64)))
+        return Features(
+            _starts(tabled, indptr),
+            attributes[tabled],
+            None if values is None else values[tabled],
+            _starts(counts, indptr),
+            codes,
+            None if values is None else np.repeat(values[single], counts[single]),
+            codes.dtype.type(bits),
+            codes.dtype.type(2**bits - 1),
+        )
+
+    def _codes(self, attributes: Array, count: int) -> tuple[Array, int]:
+        bits = max(self.n - 1, 1).bit_length()
+        codes = np.empty(count, dtype=np.uint32 if self.size < 2 ** (32 - bits) else np.uint64)
+        kernels.chain.look_up(attributes, self.first, self.label, bits, codes)
+        return codes, bits
 
     def grown(self, pairs: Array, steps: Array, n_attributes: int) -> Universe:
         """Return the universe that has these pairs and steps as well, of at least as many attributes."""
@@ -153,9 +191,17 @@ class Universe:
         )
         return np.concatenate([states, len(other.label) + np.searchsorted(other.steps, self.steps)])
 
+    @cached_property
     def _tabled_places(self) -> tuple[Array, Array]:
         end = self.first[self.tabled]
         return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
+
+
+def _starts(counts: Array, indptr: Array) -> Array:
+    """Return where what is counted for each occurrence begins for each token, if it stands one after the other."""
+    before = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=before[1:])
+    return before[indptr]
 
 
 def _without(keys: Array, known: Array) -> Array:

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from majorant.kernels import (
         chain,
+        chain_dual,
         chain_online,
+        chain_paths,
         dual,
         gram,
         logistic,
         low_rank,
         partition,
         partition_compiled,
+        rows,
         sgd,
         softmax,
         sparse,
@@ -31,13 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "chain",
+    "chain_dual",
     "chain_online",
+    "chain_paths",
     "dual",
     "gram",
     "logistic",
     "low_rank",
     "partition",
     "partition_compiled",
+    "rows",
     "sgd",
     "softmax",
     "sparse",

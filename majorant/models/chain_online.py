@@ -31,7 +31,7 @@ def learn(
     DA[DA == 0] = np.inf
     weight = np.ones(data.n_tokens) if data.weight is None else data.weight
     kernels.chain_online.online_pass(
-        data.occurrences(), data.starts, data.y, weight, order, universe.n, SHARE, θ, D, A, DA
+        data.occurrences(), data.starts, data.y, weight, order, SHARE, universe.floor, universe.blocks, θ, D, A, DA
     )
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
     return θ, D
