@@ -11,7 +11,7 @@ import pytest
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
 from majorant.data import Sequences
 from majorant.data.universe import Universe
-from majorant.kernels import partition
+from majorant.kernels import chain_paths, partition
 from majorant.models.chain import split_scores
 from tests.oracles import rises, shortfall
 from tests.problems import sequences as make

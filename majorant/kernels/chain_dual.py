@@ -29,17 +29,20 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.chain import Width, backward, exponentials, forward, project, scaled, value_of
 from majorant.kernels.compiler import compile_sums
-from majorant.kernels.rows import add_products, load, log, store, total
+from majorant.kernels.rows import add_products, at_least, load, log, store, total
 from majorant.kernels.sparse import Features
 
-# Added to probabilities before their logarithm is taken.
+# The least probability of which a logarithm is taken.
 TINY = np.float32(1e-30)
 # A step is known well enough to this share of itself; evaluations that it may take.
 CLOSE, ATTEMPTS = 0.1, 30
-# A curvature that was off by more is worth a second look; one that is less of the whole is lost in rounding errors.
-OFF, SEEN = 1.3, 1e-4
+# A curvature that was off by more is worth a second look; one that small a share of the slope, or of so small a move
+# (in nats), is lost in rounding errors.
+OFF, SEEN, VISIBLE = 1.3, 1e-2, 1e-3
 # The divergence of a sequence above which it tells how far tokens are from independent.
 TELLING = 1.0
+# Rounding errors of entropies and divergences.
+NOISE = 1e-6
 # The share is at least this much of what independent tokens make it.
 LEAST_SHARE = 0.2
 
@@ -124,7 +127,7 @@ def visit(
     g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 * θ.same + D2), kept.step[j], width)
     added = move(x, begin, m, -g * w, θ, room, width)
     Q = (added + 2 * g * w * lin) / (g * w) ** 2
-    if Q * g * w > SEEN * abs(lin) and d2 > 0:
+    if K > VISIBLE and Q * g * w > SEEN * abs(lin) and d2 > 0:
         r = max(Q - D2, 0.0) / (d2 * θ.same)
         guessed = kept.ratio[j] * d2 * θ.same + D2
         if not guessed / OFF < Q < OFF * guessed:
@@ -164,12 +167,12 @@ def compare_nodes(
     of_entropy, slope, K, apart, squares = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(m):
         u, ν, μ = load(room.U, t, width), load(room.P, t, width), load(kept.nodes, begin + t, width)
-        d, log_ν = ν - μ, log(ν + TINY)
+        d, log_ν = ν - μ, log(at_least(ν, TINY))
         store(room.U, t, d)
         store(room.P, t, log_ν)
         of_entropy -= total(u * ν)
         slope += total(u * d)
-        K += total(μ * (log(μ + TINY) - log_ν))
+        K += total(μ * (log(at_least(μ, TINY)) - log_ν))
         apart -= total(ν * log_ν)
         squares += kept.norms[begin + t] * total(d * d)
     return of_entropy, slope, K, apart, squares
@@ -178,13 +181,13 @@ def compare_nodes(
 @compile_sums
 def share_of_nodes(K: float, H: float, apart: float, tracked: float, totals: Array) -> float:
     """Return c: what Ĥ says of the divergence where it is large, what independent tokens say where it is small."""
-    local = K * min(H / max(apart, 1e-30), 1.0)
+    K = max(K, NOISE)
+    local = K * min((max(H, 0.0) + NOISE) / (max(apart, 0.0) + NOISE), 1.0)
     if K > TELLING:
         totals[1] += tracked
         totals[2] += local
     if totals[2] > 0:
         local *= min(max(totals[1] / totals[2], 0.0), 1.0)
-    K = max(K, 1e-30)
     return min(max((K * tracked + local) / (K + 1) / K, LEAST_SHARE * local / K), 1.0)
 
 
@@ -199,10 +202,11 @@ def best_step(
         for t in range(m):
             d, log_ν = load(room.U, t, width), load(room.P, t, width)
             z = load(nodes, begin + t, width) + d * at
-            less = log_ν - log(z + TINY)
+            z = at_least(z, TINY)  # rounding may have left less than nothing
+            less = log_ν - log(z)
             slope += total(d * less)
             left -= total(z * less)
-            curve += total(d * d / (z + TINY))
+            curve += total(d * d / z)
         ahead = c * slope - g * q
         low, high = (g, high) if ahead > 0 else (low, g)
         new = g + ahead / max(c * curve + q, 1e-30)

@@ -9,6 +9,7 @@ A row says both. Its length, a multiple of ``LANES``, is part of its type, so ke
 ``store(A, t, a)``       write it
 ``a + b``, ``a * b``…    place by place; either may be a number
 ``exp(a)``, ``log(a)``   to the last digits of the type; of what is below e^−87 (−708), that
+``at_least(a, x)``       a, or the number x where a is below
 ``total(a)``             the sum
 ``largest(a)``           the largest
 ``times(A, t, T, w)``    Σ_i A_ti T_i, a row
@@ -119,6 +120,17 @@ for _function, _emit in (
 
 def _operand(builder: Any, row: Row, kind: Any, value: Any) -> list[Any]:
     return _parts(builder, row, value) if isinstance(kind, Row) else [_spread(builder, value)] * row.blocks
+
+
+@emitted
+def at_least(context: Any, a: Any, x: Any) -> Any:
+    """Return x where a is below."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        least = _spread(builder, arguments[1])
+        return _packed(builder, a, [_larger(builder, part, least) for part in _parts(builder, a, arguments[0])])
+
+    return a(a, a.number), emit
 
 
 def _reduction(combine: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:

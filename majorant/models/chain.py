@@ -15,6 +15,7 @@ from majorant.kernels.sparse import Features
 from majorant.models import chain_online as online
 from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
+from majorant.models.chain_dual import ChainAscent
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,14 @@ class Chain(Model[Sequences]):
     ) -> tuple[Array, Array]:
         """Return parameters and a diagonal precision after a step at every sequence, in order."""
         return online.learn(self, data, theta, precision, order, curvature)
+
+    def ascends(self, data: Sequences) -> bool:
+        """Return whether tokens of a sequence weigh the same, and all marginals fit in memory."""
+        return ChainAscent.suits(data)
+
+    def dual_ascent(self, data: Sequences, ridge: Array) -> ChainAscent:
+        """Return dual ascent, sequence by sequence."""
+        return ChainAscent(data, ridge)
 
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""

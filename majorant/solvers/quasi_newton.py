@@ -13,9 +13,10 @@ The last two depend on θ and are renewed at steps 4 and 12, when θ has come cl
 helping. Where steps go on until they have cost as much as the Hessian of all rows, that is bought, and bought again
 every few steps: never much dearer than Newton's method. None is a bound: every step is checked by a line search on the
 convex function along it, so F never rises. Wide data start by dual coordinate descent
-(``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then. Chains start by an online
-pass and go on scaled by the root of its precision. Starts are in ``majorant.solvers.starts``, curvatures in
-``majorant.solvers.preconditioners``; each says what it suits.
+(``majorant.solvers.dual``) as long as that contracts well; there F may rise now and then. So do chains, sequence by
+sequence (``majorant.solvers.ascent``); where that cannot be, they start by an online pass and go on scaled by the root
+of its precision. Starts are in ``majorant.solvers.starts``, curvatures in ``majorant.solvers.preconditioners``; each
+says what it suits.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ import numpy as np
 from majorant._checks import Array, one_of, whole
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
+from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
-from majorant.solvers.dual import Dual
 from majorant.solvers.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll, Preconditioner
 from majorant.solvers.secants import MANY_PARAMETERS, Pairs, add_pair, quasi_newton_move, scaled
-from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start
+from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
 RENEWED_AT = (0, 4, 12)
@@ -61,7 +62,7 @@ class QuasiNewtonState(State):
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
-    sweeps: Dual | None = None  # until they are left for quasi-Newton steps
+    sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
     up_to_a_factor: bool = False  # whether ``solve`` is right but for a factor, which the last pair tells
     made_at: int = 0  # the step at which it was made
     height: float = np.inf  # ‖∇F‖² there
@@ -109,7 +110,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return Plan((sample,), gram if objective.model.classes(objective.like) else None)
         if kind == "kronecker" or (kind == "auto" and gram.suits(objective)):
             return Plan((FromPoint(),), gram)
-        return Plan((FromOnlinePass(), FromDual(), FromPoint()), DiagonalOfHessian())
+        return Plan((FromAscent(), FromOnlinePass(), FromDual(), FromPoint()), DiagonalOfHessian())
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or where the plan's start has led."""
@@ -120,7 +121,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
         if state.sweeps is not None:
-            return _entered(FromDual().go_on(objective, state.sweeps, state.point, self.seed), state.renewal)
+            return _entered(state.sweeps.go_on(objective, known(objective, state), self.seed), state.renewal)
         here = known(objective, state)
         state = self._with_curvature(objective, state, here)
         for attempt in self._attempts(objective, state, here):
@@ -180,6 +181,7 @@ def _entered(begun: Begun, renewal: Preconditioner | None) -> QuasiNewtonState:
         solve=begun.solve,
         up_to_a_factor=begun.up_to_a_factor,
         sweeps=begun.sweeps,
+        remark=begun.remark,
         own=begun.solve is not None,
     )
 
