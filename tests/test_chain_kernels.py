@@ -88,16 +88,16 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
     Θ = np.where(tokens.there, rng.normal(size=tokens.there.shape), 0.0)
     table = np.zeros((tabled, WIDTH))
     table[:, :N] = Θ[:tabled]
-    U = np.full((5, WIDTH), np.nan)
-    chain.project(x, 3, 5, Θ[tokens.there], table, FLOOR, U, (0,))
-    np.testing.assert_allclose(U[:, :N], (tokens.F @ Θ)[3:], atol=1e-13)
+    U = np.full((TOKENS, WIDTH), np.nan)
+    chain.scores(x, Θ[tokens.there], table, FLOOR, U, (0,))
+    np.testing.assert_allclose(U[:, :N], tokens.F @ Θ, atol=1e-13)
     assert (U[:, N:] == -1e30).all()
     again = np.full((5, WIDTH), np.nan)
-    chain_online.state_scores(tokens.occurrences(), 3, Θ[tokens.there], FLOOR, again)
-    np.testing.assert_allclose(again, U, atol=1e-13)
+    chain_online.state_scores(tokens.occurrences(), 3, 5, Θ[tokens.there], FLOOR, again)
+    np.testing.assert_allclose(again, U[3:], atol=1e-13)
     R = state_scores(2)
     G, sums = np.zeros(tokens.there.sum()), np.zeros((tabled, WIDTH))
-    chain.lift(x, 0, TOKENS, R, G, sums, (0,))
+    chain.lifted(x, R, G, sums, (0,))
     found = np.zeros_like(Θ)
     found[tokens.there] = G
     found[:tabled] = sums[:, :N]
@@ -114,8 +114,8 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
 def test_marginals_are_those_of_all_labellings(scale, weighted):
     U, A = state_scores(0, scale), transitions(1, scale)
     weight = np.repeat([0.5, 2.0, 0.0], [3, 1, 4]) if weighted else np.ones(TOKENS)
-    P, pairs = U + FLOOR[0], np.zeros_like(A)
-    total = chain.marginals(P, A, STARTS, weight if weighted else None, FLOOR, pairs, (0,))
+    P, pairs, room = np.empty_like(U), np.zeros_like(A), chain.room_for(STARTS, WIDTH)
+    total = chain.marginals(U, A, STARTS, weight if weighted else None, FLOOR, room, (0,), P, pairs)
     expected, steps = 0.0, np.zeros((N, N))
     for begin, end in pairwise(STARTS):
         if begin < end:
@@ -213,7 +213,19 @@ def run_online(tokens, weight, order, share, Θ, D, A, DA):
     steps, of_steps = transitions(0, 0.0), np.full((WIDTH, WIDTH), np.inf)
     steps[:N, :N], of_steps[:N, :N] = A, DA
     chain_online.online_pass(
-        tokens.occurrences(), STARTS, tokens.y, weight, order, share, FLOOR, (0,), θ, metric, steps, of_steps
+        tokens.occurrences(),
+        STARTS,
+        tokens.y,
+        weight,
+        order,
+        share,
+        FLOOR,
+        chain.room_for(STARTS, WIDTH),
+        (0,),
+        θ,
+        metric,
+        steps,
+        of_steps,
     )
     assert not steps[N:].any()
     assert not steps[:, N:].any()

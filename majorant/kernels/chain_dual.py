@@ -22,13 +22,14 @@ between is borrowed from independent tokens, and ‖Eᵀd‖² is known exactly 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import Width, backward, exponentials, forward, project, scaled, value_of
-from majorant.kernels.compiler import compile_sums
+from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
+from majorant.kernels.compiler import compile_part, compile_sums
 from majorant.kernels.rows import add_products, at_least, load, log, store, total
 from majorant.kernels.sparse import Features
 
@@ -72,82 +73,61 @@ class Marginals(NamedTuple):
     totals: Array  # ‖θ‖²_λ, and the sums whose ratio corrects the share of independent tokens
 
 
-class Room(NamedTuple):
-    """Where a sequence is worked on."""
-
-    U: Array  # scores, then d
-    α: Array
-    E: Array
-    P: Array  # ν, then its logarithms
-    N: Array  # then D
-    T: Array
-    transposed: Array
-
-
 @compile_sums
 def ascend(
     x: Features, starts: Array, weight: Array | None, order: Array, θ: Weights, kept: Marginals, floor: Array,
-    width: Width,
+    room: Room, width: Width,
 ) -> bool:  # fmt: skip
     """Visit sequences in order; return whether all numbers stayed finite."""
-    longest = 0
-    for j in order:
-        longest = max(longest, starts[j + 1] - starts[j])
-    W, single = len(θ.A), np.float32
-    room = Room(
-        np.empty((longest, W), single), np.empty((longest, W), single), np.empty((longest, W), single),
-        np.empty((longest, W), single), np.empty((W, W), single), np.empty((W, W), single), np.empty((W, W), single),
-    )  # fmt: skip
     for j in order:
         begin, m = starts[j], starts[j + 1] - starts[j]
-        if m == 0 or value_of(weight, begin) == 0.0:
+        w = value_of(weight, begin) if m > 0 else 0.0
+        if w == 0.0:
             kept.gain[j] = 0.0
-        elif not visit(x, j, begin, m, value_of(weight, begin), θ, kept, room, floor, width):
+        elif not visit(x, j, begin, m, w, θ, kept, room, floor, width):
             return False
     return True
 
 
-@compile_sums
+@compile_part
 def visit(
     x: Features, j: int, begin: int, m: int, w: float, θ: Weights, kept: Marginals, room: Room, floor: Array,
     width: Width,
 ) -> bool:  # fmt: skip
     """Move one sequence; return whether all numbers stayed finite."""
-    steps = exponentials(θ.A, floor, room.T, room.transposed, width)
+    top = exponentiate(θ.A, floor, room, width)
     project(x, begin, m, θ.states, θ.table, floor, room.U, width)
-    log_z = forward(room.U, m, steps, floor, room.α, room.E, width)[0]
-    backward(m, steps, floor, room.α, room.E, room.P, width)
-    of_pairs, slope, D2 = compare_pairs(j, m, steps.top, θ, kept, room, width)
+    log_z = sweep(m, floor, room, width)[0]
+    of_pairs, slope, D2 = compare_pairs(j, m, top, θ, kept, room, width)
     H, lin, K, apart, d2 = compare_nodes(begin, m, kept, room, width)
-    H, lin = H + log_z + of_pairs, lin + slope
-    if not np.isfinite(H + lin + K):
+    H, lin, d2 = H + log_z + of_pairs, lin + slope, d2 * θ.same
+    if not isfinite(H + lin + K):
         return False
-    c = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals)
-    r = kept.ratio[j]
-    g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 * θ.same + D2), kept.step[j], width)
+    c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
+    g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 + D2), kept.step[j], width)
     added = move(x, begin, m, -g * w, θ, room, width)
     Q = (added + 2 * g * w * lin) / (g * w) ** 2
-    if K > VISIBLE and Q * g * w > SEEN * abs(lin) and d2 > 0:
-        r = max(Q - D2, 0.0) / (d2 * θ.same)
-        guessed = kept.ratio[j] * d2 * θ.same + D2
-        if not guessed / OFF < Q < OFF * guessed:
+    if K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0:
+        off, r = Q / (r * d2 + D2), (Q - D2) / d2
+        if not 1 / OFF < off < OFF:
             again, left, curve = best_step(begin, m, kept.nodes, room, c, w * Q, g, width)
             added += move(x, begin, m, (g - again) * w, θ, room, width)
             g = again
-    kept.totals[0] += added
     settle(j, begin, m, np.float32(g), kept, room, width)
+    kept.totals[0] += added
     kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
-    kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 * θ.same + D2))
+    kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
     return True
 
 
-@compile_sums
+@compile_part
 def compare_pairs(
     j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room, width: Width
 ) -> tuple[float, float, float]:
     """Write D; return −⟨A − top, N⟩, ⟨A, D⟩ and ‖D‖²/λ."""
     n, of_entropy, slope, squares = len(θ.A), 0.0, 0.0, 0.0
-    room.N[:] = 0.0
+    for i in range(n):
+        store(room.N, i, load(room.N, i, width) * np.float32(0.0))
     add_products(room.α, room.E, 0, m - 1, room.N, width)
     for i in range(n):
         A, N = load(θ.A, i, width), load(room.N, i, width) * load(room.T, i, width)
@@ -159,7 +139,7 @@ def compare_pairs(
     return of_entropy, slope, squares
 
 
-@compile_sums
+@compile_part
 def compare_nodes(
     begin: int, m: int, kept: Marginals, room: Room, width: Width
 ) -> tuple[float, float, float, float, float]:
@@ -178,20 +158,22 @@ def compare_nodes(
     return of_entropy, slope, K, apart, squares
 
 
-@compile_sums
+@compile_part
 def share_of_nodes(K: float, H: float, apart: float, tracked: float, totals: Array) -> float:
     """Return c: what Ĥ says of the divergence where it is large, what independent tokens say where it is small."""
-    K = max(K, NOISE)
-    local = K * min((max(H, 0.0) + NOISE) / (max(apart, 0.0) + NOISE), 1.0)
+    K, H, apart = (K if K > NOISE else NOISE), (H if H > 0 else 0.0) + NOISE, (apart if apart > 0 else 0.0) + NOISE
+    local = K * H / apart if apart > H else K
     if K > TELLING:
         totals[1] += tracked
         totals[2] += local
-    if totals[2] > 0:
-        local *= min(max(totals[1] / totals[2], 0.0), 1.0)
-    return min(max((K * tracked + local) / (K + 1) / K, LEAST_SHARE * local / K), 1.0)
+    if 0 < totals[1] < totals[2]:
+        local *= totals[1] / totals[2]
+    share, least = (tracked + local / K) / (K + 1), LEAST_SHARE * local / K
+    share = share if share > least else least
+    return share if share < 1 else 1.0
 
 
-@compile_sums
+@compile_part
 def best_step(
     begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float, width: Width
 ) -> tuple[float, float, float]:
@@ -209,7 +191,7 @@ def best_step(
             curve += total(d * d / z)
         ahead = c * slope - g * q
         low, high = (g, high) if ahead > 0 else (low, g)
-        new = g + ahead / max(c * curve + q, 1e-30)
+        new = g + ahead / (c * curve + q + 1e-30)
         if not low < new < high:
             new = 0.5 * (low + high)
         δ = new - g
@@ -219,7 +201,7 @@ def best_step(
     return g, left - δ * slope + 0.5 * δ * δ * curve, curve
 
 
-@compile_sums
+@compile_part
 def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room, width: Width) -> float:
     """Add so many times Eᵀd/λ to θ; return how much that adds to ‖θ‖²_λ."""
     added, s = 0.0, np.float32(length)
@@ -241,7 +223,7 @@ def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room
     return added
 
 
-@compile_sums
+@compile_part
 def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> float:
     """The same for the parameters of one token that are no rows of the table."""
     added = 0.0
@@ -255,7 +237,7 @@ def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Arra
     return added
 
 
-@compile_sums
+@compile_part
 def settle(j: int, begin: int, m: int, g: float, kept: Marginals, room: Room, width: Width) -> None:
     """Move the marginals."""
     n = len(room.N)

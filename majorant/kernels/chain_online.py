@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import Width, backward, exponentials, forward, room_for, value_of
+from majorant.kernels.chain import Room, Width, exponentiate, sweep, value_of
 from majorant.kernels.compiler import compile_sums
 from majorant.kernels.sparse import Occurrences
 
@@ -19,7 +19,7 @@ LEAP = 8.0
 @compile_sums
 def online_pass(
     x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, share: float, floor: Array,
-    width: Width, θ: Array, D: Array, A: Array, DA: Array,
+    room: Room, width: Width, θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
@@ -27,25 +27,22 @@ def online_pass(
     times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
     is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
-    U, α, E = room_for(starts, len(A)), room_for(starts, len(A)), room_for(starts, len(A))
-    T, transposed = np.empty_like(A), np.empty_like(A)
     for s in order:
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m == 0:
             continue
-        steps = exponentials(A, floor, T, transposed, width)
-        state_scores(x, begin, θ, floor, U[:m])
-        forward(U, m, steps, floor, α, E, width)
-        backward(m, steps, floor, α, E, U, width)
+        exponentiate(A, floor, room, width)
+        state_scores(x, begin, m, θ, floor, room.U)
+        sweep(m, floor, room, width)
         w, labels = weight[begin : begin + m], y[begin : begin + m]
-        move_states(x, begin, U, labels, w, share, θ, D)
-        move_transitions(α[:m], E[:m], T, labels, w, share, A, DA)
+        move_states(x, begin, room.P, labels, w, share, θ, D)
+        move_transitions(room.α[:m], room.E[:m], room.T, labels, w, share, A, DA)
 
 
 @compile_sums
-def state_scores(x: Occurrences, begin: int, θ: Array, floor: Array, U: Array) -> None:
-    """Write the state scores of the tokens from ``begin`` on."""
-    for t in range(len(U)):
+def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U: Array) -> None:
+    """Write the state scores of m tokens from ``begin`` on."""
+    for t in range(m):
         U[t] = floor[0]
         for e in range(x.indptr[begin + t], x.indptr[begin + t + 1]):
             v = value_of(x.values, e)

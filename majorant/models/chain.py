@@ -51,7 +51,7 @@ class Chain(Model[Sequences]):
         universe, (flat, U, A) = batch.universe, _empty_scores(batch)
         A[:] = universe.transition_matrix(theta)
         zero = np.zeros_like(universe.floor)
-        kernels.chain.project(batch.features, 0, batch.n_tokens, theta, universe.table(theta), zero, U, universe.blocks)
+        kernels.chain.scores(batch.features, theta, universe.table(theta), zero, U, universe.blocks)
         return flat
 
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
@@ -69,8 +69,8 @@ class Chain(Model[Sequences]):
         A = universe.transition_matrix(theta)
         G, table, B = np.zeros(universe.size), universe.table(), np.zeros_like(A)
         loss = kernels.chain.gradient(
-            batch.features, batch.starts, batch.y, batch.weight, theta, universe.table(theta), A,
-            universe.floor, universe.blocks, G, table, B,
+            batch.features, batch.starts, batch.y, batch.weight, theta, universe.table(theta), A, universe.floor,
+            kernels.chain.room_for(batch.starts, universe.width), universe.blocks, G, table, B,
         )  # fmt: skip
         return max(loss, 0.0), universe.joined_parts(G, table, B)
 
@@ -166,9 +166,12 @@ def _sum_labellings(U: Array, A: Array, batch: Sequences, P: Array, B: Array) ->
         return _conditionals(U, A, batch, P, B)
     universe = batch.universe
     B[:] = 0.0
-    np.add(U, universe.floor[0], out=P)
-    A = np.ascontiguousarray(A)
-    return float(kernels.chain.marginals(P, A, batch.starts, batch.weight, universe.floor, B, universe.blocks))
+    room = kernels.chain.room_for(batch.starts, universe.width)
+    return float(
+        kernels.chain.marginals(
+            U, np.ascontiguousarray(A), batch.starts, batch.weight, universe.floor, room, universe.blocks, P, B
+        )
+    )
 
 
 def _conditionals(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
@@ -185,5 +188,5 @@ def _conditionals(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> f
 def _lift(R: Array, B: Array, features: Features, batch: Sequences) -> Array:
     universe = batch.universe
     G, table = np.zeros(universe.size), universe.table()
-    kernels.chain.lift(features, 0, batch.n_tokens, R, G, table, universe.blocks)
+    kernels.chain.lifted(features, R, G, table, universe.blocks)
     return universe.joined_parts(G, table, B)

@@ -61,10 +61,11 @@ class ChainAscent:
         """Move these sequences, one after the other; return whether all numbers stayed finite."""
         data, universe = self._data, self._data.universe
         floor = universe.floor.astype(np.float32)
+        room = kernels.chain.room_for(data.starts, universe.width, np.float32)
         self._sums = _zeros_like(self._weights)
         for some in np.array_split(order, SNAPSHOTS):
             if not kernels.chain_dual.ascend(
-                data.features, data.starts, data.weight, some, self._weights, self._kept, floor, universe.blocks
+                data.features, data.starts, data.weight, some, self._weights, self._kept, floor, room, universe.blocks
             ):
                 return False
             for total, now in zip(self._sums, self._weights[:3], strict=True):
@@ -81,7 +82,7 @@ class ChainAscent:
     def copy(self) -> ChainAscent:
         """Return one that moves on its own."""
         twin = copy(self)
-        twin._kept = self._kept._make(each.copy() for each in self._kept)
+        twin._kept = kernels.chain_dual.Marginals(*(each.copy() for each in self._kept))
         moving = {name: getattr(self._weights, name).copy() for name in ("states", "table", "A")}
         twin._weights = self._weights._replace(**moving)
         return twin

@@ -23,7 +23,7 @@ FULL_ROUNDS = 2
 # Later rounds visit those that make up this share of all promises; those of others grow, and none is quite forgotten.
 COVERED, AGEING, LEAST = 0.8, 1.5, 0.02
 # The first look is worth its price when no more than this share of the dual objective is promised; then less each time.
-FIRST_LOOK, NEXT_LOOK = 3e-3, 0.1
+FIRST_LOOK, NEXT_LOOK = 2e-3, 0.1
 # A round is slow if promises shrink to more than this share; so many slow ones end it.
 SLOW, PATIENCE = 0.9, 2
 MOST_ROUNDS = 500
@@ -99,7 +99,7 @@ def _after_round(objective: Objective, ascent: Ascent, rng: np.random.Generator)
     finite = work.visit(rng.permutation(chosen))
     objective.spend(passes=float(work.lengths[chosen].sum() / work.lengths.sum()))
     promised = float(work.gains.sum())
-    rate = promised / ascent.promised
+    rate = promised / ascent.promised if promised > 0 else 0.0
     slow = ascent.slow + 1 if rate > SLOW else 0
     left = promised * max(1.0, rate / max(1 - rate, 1e-9)) if rate < 1 else np.inf
     ascent = replace(ascent, promised=promised, rounds=ascent.rounds + 1, slow=slow, finite=finite)
