@@ -18,6 +18,8 @@ from majorant.kernels.sparse import Features
 
 # Compiled loops take so many labels at a time.
 LANES = 8
+# Of more labels than this, more at a time.
+MANY = 64
 # An attribute with at least this share of all labels is worth a whole row of a table.
 TABLED = 0.25
 # The score of a label that there is not; its products with zero are zero, also in single precision.
@@ -71,8 +73,12 @@ class Universe:
 
     @property
     def width(self) -> int:
-        """Labels, and columns that never happen, up to a multiple of what a processor adds at a time."""
-        return -(-self.n // LANES) * LANES
+        """Labels, and columns that never happen, up to a multiple of what a processor adds at a time.
+
+        Compiled loops are compiled for every width, and for long when there are many labels: so these have few widths.
+        """
+        multiple = LANES if self.n <= MANY else MANY // 2
+        return -(-self.n // multiple) * multiple
 
     @property
     def blocks(self) -> tuple[int, ...]:

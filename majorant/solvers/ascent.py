@@ -18,6 +18,8 @@ from majorant.objective import Objective, Point
 from majorant.solvers.preconditioners import DiagonalOfHessian
 from majorant.solvers.starts import Begun, FromOnlinePass, Start
 
+# With fewer sequences than this, too much of θ moves at a time.
+LEAST_ROWS = 30
 # Rounds over all sequences before promises are believed.
 FULL_ROUNDS = 2
 # Later rounds visit those that make up this share of all promises; those of others grow, and none is quite forgotten.
@@ -63,9 +65,11 @@ class FromAscent(Start):
     """Dual ascent from zero; the diagonal of the Hessian where it ends scales the steps after."""
 
     def suits(self, objective: Objective, theta: Array) -> bool:
-        """Return whether the model has one, every parameter has a ridge, and θ is zero."""
+        """Return whether the model has one, there are many rows, every parameter has a ridge, and θ is zero."""
         whole, penalty = objective.whole, objective.penalty
-        if whole is None or theta.any() or penalty.prior is None or not penalty.everywhere:
+        if whole is None or len(whole) < LEAST_ROWS or theta.any():
+            return False
+        if penalty.prior is None or not penalty.everywhere:
             return False
         return objective.model.ascends(whole)
 
