@@ -71,6 +71,10 @@ def exponentials(U, A):
     return E, T, largest
 
 
+def viterbi(U, A, starts, y):
+    chain_paths.viterbi(U, A, starts, N, np.empty((len(U), N), dtype=np.int32), np.empty((2, N)), y)
+
+
 def state_scores(seed, scale=1.0):
     U = np.zeros((TOKENS, WIDTH))
     U[:, :N] = scale * np.random.default_rng(seed).normal(size=(TOKENS, N))
@@ -167,7 +171,7 @@ def test_conditionals_are_those_of_all_labellings(scale):
 @pytest.mark.parametrize("seed", range(5))
 def test_viterbi_finds_the_likeliest_of_all_labellings(seed):
     U, A, y = state_scores(seed), transitions(seed + 9), np.full(TOKENS, 9, dtype=np.int32)
-    chain_paths.viterbi(U, A, STARTS, N, y)
+    viterbi(U, A, STARTS, y)
     for begin, end in pairwise(STARTS):
         if begin < end:
             every, scores = kernel_oracles.labellings(U[begin:end, :N], A[:N, :N])
@@ -176,11 +180,11 @@ def test_viterbi_finds_the_likeliest_of_all_labellings(seed):
 
 def test_of_equally_likely_labellings_the_first_is_taken():
     y = np.full(4, 9, dtype=np.int32)
-    chain_paths.viterbi(np.zeros((4, 8)), np.zeros((8, 8)), np.array([0, 3, 4]), 3, y)
+    viterbi(np.zeros((4, 8)), np.zeros((8, 8)), np.array([0, 3, 4]), y)
     assert y.tolist() == [0, 0, 0, 0]
     U, A = np.zeros((2, 8)), np.zeros((8, 8))
     A[2, 1] = A[1, 1] = 1.0  # the last label is 1, and both 1 and 2 lead there
-    chain_paths.viterbi(U, A, np.array([0, 2]), 3, y)
+    viterbi(U, A, np.array([0, 2]), y)
     assert y[:2].tolist() == [1, 1]
 
 

@@ -52,28 +52,30 @@ def conditionals(
 
 
 @compile_sums
-def viterbi(U: Array, A: Array, starts: Array, n: int, y: Array) -> None:
-    """Write the likeliest labels; of equally likely ones the first."""
-    back = np.empty((len(U), n), dtype=np.int32)
-    best, score = np.empty(n), np.empty(n)
+def viterbi(U: Array, A: Array, starts: Array, n: int, back: Array, best: Array, y: Array) -> None:
+    """Write the likeliest labels; of equally likely ones the first.
+
+    ``back`` is where each label of each token came from, ``best`` has two rows for the best scores so far. They come
+    from Python, and arrays are copied by loops: what NumPy's way takes to compile is longer than most predictions.
+    """
     for s in range(len(starts) - 1):
         begin, end = starts[s], starts[s + 1]
-        if begin == end:
-            continue
-        best[:] = U[begin, :n]
-        for t in range(begin + 1, end):
+        for t in range(begin, end):
+            now, before = t % 2, (t + 1) % 2
             for j in range(n):
-                score[j] = best[0] + A[0, j]
+                best[now, j] = best[before, 0] + A[0, j] if t > begin else 0.0
                 back[t, j] = 0
-            for i in range(1, n):
+            for i in range(1, n if t > begin else 0):
                 for j in range(n):
-                    through = best[i] + A[i, j]
-                    if through > score[j]:
-                        score[j] = through
+                    through = best[before, i] + A[i, j]
+                    if through > best[now, j]:
+                        best[now, j] = through
                         back[t, j] = i
             for j in range(n):
-                best[j] = score[j] + U[t, j]
-        last = np.argmax(best)
+                best[now, j] += U[t, j]
+        last = 0
+        for j in range(1, n if end > begin else 0):
+            last = j if best[(end - 1) % 2, j] > best[(end - 1) % 2, last] else last
         for t in range(end - 1, begin - 1, -1):
             y[t] = last
             last = back[t, last]

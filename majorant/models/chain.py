@@ -126,8 +126,9 @@ class Chain(Model[Sequences]):
     def decode(self, scores: Array, batch: Sequences) -> Array:
         """Return the label of each token in the likeliest sequence (Viterbi)."""
         U, A = split_scores(scores, batch)
-        y = np.empty(len(U), dtype=np.int32)
-        kernels.chain_paths.viterbi(U, A, batch.starts, batch.universe.n, y)
+        n, y = batch.universe.n, np.empty(len(U), dtype=np.int32)
+        back, best = np.empty((len(U), n), dtype=np.int32), np.empty((2, n))
+        kernels.chain_paths.viterbi(U, A, batch.starts, n, back, best, y)
         return y
 
     def marginals(self, scores: Array, batch: Sequences) -> Array:
