@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from majorant.kernels import rows
+from majorant.kernels import row_products, rows
 
 every_row = pytest.mark.parametrize(
     ("dtype", "blocks"), [(np.float32, 1), (np.float32, 3), (np.float64, 1), (np.float64, 7), (np.float32, 14)]
@@ -32,8 +32,8 @@ def functions(A, exponentials, logarithms, sums, tops, width):
 @numba.njit
 def products(A, T, out, X, width):
     for t in range(len(A)):
-        rows.store(out, t, rows.times(A, t, T, width))
-    rows.add_products(A, A, 1, len(A) - 1, X, width)
+        rows.store(out, t, row_products.times(A, t, T, width))
+    row_products.add_products(A, A, 1, len(A) - 1, X, width)
 
 
 def matrices(dtype, blocks, seed=0, scale=1.0):

@@ -23,7 +23,8 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_part, compile_strict, compile_sums
-from majorant.kernels.rows import add_products, exp, largest, load, store, times, total
+from majorant.kernels.row_products import add_products, times
+from majorant.kernels.rows import exp, largest, load, store, total
 from majorant.kernels.sparse import Features
 
 # A product of scales within these bounds can take one more before its logarithm has to be taken.

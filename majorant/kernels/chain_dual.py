@@ -30,7 +30,8 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
 from majorant.kernels.compiler import compile_part, compile_sums
-from majorant.kernels.rows import add_products, at_least, load, log, store, total
+from majorant.kernels.row_products import add_products
+from majorant.kernels.rows import at_least, load, log, store, total
 from majorant.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
@@ -84,39 +85,29 @@ def ascend(
         w = value_of(weight, begin) if m > 0 else 0.0
         if w == 0.0:
             kept.gain[j] = 0.0
-        elif not visit(x, j, begin, m, w, θ, kept, room, floor, width):
+            continue
+        top = exponentiate(θ.A, floor, room, width)
+        project(x, begin, m, θ.states, θ.table, floor, room.U, width)
+        log_z = sweep(m, floor, room, width)[0]
+        of_pairs, slope, D2 = compare_pairs(j, m, top, θ, kept, room, width)
+        H, lin, K, apart, d2 = compare_nodes(begin, m, kept, room, width)
+        H, lin, d2 = H + log_z + of_pairs, lin + slope, d2 * θ.same
+        if not isfinite(H + lin + K):
             return False
-    return True
-
-
-@compile_part
-def visit(
-    x: Features, j: int, begin: int, m: int, w: float, θ: Weights, kept: Marginals, room: Room, floor: Array,
-    width: Width,
-) -> bool:  # fmt: skip
-    """Move one sequence; return whether all numbers stayed finite."""
-    top = exponentiate(θ.A, floor, room, width)
-    project(x, begin, m, θ.states, θ.table, floor, room.U, width)
-    log_z = sweep(m, floor, room, width)[0]
-    of_pairs, slope, D2 = compare_pairs(j, m, top, θ, kept, room, width)
-    H, lin, K, apart, d2 = compare_nodes(begin, m, kept, room, width)
-    H, lin, d2 = H + log_z + of_pairs, lin + slope, d2 * θ.same
-    if not isfinite(H + lin + K):
-        return False
-    c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
-    g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 + D2), kept.step[j], width)
-    added = move(x, begin, m, -g * w, θ, room, width)
-    Q = (added + 2 * g * w * lin) / (g * w) ** 2
-    if K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0:
-        off, r = Q / (r * d2 + D2), (Q - D2) / d2
-        if not 1 / OFF < off < OFF:
-            again, left, curve = best_step(begin, m, kept.nodes, room, c, w * Q, g, width)
-            added += move(x, begin, m, (g - again) * w, θ, room, width)
-            g = again
-    settle(j, begin, m, np.float32(g), kept, room, width)
-    kept.totals[0] += added
-    kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
-    kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
+        c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
+        g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 + D2), kept.step[j], width)
+        added = move(x, begin, m, -g * w, θ, room, width)
+        Q = (added + 2 * g * w * lin) / (g * w) ** 2
+        if K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0:
+            off, r = Q / (r * d2 + D2), (Q - D2) / d2
+            if not 1 / OFF < off < OFF:
+                again, left, curve = best_step(begin, m, kept.nodes, room, c, w * Q, g, width)
+                added += move(x, begin, m, (g - again) * w, θ, room, width)
+                g = again
+        settle(j, begin, m, np.float32(g), kept, room, width)
+        kept.totals[0] += added
+        kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
+        kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
     return True
 
 

@@ -12,8 +12,6 @@ A row says both. Its length, a multiple of ``LANES``, is part of its type, so ke
 ``at_least(a, x)``       a, or the number x where a is below
 ``total(a)``             the sum
 ``largest(a)``           the largest
-``times(A, t, T, w)``    Σ_i A_ti T_i, a row
-``add_products(…)``      Σ_t A_t ⊗ C_{t+1}, added to a matrix
 =======================  =======================================================================================
 """
 
@@ -31,8 +29,6 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, models, register_model
 
 LANES = 8
-# Numbers, in bytes, that are summed up at a time: what a processor adds in parallel, and has registers for.
-AT_ONCE = 12 * 32
 # Sums may be reordered and products contracted with sums, as in ``compile_sums``.
 FLAGS = ("reassoc", "contract")
 
@@ -53,7 +49,7 @@ class Row(types.Type):
 @register_model(Row)
 class _RowModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Row) -> None:
-        vector = ir.VectorType(_scalar(kind), LANES)
+        vector = ir.VectorType(scalar_of(kind), LANES)
         super().__init__(manager, kind, ir.ArrayType(vector, kind.blocks))
 
 
@@ -66,8 +62,8 @@ def load(context: Any, A: Any, t: Any, width: Any) -> Any:
     row = Row(A.dtype, len(width))
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        at = _place(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
-        return _packed(builder, row, [_load(builder, at, k, row) for k in range(row.blocks)])
+        at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
+        return packed(builder, row, [load_vector(builder, at, k, row) for k in range(row.blocks)])
 
     return row(A, t, width), emit
 
@@ -77,9 +73,9 @@ def store(context: Any, A: Any, t: Any, a: Any) -> Any:
     """Write row t of a matrix."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        at = _place(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
+        at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
         for k, vector in enumerate(_parts(builder, sig.args[2], arguments[2])):
-            _store(builder, at, k, sig.args[2], vector)
+            store_vector(builder, at, k, sig.args[2], vector)
         return context.get_dummy_value()
 
     return types.void(A, t, a), emit
@@ -103,7 +99,7 @@ def _add_operator(function: Any, emit: str) -> None:
         row = sig.return_type
         parts = [_operand(builder, row, kind, each) for kind, each in zip(sig.args, arguments, strict=True)]
         found = [getattr(builder, emit)(a, b, flags=FLAGS) for a, b in zip(*parts, strict=True)]
-        return _packed(builder, row, found)
+        return packed(builder, row, found)
 
     for kinds in ((Row, Row), (Row, types.Float), (types.Float, Row)):
         lower_builtin(function, *kinds)(lower)
@@ -119,7 +115,7 @@ for _function, _emit in (
 
 
 def _operand(builder: Any, row: Row, kind: Any, value: Any) -> list[Any]:
-    return _parts(builder, row, value) if isinstance(kind, Row) else [_spread(builder, value)] * row.blocks
+    return _parts(builder, row, value) if isinstance(kind, Row) else [repeated(builder, value)] * row.blocks
 
 
 @emitted
@@ -127,8 +123,8 @@ def at_least(context: Any, a: Any, x: Any) -> Any:
     """Return x where a is below."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        least = _spread(builder, arguments[1])
-        return _packed(builder, a, [_larger(builder, part, least) for part in _parts(builder, a, arguments[0])])
+        least = repeated(builder, arguments[1])
+        return packed(builder, a, [_larger(builder, part, least) for part in _parts(builder, a, arguments[0])])
 
     return a(a, a.number), emit
 
@@ -172,7 +168,7 @@ def exp(context: Any, a: Any) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         parts = _parts(builder, a, arguments[0])
-        return _packed(builder, a, [_exp(builder, a, x) for x in parts])
+        return packed(builder, a, [_exp(builder, a, x) for x in parts])
 
     return a(a), emit
 
@@ -183,7 +179,7 @@ def log(context: Any, a: Any) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         parts = _parts(builder, a, arguments[0])
-        return _packed(builder, a, [_log(builder, a, x) for x in parts])
+        return packed(builder, a, [_log(builder, a, x) for x in parts])
 
     return a(a), emit
 
@@ -210,7 +206,7 @@ def _log(builder: Any, row: Row, x: Any) -> Any:
     constant, whole = _constants(row), _integers(row)
     shift = whole([digits] * LANES)
     # The exponent is counted from ½√2, so that m is as close to one as it can be.
-    root = int(np.asarray(np.sqrt(0.5), _dtype(row)).view(f"i{_dtype(row).itemsize}"))
+    root = int(np.asarray(np.sqrt(0.5), _dtype(row)).view(f"i{bytes_of(row)}"))
     above = builder.sub(builder.bitcast(x, whole), whole([root] * LANES))
     exponent = builder.ashr(above, shift)
     m = builder.bitcast(builder.sub(builder.bitcast(x, whole), builder.shl(exponent, shift)), x.type)
@@ -240,107 +236,34 @@ def _rounded_off(x: float, row: Row) -> float:
     return float(np.round(x * 2.0**bits) / 2.0**bits)
 
 
-# --- products with matrices -------------------------------------------------------------------------------
-
-
-@emitted
-def times(context: Any, A: Any, t: Any, T: Any, width: Any) -> Any:
-    """Return Σ_i A_ti T_i for a square matrix T, by several sums that do not wait for each other."""
-    row = Row(A.dtype, len(width))
-    chains = max(min(_at_once(row) // row.blocks, 4), 1)
-
-    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        a = _place(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
-        T_data = context.make_array(sig.args[2])(context, builder, arguments[2]).data
-        found: list[Any] = []
-        for some in _panels(row):
-            found += _sum_of_rows(builder, row, a, T_data, some, chains)
-        return _packed(builder, row, found)
-
-    return row(A, t, T, width), emit
-
-
-def _sum_of_rows(builder: Any, row: Row, a: Any, T: Any, some: range, chains: int) -> list[Any]:
-    """Return the given vectors of Σ_i a_i T_i; there are ``LANES`` · blocks rows, a multiple of ``chains``."""
-    width, step = row.blocks * LANES, chains
-    while (row.blocks * LANES) % step:
-        step -= 1
-    sums = [[_slot(builder, row) for _ in some] for _ in range(step)]
-    with cgutils.for_range_slice(builder, _size(0), _size(width), _size(step)) as (i, _):
-        for chain, slots in enumerate(sums):
-            line = builder.add(i, _size(chain))
-            factor = _spread(builder, builder.load(builder.gep(a, [line])))
-            at = builder.gep(T, [builder.mul(line, _size(width))])
-            for k, slot in zip(some, slots, strict=True):
-                _accumulate(builder, slot, factor, _load(builder, at, k, row))
-    return [_tree_sum(builder, [builder.load(slots[k]) for slots in sums]) for k in range(len(some))]
-
-
-@emitted
-def add_products(context: Any, A: Any, C: Any, begin: Any, end: Any, X: Any, width: Any) -> Any:
-    """Add Σ_t A_t ⊗ C_{t+1} for begin ≤ t < end to the square matrix X."""
-    row = Row(A.dtype, len(width))
-
-    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        data = [context.make_array(sig.args[k])(context, builder, arguments[k]).data for k in (0, 1, 4)]
-        begin, end = (context.cast(builder, arguments[k], sig.args[k], types.intp) for k in (2, 3))
-        for some in _panels(row):
-            _add_products(builder, row, data, (begin, end), some)
-        return context.get_dummy_value()
-
-    return types.void(A, C, begin, end, X, width), emit
-
-
-def _add_products(builder: Any, row: Row, data: list[Any], span: tuple[Any, Any], some: range) -> None:
-    """Add the given vectors of the products, a few rows of X at a time: they stay in registers."""
-    (A, C, X), width = data, row.blocks * LANES
-    lines = next(k for k in (4, 2, 1) if k * len(some) <= _at_once(row) or k == 1)
-    with cgutils.for_range_slice(builder, _size(0), _size(width), _size(lines)) as (i, _):
-        places = [builder.gep(X, [builder.mul(builder.add(i, _size(k)), _size(width))]) for k in range(lines)]
-        sums = [[_slot(builder, row, _load(builder, place, k, row)) for k in some] for place in places]
-        with cgutils.for_range_slice(builder, *span, _size(1)) as (t, _):
-            a = builder.gep(A, [builder.add(builder.mul(t, _size(width)), i)])
-            c = builder.gep(C, [builder.mul(builder.add(t, _size(1)), _size(width))])
-            rights = [_load(builder, c, k, row) for k in some]
-            for line, slots in enumerate(sums):
-                factor = _spread(builder, builder.load(builder.gep(a, [_size(line)])))
-                for slot, right in zip(slots, rights, strict=True):
-                    _accumulate(builder, slot, factor, right)
-        for place, slots in zip(places, sums, strict=True):
-            for k, slot in zip(some, slots, strict=True):
-                _store(builder, place, k, row, builder.load(slot))
-
-
 # --- what these are made of -------------------------------------------------------------------------------
-
-
-def _at_once(row: Row) -> int:
-    return AT_ONCE // (LANES * _dtype(row).itemsize)
-
-
-def _panels(row: Row) -> list[range]:
-    """Return the vectors of a row, as many at a time as there are registers for."""
-    return [range(k, min(k + _at_once(row), row.blocks)) for k in range(0, row.blocks, _at_once(row))]
 
 
 def _dtype(row: Row) -> Any:
     return np.dtype(np.float32 if row.number == types.float32 else np.float64)
 
 
-def _scalar(row: Row) -> Any:
+def bytes_of(row: Row) -> int:
+    """Return the size of a number."""
+    return int(_dtype(row).itemsize)
+
+
+def scalar_of(row: Row) -> Any:
+    """Return LLVM's type of a number."""
     return ir.FloatType() if row.number == types.float32 else ir.DoubleType()
 
 
 def _integers(row: Row) -> Any:
-    return ir.VectorType(ir.IntType(8 * _dtype(row).itemsize), LANES)
+    return ir.VectorType(ir.IntType(8 * bytes_of(row)), LANES)
 
 
-def _size(k: int) -> Any:
+def size(k: int) -> Any:
+    """Return a whole number, as sizes are."""
     return ir.IntType(64)(k)
 
 
 def _constants(row: Row) -> Callable[[float], Any]:
-    vector = ir.VectorType(_scalar(row), LANES)
+    vector = ir.VectorType(scalar_of(row), LANES)
     return lambda x: vector([float(x)] * LANES)
 
 
@@ -348,14 +271,16 @@ def _parts(builder: Any, row: Row, value: Any) -> list[Any]:
     return [builder.extract_value(value, k) for k in range(row.blocks)]
 
 
-def _packed(builder: Any, row: Row, parts: list[Any]) -> Any:
-    value = ir.Constant(ir.ArrayType(ir.VectorType(_scalar(row), LANES), row.blocks), ir.Undefined)
+def packed(builder: Any, row: Row, parts: list[Any]) -> Any:
+    """Return a row of these vectors."""
+    value = ir.Constant(ir.ArrayType(ir.VectorType(scalar_of(row), LANES), row.blocks), ir.Undefined)
     for k, part in enumerate(parts):
         value = builder.insert_value(value, part, k)
     return value
 
 
-def _spread(builder: Any, x: Any) -> Any:
+def repeated(builder: Any, x: Any) -> Any:
+    """Return a vector with x in every place."""
     vector = ir.VectorType(x.type, LANES)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), x, ir.IntType(32)(0))
     return builder.shuffle_vector(
@@ -373,7 +298,7 @@ def _larger(builder: Any, x: Any, y: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", x, y), y, x)
 
 
-def _place(context: Any, builder: Any, kind: Any, A: Any, t: Any, index: Any) -> Any:
+def place_of(context: Any, builder: Any, kind: Any, A: Any, t: Any, index: Any) -> Any:
     """Return where row t of a C-contiguous matrix stands."""
     array = context.make_array(kind)(context, builder, A)
     columns = cgutils.unpack_tuple(builder, array.shape, 2)[1]
@@ -381,33 +306,14 @@ def _place(context: Any, builder: Any, kind: Any, A: Any, t: Any, index: Any) ->
     return builder.gep(array.data, [builder.mul(t, columns)])
 
 
-def _load(builder: Any, at: Any, k: int, row: Row) -> Any:
-    vector = ir.VectorType(_scalar(row), LANES)
-    return builder.load(
-        builder.bitcast(builder.gep(at, [_size(k * LANES)]), vector.as_pointer()), align=_dtype(row).itemsize
-    )
+def load_vector(builder: Any, at: Any, k: int, row: Row) -> Any:
+    """Return vector k of the row that stands at a place."""
+    vector = ir.VectorType(scalar_of(row), LANES)
+    return builder.load(builder.bitcast(builder.gep(at, [size(k * LANES)]), vector.as_pointer()), align=bytes_of(row))
 
 
-def _store(builder: Any, at: Any, k: int, row: Row, value: Any) -> None:
-    vector = ir.VectorType(_scalar(row), LANES)
-    place = builder.bitcast(builder.gep(at, [_size(k * LANES)]), vector.as_pointer())
-    builder.store(value, place, align=_dtype(row).itemsize)
-
-
-def _slot(builder: Any, row: Row, value: Any = None) -> Any:
-    """Return a variable, zero if nothing else is given; LLVM keeps it in a register."""
-    vector = ir.VectorType(_scalar(row), LANES)
-    slot = cgutils.alloca_once(builder, vector)
-    builder.store(ir.Constant(vector, [0.0] * LANES) if value is None else value, slot)
-    return slot
-
-
-def _accumulate(builder: Any, slot: Any, a: Any, b: Any) -> None:
-    builder.store(builder.fadd(builder.load(slot), builder.fmul(a, b, flags=FLAGS), flags=FLAGS), slot)
-
-
-def _tree_sum(builder: Any, parts: list[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = builder.fadd(total, part, flags=FLAGS)
-    return total
+def store_vector(builder: Any, at: Any, k: int, row: Row, value: Any) -> None:
+    """Write it."""
+    vector = ir.VectorType(scalar_of(row), LANES)
+    place = builder.bitcast(builder.gep(at, [size(k * LANES)]), vector.as_pointer())
+    builder.store(value, place, align=bytes_of(row))
