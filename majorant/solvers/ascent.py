@@ -51,8 +51,8 @@ class Ascent:
     def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more rounds; where they have ended, what steps from there are scaled by."""
         after = ascend(objective, self, seed)
-        point = objective.point(after.theta)
-        if not point.value <= objective.value_at_zero():
+        point = objective.point(after.theta) if after.finite else None
+        if point is None or not point.value <= objective.value_at_zero():
             return _started_over(objective, seed)
         if after.contracts:
             return Begun(point, sweeps=after)
