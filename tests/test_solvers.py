@@ -87,7 +87,7 @@ def test_start_and_curvature_of_the_quasi_newton_solver_are_chosen_by_size():
     assert kind(20_000, 17, 26) == ("FromSample", "GramOfColumns")
     assert kind(10_000, 51, 10) == ("FromPoint", "GramOfColumns")
     assert kind(1_500, 242, 1) == ("FromPoint", "GramOfColumns")
-    assert kind(1_500, 11_961, 1) == ("FromOnlinePass", "DiagonalOfHessian")
+    assert kind(1_500, 11_961, 1) == ("FromAscent", "DiagonalOfHessian")
 
 
 @pytest.mark.parametrize("curvature", ["sample", "kronecker", "diagonal"])
