@@ -206,6 +206,8 @@ class Monitor:
             share = np.linalg.norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
+        if self._seen.state.remark:
+            sentence += f"; {self._seen.state.remark}"
         return Result(outcome, sentence, gap, self._seen.state.account)
 
     def _why_not(self) -> str:

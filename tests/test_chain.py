@@ -11,7 +11,7 @@ import pytest
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
 from majorant.data import Sequences
 from majorant.data.universe import Universe
-from majorant.kernels import chain, partition
+from majorant.kernels import chain_paths, partition
 from majorant.models.chain import split_scores
 from tests.oracles import rises, shortfall
 from tests.problems import sequences as make
@@ -106,14 +106,12 @@ def test_decoding_finds_the_likeliest_labelling(kind):
     np.testing.assert_array_equal(MODEL.hits(scores, data), np.concatenate(best) == data.y)
 
 
-def test_pieces_and_parts_make_no_difference(monkeypatch):
+def test_parts_make_no_difference():
     data = make(lengths=(3, 0, 4, 2, 1, 5), weights=True)
     theta = np.random.default_rng(5).normal(size=data.universe.size)
     whole = Objective(Chain(), data, ridge=1.0).value_and_gradient(theta)
-    monkeypatch.setattr("majorant.data.sequences.PIECE", 3)
-    cut = make(lengths=(3, 0, 4, 2, 1, 5), weights=True)
-    for F in (Objective(Chain(), cut, ridge=1.0), Objective(Chain(), cut, ridge=1.0, reducer=Threads(3))):
-        value, gradient = F.value_and_gradient(theta)
+    for threads in (2, 3, 6):
+        value, gradient = Objective(Chain(), data, ridge=1.0, reducer=Threads(threads)).value_and_gradient(theta)
         assert value == pytest.approx(whole[0])
         np.testing.assert_allclose(gradient, whole[1], atol=1e-12)
 
@@ -174,7 +172,7 @@ def test_the_printed_bound_explodes_with_length_and_ours_does_not():
     U, A = rng.normal(size=(20, 3)), rng.normal(size=(3, 3))
     printed = printed_trace(U, A, 20)
     assert printed[-1] / printed[0] > 3.0**15  # threefold at each token
-    per_token = [np.sum(chain.bound_rows(U[:T], A) ** 2) / T for T in (5, 10, 20)]
+    per_token = [np.sum(chain_paths.bound_rows(U[:T], A) ** 2) / T for T in (5, 10, 20)]
     assert per_token[2] < 1.5 * per_token[0]
 
 

@@ -305,8 +305,9 @@ def test_it_is_an_estimator():
 def test_tokens_that_weigh_nothing_are_not_learnt_from():
     wrong = [["VERB" if label == "NOUN" else label for label in labels] for labels in Y]
     weight = [[0.0 if label == "NOUN" else 1.0 for label in labels] for labels in Y]
-    misled = ChainCRF(c2=0.1).fit(X + X, Y + wrong)
-    told = ChainCRF(c2=0.1).fit(X + X, Y + wrong, sample_weight=[1.0] * len(Y) + weight)
+    # Wrong twice as often as right: equally often would be a tie, which rounding decides.
+    misled = ChainCRF(c2=0.1).fit(3 * X, Y + 2 * wrong)
+    told = ChainCRF(c2=0.1).fit(3 * X, Y + 2 * wrong, sample_weight=[1.0] * len(Y) + 2 * weight)
     assert told.score(X_TEST, Y_TEST) > misled.score(X_TEST, Y_TEST)
     assert np.isnan(told.gap_)
     assert "not convex" in str(told.result_)
@@ -355,10 +356,10 @@ def test_a_fit_that_is_refused_changes_nothing(arguments):
 def test_a_fit_whose_warning_is_an_error_changes_nothing():
     model = ChainCRF().fit(X, Y)
     before = contents(model)
-    model.max_iter = 1
+    model.set_params(max_iter=1, tol=1e-12)
     with pytest.raises(ConvergenceWarning):  # warnings are errors here
         model.fit(X_TEST, Y_TEST)
-    model.max_iter = 1000
+    model.set_params(max_iter=1000, tol=1e-3)
     assert contents(model) == before
 
 
@@ -562,7 +563,8 @@ def test_models_of_a_later_format_are_refused(tmp_path, monkeypatch):
 
 def test_callbacks_follow_a_fit_and_may_end_it(tmp_path):
     steps = []
-    model = ChainCRF(callbacks=[lambda row, theta: steps.append(row["step"]) or row["step"] >= 2]).fit(X, Y)
+    until = [lambda row, theta: steps.append(row["step"]) or row["step"] >= 2]
+    model = ChainCRF(tol=1e-12, callbacks=until).fit(X, Y)
     assert steps == [0, 1, 2]
     assert model.result_.message.startswith("stopped by the callback")
     saved = Checkpoint(tmp_path / "chain.npz", every=0)
@@ -584,8 +586,8 @@ def test_a_checkpoint_leaves_the_model_that_is_fitted_alone(tmp_path):
 
     path = tmp_path / "half.npz"
     with pytest.raises(RuntimeError):
-        model.set_params(callbacks=[Checkpoint(path, every=0), fail]).fit(X[:1], Y[:1])
-    model.set_params(callbacks=None)
+        model.set_params(callbacks=[Checkpoint(path, every=0), fail], tol=1e-12).fit(X[:1], Y[:1])
+    model.set_params(callbacks=None, tol=before["tol"])
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items() if name != "callbacks")
     assert "of a fit that went on" in str(ChainCRF.load(path).result_)

@@ -7,12 +7,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from majorant.kernels import chain, chain_online, partition
-from majorant.kernels.sparse import Occurrences, Placements
+from majorant.kernels import chain, chain_online, chain_paths, partition
+from majorant.kernels.sparse import Features, Occurrences
 from tests import kernel_oracles
 
 STARTS = np.array([0, 3, 3, 4, 8])  # an empty sequence, and one of one token
-TOKENS, ATTRIBUTES, N, WIDTH = 8, 6, 3, 4
+TOKENS, ATTRIBUTES, N, WIDTH = 8, 6, 3, 8
+FLOOR = np.zeros((2, WIDTH))
+FLOOR[0, N:], FLOOR[1, :N] = -1e30, 1.0
 
 
 class Tokens:
@@ -33,14 +35,26 @@ class Tokens:
     def occurrences(self):
         return Occurrences(self.indptr, self.attributes, self.values, self.first, self.label)
 
-    def placements(self, tabled):
+    def features(self, tabled):
         """Attributes before ``tabled`` are rows of a table, the others have parameters one by one."""
-        where, counts = self.first[self.attributes], np.diff(self.first)[self.attributes].astype(np.uint16)
-        # One without any parameter points at a row of zeros, behind the others.
-        where[counts == 0] = tabled
-        in_table = self.attributes < tabled
-        where[in_table], counts[in_table] = self.attributes[in_table], 0
-        return Placements(self.indptr, where, counts, self.values, self.label)
+        rows, codes, values, row_starts, starts = [], [], [], [0], [0]
+        for v in self.F:
+            for a in np.flatnonzero(v):
+                if a < tabled:
+                    rows.append((a, v[a]))
+                else:
+                    places = range(self.first[a], self.first[a + 1])
+                    codes += [f << 2 | int(self.label[f]) for f in places]
+                    values += [v[a]] * len(places)
+            row_starts.append(len(rows))
+            starts.append(len(codes))
+        tables, of_rows = np.array(rows).reshape(-1, 2).T
+        of_codes = np.array(values)
+        if self.values is None:
+            of_rows = of_codes = None
+        packed = np.array(codes, dtype=np.uint32)
+        singles = (np.array(starts), packed, of_codes, np.uint32(2), np.uint32(3))
+        return Features(np.array(row_starts), tables.astype(np.uint32), of_rows, *singles)
 
 
 def transitions(seed, scale=1.0):
@@ -51,15 +65,14 @@ def transitions(seed, scale=1.0):
 
 
 def exponentials(U, A):
-    """E, T and the shifts, as models prepare them."""
-    E, largest = np.empty_like(U), np.empty(len(U))
-    chain.shift(U, N, E, largest)
-    np.testing.assert_array_equal(largest, U[:, :N].max(axis=1))
-    np.testing.assert_array_equal(E, U - largest[:, None])
-    E, T = np.exp(E), np.exp(A)
-    E[:, N:] = 0.0
-    T[N:], T[:, N:] = 0.0, 0.0
+    """E, T and the shifts, as models prepare them for conditionals."""
+    E, T, largest = np.exp(U - U[:, :N].max(axis=1, keepdims=True)), np.exp(A), U[:, :N].max(axis=1)
+    E[:, N:], T[N:], T[:, N:] = 0.0, 0.0, 0.0
     return E, T, largest
+
+
+def viterbi(U, A, starts, y):
+    chain_paths.viterbi(U, A, starts, N, np.empty((len(U), N)), y)
 
 
 def state_scores(seed, scale=1.0):
@@ -75,22 +88,23 @@ def state_scores(seed, scale=1.0):
 @pytest.mark.parametrize("tabled", [0, 2, ATTRIBUTES])
 def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values, tabled):
     tokens, rng = Tokens(values=values), np.random.default_rng(1)
+    x = tokens.features(tabled)
     Θ = np.where(tokens.there, rng.normal(size=tokens.there.shape), 0.0)
-    table = np.zeros((tabled + 1, WIDTH))
-    table[:tabled, :N] = Θ[:tabled]
+    table = np.zeros((tabled, WIDTH))
+    table[:, :N] = Θ[:tabled]
     U = np.full((TOKENS, WIDTH), np.nan)
-    chain.project(tokens.placements(tabled), Θ[tokens.there], table, U)
+    chain.scores(x, Θ[tokens.there], table, FLOOR, U, (0,))
     np.testing.assert_allclose(U[:, :N], tokens.F @ Θ, atol=1e-13)
-    assert not U[:, N:].any()
+    assert (U[:, N:] == -1e30).all()
     again = np.full((5, WIDTH), np.nan)
-    chain_online.state_scores(tokens.occurrences(), 3, Θ[tokens.there], again)
-    np.testing.assert_allclose(again[:, :N], (tokens.F @ Θ)[3:], atol=1e-13)
+    chain_online.state_scores(tokens.occurrences(), 3, 5, Θ[tokens.there], FLOOR, again)
+    np.testing.assert_allclose(again, U[3:], atol=1e-13)
     R = state_scores(2)
-    G, sums = np.zeros(tokens.there.sum()), np.zeros((tabled + 1, WIDTH))
-    chain.lift(tokens.placements(tabled), R, sums, G)
+    G, sums = np.zeros(tokens.there.sum()), np.zeros((tabled, WIDTH))
+    chain.lifted(x, R, G, sums, (0,))
     found = np.zeros_like(Θ)
     found[tokens.there] = G
-    found[:tabled] = sums[:tabled, :N]
+    found[:tabled] = sums[:, :N]
     expected = tokens.F.T @ R[:, :N]
     expected[tabled:][~tokens.there[tabled:]] = 0.0
     np.testing.assert_allclose(found, expected, atol=1e-13)
@@ -100,22 +114,24 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
-def test_messages_make_the_marginals_of_all_labellings(scale):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_marginals_are_those_of_all_labellings(scale, weighted):
     U, A = state_scores(0, scale), transitions(1, scale)
-    E, T, largest = exponentials(U, A)
-    α, c, P, γ = np.empty_like(U), np.empty(TOKENS), np.empty_like(U), np.empty_like(U)
-    chain.forward(E, T, STARTS, α, c)
-    chain.backward(E, T.T.copy(), STARTS, α, c, P, γ)
+    weight = np.repeat([0.5, 2.0, 0.0], [3, 1, 4]) if weighted else np.ones(TOKENS)
+    P, pairs, room = np.empty_like(U), np.zeros_like(A), chain.room_for(STARTS, WIDTH)
+    total = chain.marginals(U, A, STARTS, weight if weighted else None, FLOOR, room, (0,), P, pairs)
+    expected, steps = 0.0, np.zeros((N, N))
     for begin, end in pairwise(STARTS):
-        if begin == end:
-            continue
-        log_z, marginals, pairs = kernel_oracles.chain_marginals(U[begin:end, :N], A[:N, :N])
-        assert (np.log(c) + largest)[begin:end].sum() == pytest.approx(log_z, rel=1e-12)
-        np.testing.assert_allclose(P[begin:end, :N], marginals, atol=1e-12)
-        for t in range(begin + 1, end):
-            np.testing.assert_allclose((T * np.outer(α[t - 1], γ[t]))[:N, :N], pairs[t - begin], atol=1e-12)
-        assert not γ[begin].any()
+        if begin < end:
+            log_z, nodes, of_pairs = kernel_oracles.chain_marginals(U[begin:end, :N], A[:N, :N])
+            np.testing.assert_allclose(P[begin:end, :N], weight[begin] * nodes, atol=1e-12)
+            expected += weight[begin] * log_z
+            steps += weight[begin] * of_pairs.sum(axis=0)
+    assert total == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(pairs[:N, :N], steps, atol=1e-12)
     assert not P[:, N:].any()
+    assert not pairs[N:].any()
+    assert not pairs[:, N:].any()
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
@@ -127,7 +143,7 @@ def test_conditionals_are_those_of_all_labellings(scale):
     def kernel(U, A):
         E, T, largest = exponentials(U, A)
         P, pairs = np.empty_like(U), np.zeros_like(A)
-        return chain.conditionals(E, T, STARTS, y, weight, largest, P, pairs), P, pairs
+        return chain_paths.conditionals(E, T, STARTS, y, weight, largest, P, pairs), P, pairs
 
     def definition(U, A):
         total = 0.0
@@ -155,7 +171,7 @@ def test_conditionals_are_those_of_all_labellings(scale):
 @pytest.mark.parametrize("seed", range(5))
 def test_viterbi_finds_the_likeliest_of_all_labellings(seed):
     U, A, y = state_scores(seed), transitions(seed + 9), np.full(TOKENS, 9, dtype=np.int32)
-    chain.viterbi(U, A, STARTS, N, y)
+    viterbi(U, A, STARTS, y)
     for begin, end in pairwise(STARTS):
         if begin < end:
             every, scores = kernel_oracles.labellings(U[begin:end, :N], A[:N, :N])
@@ -164,11 +180,11 @@ def test_viterbi_finds_the_likeliest_of_all_labellings(seed):
 
 def test_of_equally_likely_labellings_the_first_is_taken():
     y = np.full(4, 9, dtype=np.int32)
-    chain.viterbi(np.zeros((4, 8)), np.zeros((8, 8)), np.array([0, 3, 4]), 3, y)
+    viterbi(np.zeros((4, 8)), np.zeros((8, 8)), np.array([0, 3, 4]), y)
     assert y.tolist() == [0, 0, 0, 0]
     U, A = np.zeros((2, 8)), np.zeros((8, 8))
     A[2, 1] = A[1, 1] = 1.0  # the last label is 1, and both 1 and 2 lead there
-    chain.viterbi(U, A, np.array([0, 2]), 3, y)
+    viterbi(U, A, np.array([0, 2]), y)
     assert y[:2].tolist() == [1, 1]
 
 
@@ -180,14 +196,14 @@ def test_of_equally_likely_labellings_the_first_is_taken():
 def test_the_bound_over_a_chain_is_algorithm_1_at_every_label(T, n, scale):
     rng = np.random.default_rng(T + n)
     U, A = scale * rng.normal(size=(T, n)), scale * rng.normal(size=(n, n))
-    Q = chain.bound_rows(U, A)
+    Q = chain_paths.bound_rows(U, A)
     np.testing.assert_allclose(Q.T @ Q, kernel_oracles.chain_bound(U, A), atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_the_bound_of_one_token_is_that_of_a_row(n):
     U, A = np.random.default_rng(n).normal(size=(1, n)), np.ones((n, n))
-    Q = chain.bound_rows(U, A)
+    Q = chain_paths.bound_rows(U, A)
     np.testing.assert_allclose(Q[:, :n].T @ Q[:, :n], partition.bound_matrices(U.T)[:, :, 0], atol=1e-12)
     assert not Q[:, n:].any()  # one token has no transition
 
@@ -201,7 +217,19 @@ def run_online(tokens, weight, order, share, Θ, D, A, DA):
     steps, of_steps = transitions(0, 0.0), np.full((WIDTH, WIDTH), np.inf)
     steps[:N, :N], of_steps[:N, :N] = A, DA
     chain_online.online_pass(
-        tokens.occurrences(), STARTS, tokens.y, weight, order, N, share, θ, metric, steps, of_steps
+        tokens.occurrences(),
+        STARTS,
+        tokens.y,
+        weight,
+        order,
+        share,
+        FLOOR,
+        chain.room_for(STARTS, WIDTH),
+        (0,),
+        θ,
+        metric,
+        steps,
+        of_steps,
     )
     assert not steps[N:].any()
     assert not steps[:, N:].any()

@@ -12,6 +12,7 @@ from scipy.special import expit, softmax
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.kernels import dual as kernels
 from majorant.solvers import dual
+from majorant.solvers.starts import DualSweeps
 from tests.kernel_oracles import logistic_step
 
 
@@ -89,7 +90,7 @@ def test_wide_data_start_in_the_dual_and_end_at_the_optimum(n, form):
         Labelled(X, y, constant=free),
         ridge=np.tile(np.append(np.full(1_000, 0.1), [0.0] * free), n),
     )
-    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).sweeps, dual.Dual)
+    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).sweeps, DualSweeps)
     solution = minimize(F, QuasiNewton(), tol=1e-9)
     assert solution.result.converged
     best = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-10).trace["objective"][-1]

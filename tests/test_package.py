@@ -42,7 +42,7 @@ def test_fits_need_no_place_to_keep_what_was_compiled(tmp_path):
     nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"}
     code = (
         "import majorant\n"
-        "from majorant.kernels import chain, chain_online, compiler, dual, low_rank\n"
+        "from majorant.kernels import chain, chain_dual, chain_online, chain_paths, compiler, dual, low_rank\n"
         "from majorant.kernels import elementary, gram, logistic_compiled, partition_compiled, sgd, softmax_compiled\n"
         "assert majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).predict([[9.0]]) == [1]\n"
         "print(majorant.__file__, compiler._can_keep())"

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from majorant import kernels
 from majorant._checks import Array
 from majorant.data.base import InMemory
 from majorant.data.universe import Universe
-from majorant.kernels.sparse import Occurrences, Placements
-
-# Tokens whose messages stay in cache.
-PIECE = 2_000
+from majorant.kernels.sparse import Features, Occurrences
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +23,8 @@ class Sequences(InMemory):
         Which parameters there are.
     starts : array of shape (t + 1,)
         Sequence j has the tokens starts[j] … starts[j + 1] − 1, none if it is empty.
-    indptr, where, count, values : arrays
-        Token i has the occurrences indptr[i] … indptr[i + 1] − 1, with these values, or all ones. Each says where the
-        parameters of its attribute begin and how many they are; or, of a count of zero, its row in the table.
+    indptr, attributes, values : arrays
+        Token i has the attributes attributes[indptr[i]:indptr[i + 1]], with these values, or all ones.
     y : array
         The label of each token.
     weight : array, optional
@@ -41,11 +35,11 @@ class Sequences(InMemory):
     universe: Universe
     starts: Array
     indptr: Array
-    where: Array
-    count: Array
+    attributes: Array
     values: Array | None
     y: Array
     weight: Array | None
+    features: Features  # the attributes with their parameters looked up
 
     @classmethod
     def of(
@@ -58,9 +52,9 @@ class Sequences(InMemory):
         y: Array,
         weight: Array | None = None,
     ) -> Sequences:
-        """Return the sequences, with what kernels need to know of each attribute looked up."""
-        where, count = universe.places
-        return cls(universe, starts, indptr, where[attributes], count[attributes], values, y, weight)
+        """Return the sequences, with the parameters of their attributes looked up."""
+        features = universe.features(indptr, attributes, values)
+        return cls(universe, starts, indptr, attributes, values, y, weight, features)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -70,35 +64,9 @@ class Sequences(InMemory):
         """Number of tokens."""
         return len(self.indptr) - 1
 
-    @cached_property
-    def observed(self) -> Array:
-        """How often each parameter was observed, weighted: the loss is Σ w log Z less θᵀ this."""
-        universe = self.universe
-        counts, table, steps = np.zeros(universe.size), universe.table(), np.zeros((universe.n, universe.n))
-        for _, piece in self.pieces():
-            each = np.ones(piece.n_tokens) if piece.weight is None else piece.weight
-            R = np.zeros((piece.n_tokens, universe.width))
-            R[np.arange(len(R)), piece.y] = each
-            kernels.chain.lift(piece.placements(), R, table, counts)
-            inner = piece.inner_tokens()
-            np.add.at(steps, (piece.y[inner - 1], piece.y[inner]), each[inner])
-        return universe.joined_parts(counts, table, steps)
-
-    @property
-    def attributes(self) -> Array:
-        """The attribute of each occurrence, found anew to save memory; of those without parameters, the last one."""
-        universe, found, has_own = self.universe, self.where.copy(), self.count > 0
-        found[has_own] = universe.attribute[self.where[has_own]]
-        found[~has_own & (self.where == universe.tabled)] = max(universe.n_attributes, 1) - 1
-        return found
-
     def occurrences(self) -> Occurrences:
         """Return the attributes of tokens, as kernels take them."""
         return Occurrences(self.indptr, self.attributes, self.values, self.universe.first, self.universe.label)
-
-    def placements(self) -> Placements:
-        """Return the same, with the parameters of each attribute looked up."""
-        return Placements(self.indptr, self.where, self.count, self.values, self.universe.label)
 
     def inner_tokens(self) -> Array:
         """Return the tokens that follow another one."""
@@ -107,20 +75,6 @@ class Sequences(InMemory):
     def unweighted(self) -> Sequences:
         """Return the sequences, each token with a weight of one."""
         return replace(self, weight=None)
-
-    def pieces(self) -> Iterator[tuple[slice, Sequences]]:
-        """Yield about ``PIECE`` tokens at a time, and where they stand."""
-        begin = 0
-        for end in self._cuts:
-            tokens = slice(int(self.starts[begin]), int(self.starts[end]))
-            if tokens.stop > tokens.start:
-                yield tokens, self.part(begin, end)
-            begin = end
-
-    @cached_property
-    def _cuts(self) -> list[int]:
-        cuts = np.searchsorted(self.starts, np.arange(PIECE, self.n_tokens + PIECE, PIECE), side="left")
-        return [int(cut) for cut in np.unique(np.minimum(cuts, len(self)))]
 
     @cached_property
     def even(self) -> bool:
@@ -134,15 +88,14 @@ class Sequences(InMemory):
         """Return a copy of the given sequences, in that order, repeats included."""
         tokens, starts = _stretches(self.starts, rows)
         entries, indptr = _stretches(self.indptr, tokens)
-        return replace(
-            self,
-            starts=starts,
-            indptr=indptr,
-            values=None if self.values is None else self.values[entries],
-            y=self.y[tokens],
-            weight=None if self.weight is None else self.weight[tokens],
-            where=self.where[entries],
-            count=self.count[entries],
+        return Sequences.of(
+            self.universe,
+            starts,
+            indptr,
+            self.attributes[entries],
+            None if self.values is None else self.values[entries],
+            self.y[tokens],
+            None if self.weight is None else self.weight[tokens],
         )
 
     def part(self, begin: int, end: int) -> Sequences:
@@ -153,11 +106,11 @@ class Sequences(InMemory):
             self,
             starts=self.starts[begin : end + 1] - i,
             indptr=self.indptr[i : j + 1] - self.indptr[i],
+            attributes=self.attributes[k:m],
             values=None if self.values is None else self.values[k:m],
             y=self.y[i:j],
             weight=None if self.weight is None else self.weight[i:j],
-            where=self.where[k:m],
-            count=self.count[k:m],
+            features=self.features.part(i, j),
         )
 
 

@@ -11,12 +11,18 @@ from functools import cached_property
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
+from majorant.kernels.sparse import Features
 
 # Compiled loops take so many labels at a time.
 LANES = 8
+# Of more labels than this, more at a time.
+MANY = 64
 # An attribute with at least this share of all labels is worth a whole row of a table.
 TABLED = 0.25
+# The score of a label that there is not; its products with zero are zero, also in single precision.
+NEVER = -1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +72,24 @@ class Universe:
 
     @property
     def width(self) -> int:
-        """Labels, and columns that never happen, up to a multiple of what a processor adds at a time."""
-        return -(-self.n // LANES) * LANES
+        """Labels, and columns that never happen, up to a multiple of what a processor adds at a time.
+
+        Compiled loops are compiled for every width, and for long when there are many labels: so these have few widths.
+        """
+        multiple = LANES if self.n <= MANY else MANY // 2
+        return -(-self.n // multiple) * multiple
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The width as compiled loops take it: the type of a tuple (:mod:`majorant.kernels.rows`)."""
+        return (0,) * (self.width // LANES)
+
+    @cached_property
+    def floor(self) -> Array:
+        """What scores start from: zero, next to nothing beyond n labels; and ones, zeros beyond."""
+        rows = np.zeros((2, self.width))
+        rows[0, self.n :], rows[1, : self.n] = NEVER, 1.0
+        return rows
 
     @property
     def n_attributes(self) -> int:
@@ -96,30 +118,16 @@ class Universe:
         """The pair from·n + to of each transition."""
         return self.transitions[:, 0] * self.n + self.transitions[:, 1]
 
-    @cached_property
-    def places(self) -> tuple[Array, Array]:
-        """Where the parameters of each attribute begin and how many they are; of a tabled one, its row and zero.
-
-        An attribute without parameters has the last row of the table.
-        """
-        where, count = self.first[:-1].copy(), np.diff(self.first).astype(np.uint16)
-        where[count == 0] = self.tabled
-        where[: self.tabled], count[: self.tabled] = np.arange(self.tabled), 0
-        return where, count
-
     def table(self, theta: Array | None = None) -> Array:
-        """Return the parameters of the tabled attributes, a row for each; zeros if none are given.
-
-        The last row stands for attributes without parameters.
-        """
-        rows = np.zeros((self.tabled + 1, self.width))
+        """Return the parameters of the tabled attributes, a row for each; zeros if none are given."""
+        rows = np.zeros((self.tabled, self.width))
         if theta is not None:
-            rows[self._tabled_places()] = theta[: self.first[self.tabled]]
+            rows[self._tabled_places] = theta[: self.first[self.tabled]]
         return rows
 
     def from_table(self, rows: Array) -> Array:
         """Return the parameters that stand in a table."""
-        return rows[self._tabled_places()]
+        return rows[self._tabled_places]
 
     def transition_matrix(self, theta: Array) -> Array:
         """Return the transition scores, a row for the label one comes from."""
@@ -137,6 +145,38 @@ class Universe:
         states[len(self.label) :] = self.from_matrix(A)
         return states
 
+    def features(self, indptr: Array, attributes: Array, values: Array | None) -> Features:
+        """Return tokens with their parameters looked up, as kernels take them."""
+        labels_of = np.diff(self.first)
+        labels_of[: self.tabled] = 0
+        counts, tabled = labels_of[attributes], attributes < self.tabled
+        single = ~tabled
+        codes, bits = self._codes(attributes[single], int(counts.sum(dtype=np.int64)))
+        return Features(
+            _starts(tabled, indptr),
+            attributes[tabled],
+            None if values is None else values[tabled],
+            _starts(counts, indptr),
+            codes,
+            None if values is None else np.repeat(values[single], counts[single]),
+            codes.dtype.type(bits),
+            codes.dtype.type(2**bits - 1),
+        )
+
+    def _codes(self, attributes: Array, count: int) -> tuple[Array, int]:
+        bits = max(self.n - 1, 1).bit_length()
+        codes = np.empty(count, dtype=np.uint32 if self.size < 2 ** (32 - bits) else np.uint64)
+        kernels.chain.look_up(attributes, self.first, self.label, bits, codes)
+        return codes, bits
+
+    @cached_property
     def _tabled_places(self) -> tuple[Array, Array]:
         end = self.first[self.tabled]
         return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
+
+
+def _starts(counts: Array, indptr: Array) -> Array:
+    """Return where what is counted for each occurrence begins for each token, if it stands one after the other."""
+    before = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=before[1:])
+    return before[indptr]

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from majorant.kernels import (
         chain,
+        chain_dual,
         chain_online,
+        chain_paths,
         dual,
         elementary,
         gram,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
         low_rank,
         partition,
         partition_compiled,
+        row_products,
+        rows,
         sgd,
         softmax,
         softmax_compiled,
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "chain",
+    "chain_dual",
     "chain_online",
+    "chain_paths",
     "dual",
     "elementary",
     "gram",
@@ -44,6 +50,8 @@ __all__ = [
     "low_rank",
     "partition",
     "partition_compiled",
+    "row_products",
+    "rows",
     "sgd",
     "softmax",
     "softmax_compiled",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import backward, forward, shift, value_of
+from majorant.kernels.chain import Room, Width, exponentiate, sweep, value_of
 from majorant.kernels.compiler import compile_sums
 from majorant.kernels.sparse import Occurrences
 
@@ -18,8 +18,8 @@ LEAP = 8.0
 
 @compile_sums
 def online_pass(
-    x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, n: int, share: float,
-    θ: Array, D: Array, A: Array, DA: Array,
+    x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, share: float, floor: Array,
+    room: Room, width: Width, θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
@@ -27,40 +27,23 @@ def online_pass(
     times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
     is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
-    width = A.shape[0]
-    longest = 0
-    for s in range(len(starts) - 1):
-        longest = max(longest, starts[s + 1] - starts[s])
-    U, E, α = np.zeros((longest, width)), np.zeros((longest, width)), np.zeros((longest, width))
-    P, γ = np.zeros((longest, width)), np.zeros((longest, width))
-    largest, scale, T = np.empty(longest), np.empty(longest), np.zeros((width, width))
     for s in order:
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m == 0:
             continue
-        state_scores(x, begin, θ, U[:m])
-        shift(U[:m], n, E[:m], largest)
-        for t in range(m):
-            for i in range(n):
-                E[t, i] = np.exp(E[t, i])
-            E[t, n:] = 0.0
-        top = A[:n, :n].max()  # a common factor, which the scaling of messages takes out again
-        for i in range(n):
-            for j in range(n):
-                T[i, j] = np.exp(A[i, j] - top)
-        whole = np.array([0, m])
-        forward(E[:m], T, whole, α, scale)
-        backward(E[:m], T.T.copy(), whole, α, scale, P, γ)
+        exponentiate(A, floor, room, width)
+        state_scores(x, begin, m, θ, floor, room.U)
+        sweep(m, floor, room, width)
         w, labels = weight[begin : begin + m], y[begin : begin + m]
-        move_states(x, begin, P, labels, w, share, θ, D)
-        move_transitions(α[:m], γ[:m], T, labels, w, share, A, DA)
+        move_states(x, begin, room.P, labels, w, share, θ, D)
+        move_transitions(room.α[:m], room.E[:m], room.T, labels, w, share, A, DA)
 
 
 @compile_sums
-def state_scores(x: Occurrences, begin: int, θ: Array, U: Array) -> None:
-    """Write the state scores of the tokens from ``begin`` on."""
-    for t in range(len(U)):
-        U[t] = 0.0
+def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U: Array) -> None:
+    """Write the state scores of m tokens from ``begin`` on."""
+    for t in range(m):
+        U[t] = floor[0]
         for e in range(x.indptr[begin + t], x.indptr[begin + t + 1]):
             v = value_of(x.values, e)
             for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):

@@ -28,6 +28,13 @@ def compile_exact(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, fastmath={"contract"})
 
 
+def compile_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that other kernels call, and Python does not: it is kept with those, and not by itself."""
+    # What would make it callable from Python takes longer to compile than most functions.
+    unwrapped: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, **unwrapped)(function)
+
+
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     # NumPy's errors: what divides by zero is found where results are seen not to be finite, as it is everywhere else.
     return numba.njit(cache=_can_keep(), nogil=True, error_model="numpy", **options)(function)

@@ -37,14 +37,37 @@ class Occurrences(NamedTuple):
     label: Array
 
 
-class Placements(NamedTuple):
-    """The same with parameters looked up: an occurrence says where they begin and how many they are.
+class Features(NamedTuple):
+    """The same with parameters looked up. Attributes with many labels are rows of a table, which add faster as such.
 
-    Or, if that is zero, which row of a table holds them: attributes with many labels add faster as whole rows.
+    Token t has rows[row_starts[t]:row_starts[t+1]] of the table, and codes[starts[t]:starts[t+1]] of single parameters:
+    the last ``bits`` of a code are its label, what stands before is its place. ``mask`` has these bits set.
     """
 
-    indptr: Array
-    where: Array
-    counts: Array
+    row_starts: Array
+    rows: Array
+    row_values: Array | None
+    starts: Array
+    codes: Array
     values: Array | None
-    label: Array
+    bits: Any
+    mask: Any
+
+    def part(self, begin: int, end: int) -> Features:
+        """Return the features of tokens ``begin`` … ``end`` − 1, as views."""
+        rows = slice(int(self.row_starts[begin]), int(self.row_starts[end]))
+        codes = slice(int(self.starts[begin]), int(self.starts[end]))
+        return self._replace(
+            row_starts=self.row_starts[begin : end + 1] - self.row_starts[begin],
+            rows=self.rows[rows],
+            row_values=None if self.row_values is None else self.row_values[rows],
+            starts=self.starts[begin : end + 1] - self.starts[begin],
+            codes=self.codes[codes],
+            values=None if self.values is None else self.values[codes],
+        )
+
+    def squared(self) -> Features:
+        """Return the same with every value squared."""
+        if self.values is None or self.row_values is None:
+            return self
+        return self._replace(row_values=self.row_values**2, values=self.values**2)

@@ -203,8 +203,41 @@ class Model(ABC, Generic[Batch]):
         """Return parameters and a diagonal precision after a step at every row, in order."""
         self._has_no("online pass")
 
+    def ascends(self, data: Batch) -> bool:
+        """Return whether there is a :meth:`dual_ascent` on these data."""
+        return False
+
+    def dual_ascent(self, data: Batch, ridge: Array) -> DualAscent:
+        """Return an ascent of the dual objective that moves one row at a time, at θ = 0."""
+        self._has_no("dual ascent")
+
     def _has_no(self, what: str) -> NoReturn:
         raise TypeError(f"{type(self).__name__} has no {what}")
+
+
+class DualAscent(Protocol):
+    """Dual variables of every row, and θ, which follows them: θ = Σ_j w_j (observed − expected)/λ."""
+
+    @property
+    def lengths(self) -> Array:
+        """How much work each row is."""
+
+    @property
+    def gains(self) -> Array:
+        """What a visit to each row would add to the dual objective, roughly; who skips one may let it grow."""
+
+    @property
+    def value(self) -> float:
+        """The dual objective, roughly."""
+
+    def visit(self, order: Array) -> bool:
+        """Move these rows in place, one after the other; return whether all numbers stayed finite."""
+
+    def average(self) -> Array:
+        """Return the mean of θ over the last visits."""
+
+    def copy(self) -> DualAscent:
+        """Return one that moves on its own."""
 
 
 class HardRows(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data.sequences import Sequences
+from majorant.kernels.sparse import Features
 from majorant.models import chain_online as online
 from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
+from majorant.models.chain_dual import ChainAscent
 
 # At most so many blocks; and a token is worth so many parameters that gradients of blocks have to be added up for.
 BLOCKS, PARAMETERS_PER_TOKEN = 16, 24.0
@@ -24,7 +26,7 @@ class Chain(Model[Sequences]):
     """p(y|x) ∝ exp Σ_t [u_t(y_t) + A(y_{t−1}, y_t)], with u_t = Σ_a v_ta θ_a over the attributes a of token t.
 
     Scores of a batch are one flat array: the state scores u of all tokens, then the transition scores A. Both are
-    linear in θ, and forward–backward turns them into marginals. Sequences are worked off in pieces that stay in cache.
+    linear in θ, and forward–backward turns them into marginals.
     :class:`~majorant.ChainCRF` makes :class:`~majorant.data.Sequences` of what people have.
     """
 
@@ -54,39 +56,31 @@ class Chain(Model[Sequences]):
 
     def potentials(self, theta: Array, batch: Sequences) -> Array:
         """Return state scores and transition scores."""
-        flat, U, A = _empty_scores(batch)
-        _project(theta, batch.universe.table(theta), batch, U)
-        A[:] = batch.universe.transition_matrix(theta)
+        universe, (flat, U, A) = batch.universe, _empty_scores(batch)
+        A[:] = universe.transition_matrix(theta)
+        zero = np.zeros_like(universe.floor)
+        kernels.chain.scores(batch.features, theta, universe.table(theta), zero, U, universe.blocks)
         return flat
 
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and w_j (marginals − what was observed), shaped as the scores are."""
-        U, A = split_scores(scores, batch)
         flat, R, B = _empty_scores(batch)
-        B[:], loss = 0.0, 0.0
-        for tokens, piece in batch.pieces():
-            found = _sweep(U[tokens], A, piece)
-            loss += found.log_partition()
-            R[tokens], expected = found.marginals()
-            B += expected
+        total = _sum_labellings(*split_scores(scores, batch), batch, R, B)
         observed = _observed_scores(batch)
-        return max(loss - float(scores @ observed), 0.0), flat - observed
+        return max(total - float(scores @ observed), 0.0), flat - observed
 
     def loss_and_gradient(self, theta: Array, batch: Sequences) -> tuple[float, Array]:
-        """Return the loss and its gradient: Σ_j w_j log Z_j less θᵀ what was observed, piece by piece."""
+        """Return the loss and its gradient, sequence by sequence: scores are not kept."""
+        if not batch.even:
+            return super().loss_and_gradient(theta, batch)
         universe = batch.universe
-        table, A = universe.table(theta), universe.transition_matrix(theta)
-        G, G_table, B = np.zeros(universe.size), universe.table(), np.zeros_like(A)
-        loss = 0.0
-        for _, piece in batch.pieces():
-            U = np.empty((piece.n_tokens, universe.width))
-            _project(theta, table, piece, U)
-            found = _sweep(U, A, piece)
-            loss += found.log_partition()
-            P, expected = found.marginals()
-            B += expected
-            _lift(P, piece, piece.values, G_table, G)
-        return max(loss - float(theta @ batch.observed), 0.0), universe.joined_parts(G, G_table, B) - batch.observed
+        A = universe.transition_matrix(theta)
+        G, table, B = np.zeros(universe.size), universe.table(), np.zeros_like(A)
+        loss = kernels.chain.gradient(
+            batch.features, batch.starts, batch.y, batch.weight, theta, universe.table(theta), A, universe.floor,
+            kernels.chain.room_for(batch.starts, universe.width), universe.blocks, G, table, B,
+        )  # fmt: skip
+        return max(loss, 0.0), universe.joined_parts(G, table, B)
 
     def loss_at_zero(self, batch: Sequences) -> float:
         """Return the loss of parameters of zero: every label is as likely as another."""
@@ -103,22 +97,30 @@ class Chain(Model[Sequences]):
         """Return parameters and a diagonal precision after a step at every sequence, in order."""
         return online.learn(self, data, theta, precision, order, curvature)
 
+    def ascends(self, data: Sequences) -> bool:
+        """Return whether tokens of a sequence weigh the same, and all marginals fit in memory."""
+        return ChainAscent.suits(data)
+
+    def dual_ascent(self, data: Sequences, ridge: Array) -> ChainAscent:
+        """Return dual ascent, sequence by sequence."""
+        return ChainAscent(data, ridge)
+
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""
         R, B = split_scores(residual, batch)
-        G, table = np.zeros(batch.universe.size), batch.universe.table()
-        _lift(R, batch, batch.values, table, G)
-        return batch.universe.joined_parts(G, table, B)
+        return _lift(R, B, batch.features, batch)
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
         """Return Σ_t v² p(1 − p), as if tokens were independent: to scale steps by."""
-        U, A = split_scores(scores, batch)
-        G, table, B = np.zeros(batch.universe.size), batch.universe.table(), np.zeros_like(A)
-        for tokens, piece in batch.pieces():
-            P, expected = _forward(U[tokens], A, piece).marginals(variances=True)
-            B += expected
-            _lift(P, piece, None if piece.values is None else piece.values**2, table, G)
-        return batch.universe.joined_parts(G, table, B)
+        _, P, B = _empty_scores(batch)
+        one = batch.unweighted()
+        _sum_labellings(*split_scores(scores, batch), one, P, B)
+        P *= 1 - P
+        B *= 1 - B / max(B.sum(), 1.0)
+        if batch.weight is not None:
+            P *= batch.weight[:, None]
+            B *= batch.weight.mean() if len(batch.weight) else 1.0
+        return _lift(P, B, batch.features.squared(), batch)
 
     def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
         """Return the factors of the bound over a chain."""
@@ -132,62 +134,15 @@ class Chain(Model[Sequences]):
     def decode(self, scores: Array, batch: Sequences) -> Array:
         """Return the label of each token in the likeliest sequence (Viterbi)."""
         U, A = split_scores(scores, batch)
-        y = np.empty(len(U), dtype=np.int32)
-        kernels.chain.viterbi(U, A, batch.starts, batch.universe.n, y)
+        n, y = batch.universe.n, np.empty(len(U), dtype=np.int32)
+        kernels.chain_paths.viterbi(U, A, batch.starts, n, np.empty((len(U), n)), y)
         return y
 
     def marginals(self, scores: Array, batch: Sequences) -> Array:
         """Return P(y_t) for every token, a column for each label."""
-        U, A = split_scores(scores, batch)
-        P = np.empty((batch.n_tokens, batch.universe.n))
-        for tokens, piece in batch.unweighted().pieces():
-            P[tokens] = _forward(U[tokens], A, piece).marginals()[0][:, : batch.universe.n]
-        return P
-
-
-class _Messages(NamedTuple):
-    """What the forward sweep over a piece found; the letters are those of ``majorant.kernels.chain``."""
-
-    piece: Sequences
-    E: Array
-    T: Array
-    α: Array
-    scale: Array
-    largest: Array
-
-    def log_partition(self) -> float:
-        """Return Σ_j w_j log Z_j."""
-        each, weight = np.log(self.scale) + self.largest, self.piece.weight
-        return float(each.sum() if weight is None else weight @ each)
-
-    def marginals(self, variances: bool = False) -> tuple[Array, Array]:
-        """Return w P(y_t) and Σ_t w P(y_{t−1}, y_t); or their variances p(1 − p), roughly for the pairs."""
-        weight = self.piece.weight
-        P, γ = np.empty_like(self.E), np.empty_like(self.E)
-        kernels.chain.backward(self.E, np.ascontiguousarray(self.T.T), self.piece.starts, self.α, self.scale, P, γ)
-        if variances:
-            P *= 1 - P
-        if weight is not None:
-            P *= weight[:, None]
-            γ *= weight[:, None]
-        pairs = self.T * (self.α[:-1].T @ γ[1:])
-        return P, pairs * (1 - pairs / max(pairs.sum(), 1.0)) if variances else pairs
-
-
-class _Conditionals(NamedTuple):
-    """The same for tokens of uneven weights: Σ_t w_t log of what p(y_t | y_1 … y_{t−1}) is divided by, and slopes."""
-
-    total: float
-    P: Array
-    pairs: Array
-
-    def log_partition(self) -> float:
-        """Return the weighted sum."""
-        return self.total
-
-    def marginals(self) -> tuple[Array, Array]:
-        """Return its derivatives with respect to state scores and transition scores."""
-        return self.P, self.pairs
+        _, P, pairs = _empty_scores(batch)
+        _sum_labellings(*split_scores(scores, batch), batch.unweighted(), P, pairs)
+        return P[:, : batch.universe.n].copy()
 
 
 def split_scores(flat: Array, batch: Sequences) -> tuple[Array, Array]:
@@ -213,42 +168,33 @@ def _observed_scores(batch: Sequences) -> Array:
     return flat
 
 
-def _sweep(U: Array, A: Array, piece: Sequences) -> _Messages | _Conditionals:
-    return _forward(U, A, piece) if piece.even else _conditionals(U, A, piece)
+def _sum_labellings(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
+    """Write the derivatives of Σ_j w_j log Z_j with respect to state scores and transition scores, and return it."""
+    if not batch.even:
+        return _conditionals(U, A, batch, P, B)
+    universe = batch.universe
+    B[:] = 0.0
+    room = kernels.chain.room_for(batch.starts, universe.width)
+    return float(
+        kernels.chain.marginals(
+            U, np.ascontiguousarray(A), batch.starts, batch.weight, universe.floor, room, universe.blocks, P, B
+        )
+    )
 
 
-def _forward(U: Array, A: Array, piece: Sequences) -> _Messages:
-    E, T, largest = _exponentials(U, A, piece)
-    α, scale = np.empty_like(U), np.empty(len(U))
-    kernels.chain.forward(E, T, piece.starts, α, scale)
-    return _Messages(piece, E, T, α, scale, largest)
+def _conditionals(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
+    """The same for tokens of uneven weights: Σ_t w_t log of what p(y_t | y_1 … y_{t−1}) is divided by."""
+    n, top = batch.universe.n, A[: batch.universe.n, : batch.universe.n].max()
+    largest = U[:, :n].max(axis=1, initial=-np.inf)
+    E, T = np.exp(U - largest[:, None]), np.exp(A - top)
+    E[:, n:], T[n:], T[:, n:] = 0.0, 0.0, 0.0
+    largest[batch.inner_tokens()] += top
+    B[:] = 0.0
+    return float(kernels.chain_paths.conditionals(E, T, batch.starts, batch.y, batch.weight, largest, P, B))
 
 
-def _conditionals(U: Array, A: Array, piece: Sequences) -> _Conditionals:
-    assert piece.weight is not None
-    E, T, largest = _exponentials(U, A, piece)
-    P, pairs = np.empty_like(U), np.zeros_like(T)
-    total = kernels.chain.conditionals(E, T, piece.starts, piece.y, piece.weight, largest, P, pairs)
-    return _Conditionals(total, P, pairs)
-
-
-def _exponentials(U: Array, A: Array, piece: Sequences) -> tuple[Array, Array, Array]:
-    """Return exp of U and of A, each less its largest score, and what that takes off each token; 0 beyond n labels."""
-    n = piece.universe.n
-    E, largest = np.empty_like(U), np.empty(len(U))
-    kernels.chain.shift(U, n, E, largest)
-    np.exp(E, out=E)
-    E[:, n:] = 0.0
-    top = A[:n, :n].max()
-    T = np.exp(A - top)
-    T[n:], T[:, n:] = 0.0, 0.0
-    largest[piece.inner_tokens()] += top
-    return E, T, largest
-
-
-def _project(θ: Array, table: Array, batch: Sequences, U: Array) -> None:
-    kernels.chain.project(batch.placements(), θ, table, U)
-
-
-def _lift(R: Array, batch: Sequences, values: Array | None, table: Array, G: Array) -> None:
-    kernels.chain.lift(batch.placements()._replace(values=values), R, table, G)
+def _lift(R: Array, B: Array, features: Features, batch: Sequences) -> Array:
+    universe = batch.universe
+    G, table = np.zeros(universe.size), universe.table()
+    kernels.chain.lifted(features, R, G, table, universe.blocks)
+    return universe.joined_parts(G, table, B)

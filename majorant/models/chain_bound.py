@@ -76,7 +76,7 @@ class ChainFactors(Factors):
             if starts[j] < starts[j + 1]:
                 U = np.ascontiguousarray(self.U[starts[j] : starts[j + 1], :n])
                 yield (
-                    kernels.chain.bound_rows(U, A),
+                    kernels.chain_paths.bound_rows(U, A),
                     score_features(self.batch, j),
                     1.0 if weight is None else weight[starts[j]],
                 )

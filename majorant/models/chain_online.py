@@ -30,8 +30,21 @@ def learn(
     # A transition that has no parameter does not move.
     DA[DA == 0] = np.inf
     weight = np.ones(data.n_tokens) if data.weight is None else data.weight
+    room = kernels.chain.room_for(data.starts, universe.width)
     kernels.chain_online.online_pass(
-        data.occurrences(), data.starts, data.y, weight, order, universe.n, SHARE, θ, D, A, DA
+        data.occurrences(),
+        data.starts,
+        data.y,
+        weight,
+        order,
+        SHARE,
+        universe.floor,
+        room,
+        universe.blocks,
+        θ,
+        D,
+        A,
+        DA,
     )
     θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
     return θ, D

@@ -26,13 +26,15 @@ class State:
 
     ``point`` holds F and ∇F at θ. It is None where they are not known: a stochastic solver leaves them to whoever asks.
     A state with another θ forgets the point of the one it was made from, so what a state says is always true of its
-    own θ. ``stalled`` says that F cannot be decreased any further. ``account`` says what was bought, and at which step.
+    own θ. ``stalled`` says that F cannot be decreased any further, ``account`` what was bought, and at which step,
+    ``remark`` what else a user should know.
     """
 
     theta: Array
     point: Point | None = None
     stalled: bool = False
     account: tuple[tuple[int, str], ...] = ()
+    remark: str = ""
 
     def __post_init__(self) -> None:
         if self.point is not None and self.point.theta is not self.theta:

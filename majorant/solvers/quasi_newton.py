@@ -12,9 +12,10 @@ the Hessian               of all rows
 Steps begin in one that is next to free, and a dearer one is bought once steps have cost as much
 (``majorant.solvers.renting``): never much dearer than the best choice. None is a bound: every step is checked by a line
 search on the convex function along it, so F never rises. Tall data start from a sample; wide sparse data by dual
-coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and there F may rise now and then. Chains
-start by an online pass and go on scaled by the root of its precision. Starts are in ``majorant.solvers.starts``,
-curvatures in ``majorant.solvers.preconditioners``.
+coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and there F may rise now and then. So do
+chains, sequence by sequence (``majorant.solvers.ascent``); where that cannot be, they start by an online pass and go on
+scaled by the root of its precision. Starts are in ``majorant.solvers.starts``, curvatures in
+``majorant.solvers.preconditioners``.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from majorant._checks import Array, one_of, whole
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
+from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
-from majorant.solvers.dual import Dual
 from majorant.solvers.preconditioners import (
     DiagonalOfHessian,
     GramOfColumns,
@@ -36,7 +37,7 @@ from majorant.solvers.preconditioners import (
 from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, due
 from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled
-from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start
+from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
 PAIRS = 20
@@ -59,13 +60,13 @@ class QuasiNewtonState(State):
     """Where the solver is, what steps are scaled by, and the secant pairs."""
 
     offers: tuple[Preconditioner, ...]  # of the plan, those that suit
-    prices: Prices | None  # None where outcomes cannot be written out: nothing is bought but the first
+    prices: Prices | None  # None where outcomes cannot be written out
     lease: Lease = field(default_factory=Lease)
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
     leaps: bool = True  # whether the last step was a whole one
-    sweeps: Dual | None = None  # until they are left for quasi-Newton steps
+    sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
 
 
@@ -111,7 +112,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return Plan((FromPoint(),), (gram,))
         if kind == "diagonal":
             return Plan((FromPoint(),), (diagonal,))
-        return Plan((FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, gram, hessian))
+        return Plan((FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, gram, hessian))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, or where the plan's start, or steps in single precision, have led."""
@@ -147,7 +148,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
         if state.sweeps is not None:
-            return _entered(state, FromDual().go_on(objective, state.sweeps, state.point, self.seed))
+            return _entered(state, state.sweeps.go_on(objective, known(objective, state), self.seed))
         here = known(objective, state)
         state = self._with_curvature(objective, state, here)
         for attempt in self._attempts(objective, state, here):
@@ -168,11 +169,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
                 yield replace(_bought(objective, state, here, offer), pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
-        """Return the state with a curvature, another one if that is due. One of a chain's start stays."""
-        if state.prices is None:
-            offer = state.offers[0] if state.solve is None else None
-        else:
-            offer = due(state.offers, state.prices, state.lease, state.steps, here.value)
+        """Return the state with a curvature, another one if that is due."""
+        offer = due(state.offers, state.prices, state.lease, state.steps, here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
     def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float) -> QuasiNewtonState:
@@ -191,6 +189,7 @@ def _entered(state: QuasiNewtonState, begun: Begun) -> QuasiNewtonState:
         sweeps=begun.sweeps,
         lease=lease,
         account=(*state.account, *((0, each) for each in begun.account)),
+        remark=begun.remark,
     )
 
 

@@ -55,14 +55,17 @@ class Lease:
 
 
 def due(
-    offers: Sequence[Preconditioner], prices: Prices, lease: Lease, step: int, value: float
+    offers: Sequence[Preconditioner], prices: Prices | None, lease: Lease, step: int, value: float
 ) -> Preconditioner | None:
-    """Return what is to be bought before a step, if anything: offers are in the order of their quality."""
+    """Return what is to be bought before a step, if anything: offers are in the order of their quality.
+
+    Where prices are not known, everything is taken to cost a step.
+    """
     if lease.quality < 0:
-        return next(o for o in reversed(offers) if o is offers[0] or o.price(prices) <= CHEAP * prices.step())
+        return next(each for each in reversed(offers) if each is offers[0] or _price(each, prices) <= CHEAP)
     left, spent = lease.steps_left(value), step - lease.made_at
     for offer in reversed(offers):
-        price = offer.price(prices) / prices.step()
+        price = _price(offer, prices)
         if offer.quality > lease.quality:
             rent = 2 * spent if MUCH * price < left < inf else spent
             if price <= rent and price + AT_LEAST < left:
@@ -70,6 +73,11 @@ def due(
         elif offer.quality == lease.quality and spent >= max(price, _patience(lease)) and price + 2 < left:
             return offer
     return None
+
+
+def _price(offer: Preconditioner, prices: Prices | None) -> float:
+    """Return what it costs, in steps."""
+    return 1.0 if prices is None else offer.price(prices) / prices.step()
 
 
 def _patience(lease: Lease) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -38,9 +39,17 @@ class Begun:
     point: Point
     solve: Solve | None = None
     least_factor: float | None = None  # of it, if it is right but for a factor, which secant pairs tell
-    sweeps: dual.Dual | None = None  # of dual coordinate descent, which is not done yet
-    quality: int = 0  # of the curvature
+    sweeps: Sweeps | None = None  # of a start that is not done yet
+    quality: int = 1  # of the curvature: better than a diagonal
     account: tuple[str, ...] = ()  # what was done
+    remark: str = ""  # what a user should know of how it went
+
+
+class Sweeps(Protocol):
+    """What a start that is not done yet has to be gone on with."""
+
+    def go_on(self, objective: Objective, before: Point, seed: int) -> Begun:
+        """Return how much further it got from the point before."""
 
 
 class Start(ABC):
@@ -139,16 +148,23 @@ class FromDual(Start):
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the point after the first sweeps."""
-        return self.go_on(objective, dual.begin(objective), None, seed)
+        return DualSweeps(dual.begin(objective)).go_on(objective, None, seed)
 
-    def go_on(self, objective: Objective, sweeps: dual.Dual, before: Point | None, seed: int) -> Begun:
+
+@dataclass(frozen=True, eq=False)
+class DualSweeps:
+    """Sweeps of dual coordinate descent."""
+
+    state: dual.Dual
+
+    def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more sweeps, or the one before if they were poor."""
-        swept = dual.sweep(objective, sweeps, seed)
+        swept = dual.sweep(objective, self.state, seed)
         point = objective.point(swept.theta)
         if not point.value <= objective.value_at_zero():  # rows on wild scales
             return Begun(objective.point(np.zeros(objective.size)))
         if swept.contracts:
-            return Begun(point, sweeps=swept)
+            return Begun(point, sweeps=DualSweeps(swept))
         done = (f"{swept.sweeps} sweeps of dual coordinate descent",)
         return Begun(point if before is None or point.value < before.value else before, account=done)
 

@@ -1,0 +1,319 @@
+"""Rows of numbers that stay in registers: a Numba type for a few LLVM vectors, and what can be done with it.
+
+LLVM does not vectorise loops over labels by itself: arrays may overlap, and it does not know how many labels there are.
+A row says both. Its length, a multiple of ``LANES``, is part of its type, so kernels take it as the type of a tuple:
+``width`` is a tuple of zeros, one for every ``LANES`` labels, which Numba's cache knows by its length.
+
+=======================  =======================================================================================
+``load(A, t, width)``    row t of a C-contiguous matrix, of float32 or float64
+``store(A, t, a)``       write it
+``a + b``, ``a * b``…    place by place; either may be a number
+``exp(a)``, ``log(a)``   to the last digits of the type; of what is below e^−87 (−708), that
+``at_least(a, x)``       a, or the number x where a is below
+``total(a)``             the sum
+``largest(a)``           the largest
+=======================  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, models, register_model
+
+LANES = 8
+# Sums may be reordered and products contracted with sums, as in ``compile_sums``.
+FLAGS = ("reassoc", "contract")
+
+
+def emitted(function: Callable[..., Any]) -> Any:
+    """Return what Numba types by calling ``function`` and emits by what that returns; kernels call it as they like."""
+    return intrinsic(function)
+
+
+class Row(types.Type):
+    """A row of ``blocks`` · ``LANES`` numbers."""
+
+    def __init__(self, number: Any, blocks: int) -> None:
+        self.number, self.blocks = number, blocks
+        super().__init__(name=f"Row({number}, {blocks})")
+
+
+@register_model(Row)
+class _RowModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Row) -> None:
+        vector = ir.VectorType(scalar_of(kind), LANES)
+        super().__init__(manager, kind, ir.ArrayType(vector, kind.blocks))
+
+
+# --- reading and writing ----------------------------------------------------------------------------------
+
+
+@emitted
+def load(context: Any, A: Any, t: Any, width: Any) -> Any:
+    """Return row t of a matrix."""
+    row = Row(A.dtype, len(width))
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
+        return packed(builder, row, [load_vector(builder, at, k, row) for k in range(row.blocks)])
+
+    return row(A, t, width), emit
+
+
+@emitted
+def store(context: Any, A: Any, t: Any, a: Any) -> Any:
+    """Write row t of a matrix."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
+        for k, vector in enumerate(_parts(builder, sig.args[2], arguments[2])):
+            store_vector(builder, at, k, sig.args[2], vector)
+        return context.get_dummy_value()
+
+    return types.void(A, t, a), emit
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------
+
+
+def _add_operator(function: Any, emit: str) -> None:
+    """Let Numba know ``function`` on rows, and on a row and a number."""
+
+    @infer_global(function)
+    class Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            rows = [each for each in args if isinstance(each, Row)]
+            if not rows or len(args) != 2:
+                return None
+            return signature(rows[0], *(each if isinstance(each, Row) else rows[0].number for each in args))
+
+    def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        row = sig.return_type
+        parts = [_operand(builder, row, kind, each) for kind, each in zip(sig.args, arguments, strict=True)]
+        found = [getattr(builder, emit)(a, b, flags=FLAGS) for a, b in zip(*parts, strict=True)]
+        return packed(builder, row, found)
+
+    for kinds in ((Row, Row), (Row, types.Float), (types.Float, Row)):
+        lower_builtin(function, *kinds)(lower)
+
+
+for _function, _emit in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    _add_operator(_function, _emit)
+
+
+def _operand(builder: Any, row: Row, kind: Any, value: Any) -> list[Any]:
+    return _parts(builder, row, value) if isinstance(kind, Row) else [repeated(builder, value)] * row.blocks
+
+
+@emitted
+def at_least(context: Any, a: Any, x: Any) -> Any:
+    """Return x where a is below."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        least = repeated(builder, arguments[1])
+        return packed(builder, a, [_larger(builder, part, least) for part in _parts(builder, a, arguments[0])])
+
+    return a(a, a.number), emit
+
+
+def _reduction(combine: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
+    """Return what emits the combination of all numbers of a row: of vectors first, then of ever smaller halves."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        parts = _parts(builder, sig.args[0], arguments[0])
+        while len(parts) > 1:
+            pairs = [combine(builder, a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + parts[2 * len(pairs) :]
+        vector, lanes = parts[0], LANES
+        while lanes > 1:
+            lanes //= 2
+            low, high = (_some(builder, vector, begin, lanes) for begin in (0, lanes))
+            vector = combine(builder, low, high)
+        return builder.extract_element(vector, ir.IntType(32)(0))
+
+    return emit
+
+
+@emitted
+def total(context: Any, a: Any) -> Any:
+    """Return the sum."""
+    return a.number(a), _reduction(lambda builder, x, y: builder.fadd(x, y, flags=FLAGS))
+
+
+@emitted
+def largest(context: Any, a: Any) -> Any:
+    """Return the largest."""
+    return a.number(a), _reduction(_larger)
+
+
+# --- exponentials and logarithms --------------------------------------------------------------------------
+
+
+@emitted
+def exp(context: Any, a: Any) -> Any:
+    """Return e^a: 2^k e^r with k whole and |r| ≤ ½ log 2, where a polynomial is exact to the last digits."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        parts = _parts(builder, a, arguments[0])
+        return packed(builder, a, [_exp(builder, a, x) for x in parts])
+
+    return a(a), emit
+
+
+@emitted
+def log(context: Any, a: Any) -> Any:
+    """Return the logarithm of a > 0: k log 2 + log m with ½√2 ≤ m < √2, by the series of the inverse tanh."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        parts = _parts(builder, a, arguments[0])
+        return packed(builder, a, [_log(builder, a, x) for x in parts])
+
+    return a(a), emit
+
+
+def _exp(builder: Any, row: Row, x: Any) -> Any:
+    digits, lowest, degree = _facts(row)
+    constant = _constants(row)
+    x = _larger(builder, x, constant(lowest))
+    # Adding 1.5·2^digits leaves k in the last digits of the sum, ready to become an exponent.
+    magic = constant(1.5 * 2.0**digits)
+    shifted = builder.fadd(builder.fmul(x, constant(1 / np.log(2))), magic)
+    k = builder.fsub(shifted, magic)
+    high = _rounded_off(np.log(2), row)
+    r = builder.fsub(x, builder.fmul(k, constant(high), flags=FLAGS), flags=("contract",))
+    r = builder.fsub(r, builder.fmul(k, constant(np.log(2) - high), flags=FLAGS), flags=("contract",))
+    p = _polynomial(builder, row, r, 1 / np.cumprod([1.0, *range(1, degree + 1)]))
+    whole = _integers(row)
+    bits = builder.shl(builder.bitcast(shifted, whole), whole([digits] * LANES))
+    return builder.bitcast(builder.add(builder.bitcast(p, whole), bits), p.type)
+
+
+def _log(builder: Any, row: Row, x: Any) -> Any:
+    digits, _, degree = _facts(row)
+    constant, whole = _constants(row), _integers(row)
+    shift = whole([digits] * LANES)
+    # The exponent is counted from ½√2, so that m is as close to one as it can be.
+    root = int(np.asarray(np.sqrt(0.5), _dtype(row)).view(f"i{bytes_of(row)}"))
+    above = builder.sub(builder.bitcast(x, whole), whole([root] * LANES))
+    exponent = builder.ashr(above, shift)
+    m = builder.bitcast(builder.sub(builder.bitcast(x, whole), builder.shl(exponent, shift)), x.type)
+    s = builder.fdiv(builder.fsub(m, constant(1.0)), builder.fadd(m, constant(1.0)))
+    square = builder.fmul(s, s)
+    series = _polynomial(builder, row, square, [2 / (2 * k + 1) for k in range(degree - 1)])
+    k = builder.sitofp(exponent, x.type)
+    return builder.fadd(builder.fmul(k, constant(np.log(2))), builder.fmul(s, series), flags=FLAGS)
+
+
+def _polynomial(builder: Any, row: Row, x: Any, coefficients: Any) -> Any:
+    constant = _constants(row)
+    value = constant(coefficients[-1])
+    for c in coefficients[-2::-1]:
+        value = builder.fadd(builder.fmul(value, x, flags=FLAGS), constant(c), flags=FLAGS)
+    return value
+
+
+def _facts(row: Row) -> tuple[int, float, int]:
+    """Return the digits of a mantissa, the least logarithm, and the degree of a polynomial that is exact."""
+    return (23, -87.0, 6) if row.number == types.float32 else (52, -708.0, 12)
+
+
+def _rounded_off(x: float, row: Row) -> float:
+    """Return x with so few digits that its products with small whole numbers are exact."""
+    bits = 12 if row.number == types.float32 else 32
+    return float(np.round(x * 2.0**bits) / 2.0**bits)
+
+
+# --- what these are made of -------------------------------------------------------------------------------
+
+
+def _dtype(row: Row) -> Any:
+    return np.dtype(np.float32 if row.number == types.float32 else np.float64)
+
+
+def bytes_of(row: Row) -> int:
+    """Return the size of a number."""
+    return int(_dtype(row).itemsize)
+
+
+def scalar_of(row: Row) -> Any:
+    """Return LLVM's type of a number."""
+    return ir.FloatType() if row.number == types.float32 else ir.DoubleType()
+
+
+def _integers(row: Row) -> Any:
+    return ir.VectorType(ir.IntType(8 * bytes_of(row)), LANES)
+
+
+def size(k: int) -> Any:
+    """Return a whole number, as sizes are."""
+    return ir.IntType(64)(k)
+
+
+def _constants(row: Row) -> Callable[[float], Any]:
+    vector = ir.VectorType(scalar_of(row), LANES)
+    return lambda x: vector([float(x)] * LANES)
+
+
+def _parts(builder: Any, row: Row, value: Any) -> list[Any]:
+    return [builder.extract_value(value, k) for k in range(row.blocks)]
+
+
+def packed(builder: Any, row: Row, parts: list[Any]) -> Any:
+    """Return a row of these vectors."""
+    value = ir.Constant(ir.ArrayType(ir.VectorType(scalar_of(row), LANES), row.blocks), ir.Undefined)
+    for k, part in enumerate(parts):
+        value = builder.insert_value(value, part, k)
+    return value
+
+
+def repeated(builder: Any, x: Any) -> Any:
+    """Return a vector with x in every place."""
+    vector = ir.VectorType(x.type, LANES)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), x, ir.IntType(32)(0))
+    return builder.shuffle_vector(
+        first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    )
+
+
+def _some(builder: Any, vector: Any, begin: int, count: int) -> Any:
+    which = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(begin, begin + count)))
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), which)
+
+
+def _larger(builder: Any, x: Any, y: Any) -> Any:
+    """Return the larger number; if x is none, that."""
+    return builder.select(builder.fcmp_ordered("<", x, y), y, x)
+
+
+def place_of(context: Any, builder: Any, kind: Any, A: Any, t: Any, index: Any) -> Any:
+    """Return where row t of a C-contiguous matrix stands."""
+    array = context.make_array(kind)(context, builder, A)
+    columns = cgutils.unpack_tuple(builder, array.shape, 2)[1]
+    t = context.cast(builder, t, index, types.intp)
+    return builder.gep(array.data, [builder.mul(t, columns)])
+
+
+def load_vector(builder: Any, at: Any, k: int, row: Row) -> Any:
+    """Return vector k of the row that stands at a place."""
+    vector = ir.VectorType(scalar_of(row), LANES)
+    return builder.load(builder.bitcast(builder.gep(at, [size(k * LANES)]), vector.as_pointer()), align=bytes_of(row))
+
+
+def store_vector(builder: Any, at: Any, k: int, row: Row, value: Any) -> None:
+    """Write it."""
+    vector = ir.VectorType(scalar_of(row), LANES)
+    place = builder.bitcast(builder.gep(at, [size(k * LANES)]), vector.as_pointer())
+    builder.store(value, place, align=bytes_of(row))

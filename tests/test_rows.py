@@ -1,0 +1,90 @@
+"""Rows in registers against NumPy, for every width that is laid out differently."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+from majorant.kernels import row_products, rows
+
+every_row = pytest.mark.parametrize(
+    ("dtype", "blocks"), [(np.float32, 1), (np.float32, 3), (np.float64, 1), (np.float64, 7), (np.float32, 14)]
+)
+
+
+@numba.njit
+def arithmetic(A, B, out, width):
+    for t in range(len(A)):
+        a, b = rows.load(A, t, width), rows.load(B, t, width)
+        rows.store(out, t, (a + b) * a - b / (a * a + 1.0) + 2.0 * b)
+
+
+@numba.njit
+def functions(A, exponentials, logarithms, sums, tops, width):
+    for t in range(len(A)):
+        a = rows.load(A, t, width)
+        rows.store(exponentials, t, rows.exp(a))
+        rows.store(logarithms, t, rows.log(rows.exp(a)))
+        sums[t], tops[t] = rows.total(a), rows.largest(a)
+
+
+@numba.njit
+def products(A, T, out, X, width):
+    for t in range(len(A)):
+        rows.store(out, t, row_products.times(A, t, T, width))
+    row_products.add_products(A, A, 1, len(A) - 1, X, width)
+
+
+def matrices(dtype, blocks, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return [(scale * rng.normal(size=(m, 8 * blocks))).astype(dtype) for m in (9, 9, 8 * blocks)]
+
+
+def close(found, expected, digits=8):
+    expected = np.asarray(expected)
+    np.testing.assert_allclose(found, expected, rtol=digits * np.finfo(np.asarray(found).dtype).eps, atol=1e-30)
+
+
+@every_row
+def test_arithmetic_is_that_of_arrays(dtype, blocks):
+    A, B, _ = matrices(dtype, blocks)
+    out = np.empty_like(A)
+    arithmetic(A, B, out, (0,) * blocks)
+    np.testing.assert_allclose(out, (A + B) * A - B / (A * A + 1) + 2 * B, atol=20 * np.finfo(dtype).eps)
+
+
+@every_row
+def test_exponentials_logarithms_and_reductions(dtype, blocks):
+    A = matrices(dtype, blocks, scale=12.0)[0]
+    A[0] = 0.0
+    exponentials, logarithms, sums, tops = np.empty_like(A), np.empty_like(A), np.empty(9, dtype), np.empty(9, dtype)
+    functions(A, exponentials, logarithms, sums, tops, (0,) * blocks)
+    wide = A.astype(np.longdouble)
+    close(exponentials, np.exp(wide).astype(dtype))
+    np.testing.assert_allclose(
+        logarithms, np.log(exponentials.astype(np.longdouble)), rtol=8 * np.finfo(dtype).eps, atol=1e-15
+    )
+    np.testing.assert_allclose(sums, A.sum(axis=1), atol=1e3 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(tops, A.max(axis=1))
+
+
+@pytest.mark.parametrize(("dtype", "lowest"), [(np.float32, -87.0), (np.float64, -708.0)])
+def test_what_is_too_small_is_the_least_and_what_is_no_number_stays_none(dtype, lowest):
+    A = np.array([[-np.inf, -1e30, 2 * lowest, lowest, np.nan, 0.0, -0.0, 80.0]], dtype)
+    exponentials, logarithms, sums, tops = np.empty_like(A), np.empty_like(A), np.empty(1, dtype), np.empty(1, dtype)
+    functions(A, exponentials, logarithms, sums, tops, (0,))
+    assert (exponentials[0, :3] == exponentials[0, 3]).all()
+    assert 0 < exponentials[0, 3] < 1e-37
+    assert np.isnan(exponentials[0, 4])
+    close(exponentials[0, 5:], np.exp([0.0, 0.0, 80.0]).astype(dtype), 100)
+
+
+@every_row
+def test_products_with_matrices(dtype, blocks):
+    A, _, T = matrices(dtype, blocks)
+    out, X = np.empty_like(A), np.ones_like(T)
+    products(A, T, out, X, (0,) * blocks)
+    loose = 100 * np.finfo(dtype).eps
+    np.testing.assert_allclose(out, A @ T, atol=loose * blocks)
+    np.testing.assert_allclose(X, 1 + A[1:-1].T @ A[2:], atol=loose)
