@@ -37,10 +37,16 @@ class Lease:
     made_at: int = 0
     times: int = 0
     gains: tuple[float, ...] = ()  # −½∇Fᵀδ of the latest steps
+    carried: bool = False  # from one penalty to the next, of who knows how many
 
     def signed(self, quality: int, step: int) -> Lease:
         """Return the lease of a curvature that was bought at a step."""
-        return Lease(quality, step, self.times + 1 if quality == self.quality else 1)
+        times = self.times + 1 if quality == self.quality else 1
+        return Lease(quality, step, times, carried=self.carried)
+
+    def carried_on(self, steps: int) -> Lease:
+        """Return the lease under another penalty, where steps are counted anew after so many."""
+        return replace(self, made_at=self.made_at - steps, gains=(), carried=True)
 
     def gained(self, gain: float) -> Lease:
         """Return the lease after a step that promised so much."""
@@ -61,6 +67,8 @@ def due(
     if lease.quality < 0:
         return next(o for o in reversed(offers) if o is offers[0] or o.price(prices) <= CHEAP * prices.step())
     left, spent = lease.steps_left(value), step - lease.made_at
+    if lease.carried:  # what is bought now serves the penalties to come: as much may be left as has been
+        left = max(left, spent)
     for offer in reversed(offers):
         price = offer.price(prices) / prices.step()
         if offer.quality > lease.quality:
