@@ -3,8 +3,8 @@
     MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.sweep [--json FILE]
 
 Ours is certified to be within 1e-6 of each optimum. scikit-learn's L-BFGS takes one tolerance for the whole grid: the
-loosest of a ladder with which every fit truly is; beside it, the seconds if each C had the loosest that does for it, which
-nobody knows beforehand. Processor seconds of one thread, the medians of rounds in which both take turns.
+loosest of a ladder with which every fit truly is; beside it, the seconds if each C had the loosest that does for it,
+which nobody knows beforehand. Processor seconds of one thread, the medians of rounds in which both take turns.
 """
 
 from __future__ import annotations
