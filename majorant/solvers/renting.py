@@ -68,6 +68,8 @@ def due(
     """Return what is to be bought before a step, if anything: offers are in the order of their quality."""
     if lease.quality < 0:
         return next(o for o in reversed(offers) if o is offers[0] or o.price(prices) <= CHEAP * prices.step())
+    if lease.carried and step < AT_LEAST:  # as long as a penalty takes no more, there is nothing to be saved
+        return None
     left, spent = lease.steps_left(value), step - lease.made_at
     if lease.carried:  # what is bought now serves the penalties to come: as much may be left as has been
         left = max(left, step - lease.since)
