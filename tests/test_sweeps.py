@@ -102,6 +102,13 @@ def test_a_poor_point_is(shape):
     assert (np.diff(poor.trace["objective"]) <= 1e-9 * poor.trace["objective"][0]).all()
 
 
+@pytest.mark.parametrize("shape", ["small", "sparse", "wide"])
+def test_unless_there_is_no_other(shape):
+    F = objective(SHAPES[shape])
+    trace = minimize(F, QuasiNewton(), start=np.random.default_rng(0).normal(size=F.size)).trace
+    assert (np.diff(trace["objective"][:4]) < 0).all()
+
+
 # --- from one ridge to the next -------------------------------------------------------------------------------
 
 

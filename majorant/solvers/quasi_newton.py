@@ -76,7 +76,7 @@ class QuasiNewtonState(State):
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Dual | None = None  # until they are left for quasi-Newton steps
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
-    given: bool = False  # whether θ was, and nobody has looked yet how good it is
+    given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
 
     def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
@@ -144,7 +144,14 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
-        return self._at(objective, objective.point(theta), given=True) if theta.any() else self._go(objective, theta)
+        if not theta.any():
+            return self._go(objective, theta)
+        better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
+        return self._at(objective, objective.point(theta), given=better)
+
+    def _start(self, objective: Objective, theta: Array) -> Start:
+        starts = self.plan(objective).starts
+        return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
     def _go(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         if not pays_in_single_precision(objective):
@@ -174,8 +181,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return state.moved_to(objective.point(state.theta), lease=lease, account=account)
 
     def _begun(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        plan = self.plan(objective)
-        start = next(each for each in plan.starts if each is plan.starts[-1] or each.suits(objective, theta))
+        start = self._start(objective, theta)
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
         return _entered(objective, self._at(objective, begun.point), begun)
 
