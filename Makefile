@@ -58,6 +58,7 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core --json out/core.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.stochastic --json out/stochastic.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.logistic --json out/logistic.json --plot docs/figures/logistic.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.sweep --json out/sweep.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.robustness
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.chain --json out/chain.json --plot docs/figures/chain.png
 

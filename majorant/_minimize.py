@@ -40,7 +40,8 @@ def minimize(
         ``BatchMajorization()`` if not given.
     start : array of shape (d,) or Solution, optional
         Where to begin: zero, these parameters, or where another run stopped. A run of the same solver on the same
-        objective is resumed in its state; otherwise only its parameters are taken.
+        objective is resumed in its state; one of ``QuasiNewton`` under another ridge leaves its curvature and secant
+        pairs, which are adapted; otherwise only its parameters are taken.
     tol : float
         Stop when F is certified to be within ``tol``·F of its minimum.
     gradient_tol : float
@@ -77,8 +78,8 @@ def minimize(
     limits = Limits(tol, gradient_tol, max_steps, max_passes)
     with numerics(threads):
         spending = objective.with_ledger()  # every run has an account of its own
-        resumed = _resume(objective.with_ledger(), solver, start)
         monitor = Monitor(spending, limits, metrics or {}, callback)
+        resumed = _resume(spending, solver, start)
         state = solver.start(spending, _read_start(objective, start)) if resumed is None else resumed
         solver.drive(spending, state, monitor.observe)
     assert monitor.result is not None
@@ -117,13 +118,14 @@ def _check_settings(
 
 
 def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Solution | None) -> Any:
-    """Return the state to go on from, if ``start`` is a run of this solver on this objective."""
-    if not isinstance(start, Solution) or start.solver != solver:
+    """Return the state to go on from, if ``start`` is a run of this solver on this objective or under another ridge."""
+    if not isinstance(start, Solution) or start.solver != solver or start.params.shape != (objective.size,):
         return None
     state: State = start.state
-    if state.stalled or state.point is None or state.theta.shape != (objective.size,):
-        return None
-    point = objective.point(state.theta)
+    carried = state.carried(objective, start.params)
+    if carried is not None or state.stalled or state.point is None:
+        return carried
+    point = objective.with_ledger().point(state.theta)
     return state.resumed(objective, point) if _is_same(point, state.point, objective.facts.epsilon) else None
 
 

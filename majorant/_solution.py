@@ -102,9 +102,10 @@ class Fitted:
     result: Result
     steps: int
     trace: dict[str, Array]
+    solution: Solution | None = None  # that it was made from
 
     @classmethod
     def of(cls, solution: Solution) -> Fitted:
         """Return what there is to publish of a solution."""
         trace = {name: solution.trace[name] for name in solution.trace}
-        return cls(solution.params, solution.result, int(trace["step"][-1]) if trace else 0, trace)
+        return cls(solution.params, solution.result, int(trace["step"][-1]) if trace else 0, trace, solution)

@@ -4,7 +4,7 @@ Everything positive definite is one: bounds, Hessians, what quasi-Newton steps a
 remembers. A *form* turns the factors of a batch into a curvature; solvers name one and never ask which they hold.
 """
 
-from majorant.curvature.base import Curvature, Factors, Form, Solve
+from majorant.curvature.base import Curvature, Factorize, Factors, Form, Solve
 from majorant.curvature.block import Block
 from majorant.curvature.by_class import DiagonalByClass
 from majorant.curvature.dense import Dense
@@ -20,6 +20,7 @@ __all__ = [
     "Dense",
     "Diagonal",
     "DiagonalByClass",
+    "Factorize",
     "Factors",
     "Form",
     "Growing",

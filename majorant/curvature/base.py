@@ -11,6 +11,8 @@ import numpy as np
 from majorant._checks import Array
 
 Solve: TypeAlias = Callable[[Array], Array]
+# λ ↦ (Σ + diag(λ))⁻¹: a curvature that has been found, for whatever ridge there is
+Factorize: TypeAlias = Callable[[Array], Solve]
 
 
 class Curvature(ABC):

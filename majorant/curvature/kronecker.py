@@ -65,9 +65,10 @@ class Kronecker(Curvature):
     def nearly_factorized(self, ridge: float | Array) -> Solve:
         """Return about (C ⊗ G + diag(ridge))⁻¹ as a function, to scale steps by.
 
-        Eigenvalues of C within a factor of two share a p×p factor, and where C has none its mean stands in.
+        The ridge is the mean over classes. Eigenvalues of C within a factor of two share a p×p factor, and where C has
+        none its mean stands in.
         """
-        λ = self._by_class(ridge_vector(ridge, self.size))[0]
+        λ = self._by_class(ridge_vector(ridge, self.size)).mean(axis=0)
         if len(self.classes) == 1:
             return KroneckerSolve(None, ((np.ones(1, dtype=bool), self._feature_solve(self.classes[0, 0], λ)),))
         values, basis = raised_eigenvalues(self.classes)

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
 from majorant._minimize import minimize
-from majorant._solution import Fitted, Outcome, Result
+from majorant._solution import Fitted, Outcome, Result, Solution
 from majorant.callbacks import Callback, Fit
 from majorant.objective import Objective
 from majorant.solvers import Solver
@@ -38,7 +38,7 @@ def run(
     fit: Fit,
     callbacks: Iterable[Any],
     *,
-    start: ArrayLike | None = None,
+    start: ArrayLike | Solution | None = None,
     tol: float,
     gradient_tol: float = 1e-8,
     max_steps: int,

@@ -38,6 +38,7 @@ from majorant.estimators.settings import (
 )
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
 from majorant.estimators.step_count import StepCount
+from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective, Threads
@@ -211,12 +212,12 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
-        design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again
-        data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        objective = Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
-        start = self._first_params(objective, offset, data.centre)
+        sweep = Sweep() if self._sweep is None else self._sweep
+        objective = sweep.under(self._ridge(), lambda: self._read_objective(X, labels, weight, offset))
+        centre = objective.model.as_rows().design(objective.like).centre
+        start = sweep.start() or self._first_params(objective, offset, centre)
         self._forget_fit()
-        self._centre = data.centre
+        self._centre = centre
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         fitted = run(
             objective,
@@ -228,9 +229,15 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
             max_steps=self.max_iter,
         )
         self._publish(fitted)
+        sweep.add(fitted.solution)
         tasks.end()
         if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
             warn(fitted.result, stacklevel=5)
+
+    def _read_objective(self, X: Any, labels: Array, weight: Array | None, offset: Array | None) -> Objective:
+        design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again
+        data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
+        return Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
@@ -274,6 +281,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     result_: Result
     notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
+    _sweep: Sweep | None = None  # of the grid that this fit is one of
 
     def _check_settings(self) -> None:
         check_penalty(self.penalty, self.l1_ratio, self.C)

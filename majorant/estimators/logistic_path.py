@@ -9,6 +9,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.sweep import Sweep
 
 
 class RegularizationPath(NamedTuple):
@@ -41,7 +42,7 @@ def read_grid(Cs: Any) -> Array:
 def logistic_regression_path(
     X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any = None, offset: Any = None, **settings: Any
 ) -> RegularizationPath:
-    """Fit for every C of a grid, from the smallest on, each from the solution before.
+    """Fit for every C of a grid, from the smallest on, each with what the one before has learnt of the data.
 
     Parameters
     ----------
@@ -81,12 +82,11 @@ def logistic_regression_path(
 def walk(
     grid: Array, settings: dict[str, Any], fit: Callable[[LogisticRegression], Any]
 ) -> Iterator[tuple[int, LogisticRegression]]:
-    """Yield where each C is in the grid and a model fitted for it: ascending, each started from the one before."""
-    before: LogisticRegression | None = None
+    """Yield where each C is in the grid and a model fitted for it: ascending, each going on from the one before."""
+    sweep = Sweep()
     for k in np.argsort(grid, kind="stable"):
         model = LogisticRegression(**{**settings, "C": float(grid[k]), "warm_start": True})
-        if before is not None:
-            model.coef_, model.intercept_ = before.coef_, before.intercept_
+        model._sweep = sweep
         fit(model)
+        del model._sweep
         yield int(k), model
-        before = model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -31,6 +32,16 @@ class Facts:
         self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
         dtype = model.precision(self.like)
         self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
+
+    def under(self, penalty: Penalty) -> Facts:
+        """Return what follows with another penalty: all that is known, unless other parameters are penalised."""
+        before = self._penalty
+        alike = np.array_equal(penalty.penalised, before.penalised)
+        if not (alike and np.array_equal(penalty.strength > 0, before.strength > 0)):
+            return Facts(self._model, self._data, penalty, self._reducer)
+        other = copy(self)
+        other._penalty = penalty
+        return other
 
     @cached_property
     def convex(self) -> bool:

@@ -313,6 +313,13 @@ class Objective:
             return None
         return Objective(self.model, narrow, ridge=self.penalty, reducer=self.reducer)
 
+    def with_ridge(self, ridge: float | ArrayLike | Penalty) -> Objective:
+        """Return the objective of the same model and data with another penalty; what is known of the data is kept."""
+        other = self.with_ledger()
+        other.penalty = read_penalty(ridge, self.size)
+        other.facts = self.facts.under(other.penalty)
+        return other
+
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Any:
         """Yield the rows from ``begin`` to ``end`` of a pass, in order, a multiple of so many at a time."""
         return self.data.visits(order, passes, begin, end, multiple)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Diagonal, DiagonalByClass, Kronecker, Solve
+from majorant.curvature import Diagonal, DiagonalByClass, Factorize, Kronecker, Solve
 from majorant.objective import Objective, Point
 from majorant.solvers.descent import grounded_hessian
 from majorant.solvers.prices import Prices
@@ -40,8 +40,8 @@ class Preconditioner(ABC):
         """Return what it costs, in nanoseconds."""
 
     @abstractmethod
-    def at(self, objective: Objective, point: Point) -> Solve:
-        """Return the inverse of the curvature at a point."""
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return the curvature at a point, as what makes its inverse for a ridge."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class DiagonalOfHessian(Preconditioner):
         """Return about what a pass costs."""
         return prices.diagonal()
 
-    def at(self, objective: Objective, point: Point) -> Solve:
-        """Return its inverse."""
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return what makes its inverse."""
         objective.spend(curvatures=1)
         if 1 < objective.model.classes(objective.like) <= MANY_CLASSES:
             C, squares = objective.class_curvature(point)
-            return DiagonalByClass(*_balanced(C, squares)).nearly_factorized(objective.ridge)
-        return Diagonal(objective.hessian_diagonal(point), majorizes=False).factorized(objective.ridge)
+            return DiagonalByClass(*_balanced(C, squares)).nearly_factorized
+        return Diagonal(objective.hessian_diagonal(point), majorizes=False).factorized
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,11 @@ class GramOfColumns(Preconditioner):
         """Return that of a product of matrices and a few factors."""
         return prices.gram(self._rows(prices))
 
-    def at(self, objective: Objective, point: Point) -> Solve:
-        """Return its inverse."""
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return what makes its inverse."""
         objective.spend(curvatures=1)
         share = self._rows(Prices.of(objective)) / objective.rows
-        n, λ = objective.model.classes(objective.like), _mean_ridge(objective)
-        C, G = _gram(objective, point, share, λ)
-        return Kronecker(*_balanced(C, G), majorizes=False).nearly_factorized(np.tile(λ, n))
+        return _gram(objective, point, share)
 
     @staticmethod
     def _rows(prices: Prices) -> float:
@@ -116,14 +114,9 @@ class HessianOfAll(Preconditioner):
         """Return that of many products of matrices, and a factor."""
         return prices.hessian(prices.rows)
 
-    def at(self, objective: Objective, point: Point) -> Solve:
-        """Return its inverse, or that of one with so much more on its diagonal that it has a factor."""
-        return grounded_hessian(objective, point)[1].steadied(objective.ridge)
-
-
-def _mean_ridge(objective: Objective) -> Array:
-    """Return the ridge of each column, as the mean over classes."""
-    return objective.ridge.reshape(objective.model.classes(objective.like), -1).mean(axis=0)
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return what makes its inverse, or that of one with so much more on its diagonal that it has a factor."""
+        return grounded_hessian(objective, point)[1].steadied
 
 
 def _balanced(C: Array, features: Array) -> tuple[Array, Array]:
@@ -135,15 +128,31 @@ def _balanced(C: Array, features: Array) -> tuple[Array, Array]:
     return C / total if total > 0 else np.eye(n), features
 
 
-def _gram(objective: Objective, point: Point, share: float, λ: Array) -> tuple[Array, Array]:
-    """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, from a share of the rows.
+@dataclass(frozen=True, eq=False)
+class RoundedGram:
+    """C ⊗ G from products in single precision: a smaller ridge than ``least`` is lost in their rounding errors."""
+
+    curvature: Kronecker
+    least: float
+
+    def __call__(self, ridge: Array) -> Solve:
+        """Return the inverse for a ridge."""
+        return self.curvature.nearly_factorized(np.where(ridge > 0, np.maximum(ridge, self.least), 0.0))
+
+
+def _gram(objective: Objective, point: Point, share: float) -> Factorize:
+    """Return Σ_j B_j ⊗ Σ_j w_j x_j x_jᵀ, from a share of the rows.
 
     Single precision is enough where the penalty is larger than its rounding errors.
     """
-    sparse = objective.model.as_rows().design(objective.like).is_sparse
-    if sparse or not λ.any():
-        return objective.mean_gram(point, share, np.float64)
-    C, G = objective.mean_gram(point, share, np.float32)
-    if np.min(λ[λ > 0]) > ROUNDING * np.max(G.diagonal()):
-        return C, G
-    return objective.mean_gram(point, share, np.float64)
+    λ = objective.ridge
+    if λ.any() and not objective.model.as_rows().design(objective.like).is_sparse:
+        C, G = objective.mean_gram(point, share, np.float32)
+        least = ROUNDING * float(np.max(G.diagonal()))
+        if np.min(λ[λ > 0]) > least:
+            return RoundedGram(_kronecker(C, G), least)
+    return _kronecker(*objective.mean_gram(point, share, np.float64)).nearly_factorized
+
+
+def _kronecker(C: Array, G: Array) -> Kronecker:
+    return Kronecker(*_balanced(C, G), majorizes=False)

@@ -11,7 +11,8 @@ the Hessian               of all rows
 
 Steps begin in one that is next to free, and a dearer one is bought once steps have cost as much
 (``majorant.solvers.renting``): never much dearer than the best choice. None is a bound: every step is checked by a line
-search on the convex function along it, so F never rises. Tall data start from a sample; wide sparse data by dual
+search on the convex function along it, so F never rises. Under another ridge what was learnt is adapted: a curvature
+gets new factors, and secant pairs change by a known amount. Tall data start from a sample; wide sparse data by dual
 coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and there F may rise now and then. So do
 chains, sequence by sequence (``majorant.solvers.ascent``); where that cannot be, they start by an online pass and go on
 scaled by the root of its precision. Starts are in ``majorant.solvers.starts``, curvatures in
@@ -23,8 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from majorant._checks import Array, one_of, whole
-from majorant.curvature import Solve
+from majorant.curvature import Factorize, Solve
 from majorant.objective import Objective, Point
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
@@ -36,7 +39,7 @@ from majorant.solvers.preconditioners import (
 )
 from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, due
-from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled
+from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled, shifted
 from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
@@ -45,6 +48,10 @@ PAIRS = 20
 LEAST_FACTOR = 0.2
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
+# A point that was given is left for a start of the plan if a step promises to gain more than this, relative to F.
+POOR = 1e-3
+# A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
+ASTRAY = 10.0
 
 
 @dataclass(frozen=True)
@@ -62,12 +69,34 @@ class QuasiNewtonState(State):
     offers: tuple[Preconditioner, ...]  # of the plan, those that suit
     prices: Prices | None  # None where outcomes cannot be written out
     lease: Lease = field(default_factory=Lease)
+    factorize: Factorize | None = None
+    ridge: Array | None = None  # of the pairs and of ``solve``; None of a penalty that is no ridge
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
+    given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
+    borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
+
+    def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
+        """Return the state at θ under another ridge: the curvature is as it was, and y changes by (λ' − λ)s."""
+        ridge = objective.penalty.prior
+        if self.factorize is None or self.ridge is None or ridge is None or np.array_equal(ridge, self.ridge):
+            return None
+        return replace(
+            self.moved_to(objective.point(theta)),
+            prices=_prices(objective),
+            lease=self.lease.carried_on(self.steps),
+            ridge=ridge,
+            solve=self.factorize(ridge),
+            pairs=shifted(self.pairs, ridge - self.ridge),
+            steps=0,
+            account=((0, "what another penalty had left"),),
+            stalled=False,
+            borrowed=True,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,10 +144,26 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return Plan((FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, gram, hessian))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        """Return the state at θ, or where the plan's start, or steps in single precision, have led."""
+        """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
+        if not theta.any():
+            return self._go(objective, theta)
+        better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
+        return self._at(objective, objective.point(theta), given=better)
+
+    def _start(self, objective: Objective, theta: Array) -> Start:
+        starts = self.plan(objective).starts
+        return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
+
+    def _go(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         if not pays_in_single_precision(objective):
             return self._begun(objective, theta)
         return self._begun_in_single_precision(objective, theta)
+
+    def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
+        offers = tuple(offer for offer in self.plan(objective).offers if offer.suits(objective))
+        return QuasiNewtonState.at(
+            point, offers=offers, prices=_prices(objective), ridge=objective.penalty.prior, given=given
+        )
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         narrow = objective.narrowed()
@@ -137,26 +182,24 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return state.moved_to(objective.point(state.theta), lease=lease, account=account)
 
     def _begun(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        plan = self.plan(objective)
-        start = next(each for each in plan.starts if each is plan.starts[-1] or each.suits(objective, theta))
-        offers = tuple(offer for offer in plan.offers if offer.suits(objective))
-        prices = Prices.of(objective) if objective.model.has_rows else None
+        start = self._start(objective, theta)
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
-        state = QuasiNewtonState.at(begun.point, offers=offers, prices=prices)
-        return _entered(state, begun)
+        return _entered(objective, self._at(objective, begun.point), begun)
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
         if state.sweeps is not None:
-            return _entered(state, state.sweeps.go_on(objective, known(objective, state), self.seed))
+            return _entered(objective, state, state.sweeps.go_on(objective, known(objective, state), self.seed))
         here = known(objective, state)
         state = self._with_curvature(objective, state, here)
+        if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
+            return self._go(objective, state.theta)
         for attempt in self._attempts(objective, state, here):
             step = _direction(attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                gain = -0.5 * float(here.gradient @ step)
-                return replace(self._moved(attempt, here, new, gain), leaps=length == 1.0)
+                moved = self._moved(attempt, here, new, _promise(here, step))
+                return replace(moved, leaps=length == 1.0, given=False)
         return replace(state, stalled=True)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
@@ -176,15 +219,28 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float) -> QuasiNewtonState:
         kept = PAIRS if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
-        return state.moved_to(new, pairs=pairs, steps=state.steps + 1, lease=state.lease.gained(gain))
+        moved = state.moved_to(new, pairs=pairs, steps=state.steps + 1, lease=state.lease.gained(gain), borrowed=False)
+        if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
+            return replace(moved, pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
+        return moved
 
 
-def _entered(state: QuasiNewtonState, begun: Begun) -> QuasiNewtonState:
+def _prices(objective: Objective) -> Prices | None:
+    return Prices.of(objective) if objective.model.has_rows else None
+
+
+def _promise(here: Point, step: Array) -> float:
+    """Return what a step promises to gain."""
+    return -0.5 * float(here.gradient @ step)
+
+
+def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> QuasiNewtonState:
     """Return the state in which steps begin, or sweeps go on."""
-    lease = Lease() if begun.solve is None else Lease().signed(begun.quality, 0)
+    lease = Lease() if begun.factorize is None else Lease().signed(begun.quality, 0)
     return state.moved_to(
         begun.point,
-        solve=begun.solve,
+        factorize=begun.factorize,
+        solve=None if begun.factorize is None else begun.factorize(objective.ridge),
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
         lease=lease,
@@ -202,10 +258,12 @@ def _direction(state: QuasiNewtonState, here: Point) -> Array:
 
 def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: Preconditioner) -> QuasiNewtonState:
     """Return the state with another curvature. Secant pairs are kept, unless it is a Hessian, which knows better."""
+    factorize = offer.at(objective, here)
     return replace(
         state,
         pairs=state.pairs if offer.quality < HESSIAN else (),
-        solve=offer.at(objective, here),
+        factorize=factorize,
+        solve=factorize(objective.ridge),
         least_factor=LEAST_FACTOR if offer.quality < HESSIAN else None,
         lease=state.lease.signed(offer.quality, state.steps),
         account=(*state.account, (state.steps, offer.name)),

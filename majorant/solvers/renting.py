@@ -37,10 +37,18 @@ class Lease:
     made_at: int = 0
     times: int = 0
     gains: tuple[float, ...] = ()  # −½∇Fᵀδ of the latest steps
+    since: int = 0  # when the first of this quality was bought
+    carried: bool = False  # whether from one penalty to the next, of who knows how many
 
     def signed(self, quality: int, step: int) -> Lease:
         """Return the lease of a curvature that was bought at a step."""
-        return Lease(quality, step, self.times + 1 if quality == self.quality else 1)
+        if quality == self.quality:
+            return replace(self, made_at=step, times=self.times + 1, gains=())
+        return Lease(quality, step, 1, since=step, carried=self.carried)
+
+    def carried_on(self, steps: int) -> Lease:
+        """Return the lease under another penalty, where steps are counted anew after so many."""
+        return replace(self, made_at=self.made_at - steps, since=self.since - steps, gains=(), carried=True)
 
     def gained(self, gain: float) -> Lease:
         """Return the lease after a step that promised so much."""
@@ -63,11 +71,16 @@ def due(
     """
     if lease.quality < 0:
         return next(each for each in reversed(offers) if each is offers[0] or _price(each, prices) <= CHEAP)
+    if lease.carried and step < AT_LEAST:  # as long as a penalty takes no more, there is nothing to be saved
+        return None
     left, spent = lease.steps_left(value), step - lease.made_at
+    if lease.carried:  # what is bought now serves the penalties to come: as much may be left as has been
+        left = max(left, step - lease.since)
     for offer in reversed(offers):
         price = _price(offer, prices)
         if offer.quality > lease.quality:
-            rent = 2 * spent if MUCH * price < left < inf else spent
+            paid = step - lease.since if lease.carried else spent
+            rent = 2 * paid if MUCH * price < left < inf else paid
             if price <= rent and price + AT_LEAST < left:
                 return offer
         elif offer.quality == lease.quality and spent >= max(price, _patience(lease)) and price + 2 < left:

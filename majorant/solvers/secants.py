@@ -35,6 +35,12 @@ def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:
     return (*pairs, (s.astype(kept, copy=False), y.astype(kept, copy=False), sy))[-memory:] if memory else ()
 
 
+def shifted(pairs: Pairs, ridge: Array) -> Pairs:
+    """Return the pairs with so much more of a ridge: along s the gradient changes by that much more of s."""
+    changed = ((s, y + (ridge * s).astype(y.dtype, copy=False)) for s, y, _ in pairs)
+    return tuple((s, y, sy) for s, y in changed if (sy := float(s @ y)) > 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Scaled:
     """A solve that is right but for a factor."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Diagonal, Solve
+from majorant.curvature import Dense, Diagonal, Factorize, Solve
 from majorant.objective import Objective, Point
 from majorant.solvers import dual
 from majorant.solvers.descent import Newton
@@ -37,7 +37,7 @@ class Begun:
     """A point to go on from, what steps from there are scaled by if that is known, and what is left to do before."""
 
     point: Point
-    solve: Solve | None = None
+    factorize: Factorize | None = None
     least_factor: float | None = None  # of it, if it is right but for a factor, which secant pairs tell
     sweeps: Sweeps | None = None  # of a start that is not done yet
     quality: int = 1  # of the curvature: better than a diagonal
@@ -78,12 +78,12 @@ class FromSample(Start):
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum of the sample, nearly, or θ if that is the better point."""
-        of_sample, solve, account = self._newton(objective, theta, seed)
+        of_sample, factorize, account = self._newton(objective, theta, seed)
         point = objective.point(of_sample)
         at_start = objective.value(theta) if theta.any() else objective.value_at_zero()
         if not point.value < at_start:
             point = objective.point(theta)
-        return Begun(point, solve, quality=QUALITY_OF_SAMPLE, account=(account,))
+        return Begun(point, factorize, quality=QUALITY_OF_SAMPLE, account=(account,))
 
     def size(self, objective: Objective) -> int:
         """Return how many rows are taken."""
@@ -97,7 +97,7 @@ class FromSample(Start):
         columns = objective.size // max(objective.model.classes(objective.like), 1)
         return max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
 
-    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, Solve, str]:
+    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, OfSample, str]:
         sample, newton = objective.sampled(self.size(objective), seed), Newton()
         state = newton.start(sample, theta)
         for _ in range(SAMPLE_STEPS):
@@ -111,7 +111,30 @@ class FromSample(Start):
         objective.spend(passes=share * sample.work.passes, curvatures=sample.work.curvatures)
         assert state.curvature is not None
         account = f"Newton steps on {sample.rows} of {objective.rows} rows, and their Hessian"
-        return state.theta, Scaled(state.curvature.steadied(sample.ridge), share), account
+        return state.theta, OfSample(state.curvature, share), account
+
+
+@dataclass(frozen=True, eq=False)
+class OfSample:
+    """The Hessian of a share of the rows, which stands for that of all."""
+
+    hessian: Dense
+    share: float
+
+    def __call__(self, ridge: Array) -> Solve:
+        """Return the inverse for a ridge."""
+        return Scaled(self.hessian.steadied(self.share * ridge), self.share)
+
+
+@dataclass(frozen=True, eq=False)
+class Unridged:
+    """A scale of steps that is what it is, whatever the ridge."""
+
+    solve: Solve
+
+    def __call__(self, ridge: Array) -> Solve:
+        """Return the scale."""
+        return self.solve
 
 
 @dataclass(frozen=True)
@@ -134,8 +157,8 @@ class FromOnlinePass(Start):
         root, point = np.sqrt(after.curvature.entries), objective.point(after.theta)
         if not point.value <= objective.value_at_zero():
             point = objective.point(theta)
-        solve = Diagonal(root, majorizes=False).factorized()
-        return Begun(point, solve, least_factor=0.0, account=("an online pass, and the root of its precision",))
+        scale = Unridged(Diagonal(root, majorizes=False).factorized())
+        return Begun(point, scale, least_factor=0.0, account=("an online pass, and the root of its precision",))
 
 
 @dataclass(frozen=True)
