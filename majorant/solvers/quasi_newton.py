@@ -155,9 +155,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
     def _go(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        if not pays_in_single_precision(objective):
-            return self._begun(objective, theta)
-        return self._begun_in_single_precision(objective, theta)
+        """Return where a start has led; single precision is for where there is none, and many steps to make."""
+        if isinstance(self._start(objective, theta), FromPoint) and pays_in_single_precision(objective):
+            return self._begun_in_single_precision(objective, theta)
+        return self._begun(objective, theta)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         offers = tuple(offer for offer in self.plan(objective).offers if offer.suits(objective))
