@@ -57,11 +57,11 @@ def measure(shape: Shape) -> dict:
     row = {"shape": f"{shape.rows}×{shape.columns}×{shape.classes}" + " sparse" * (shape.family == "sparse")}
     with recycling():
         here = F.point(np.zeros(F.size))
-        step = -0.5 * first.at(F, here)(here.gradient)
+        step = -0.5 * first.at(F, here)(F.ridge)(here.gradient)
         runs = {"step": (lambda: best_point_along(F, here, step, leap=True), prices.step())}
         for offer in (first, GramOfColumns(), HessianOfAll()):
             if offer.suits(F):
-                runs[offer.name] = (lambda offer=offer: offer.at(F, here), offer.price(prices))
+                runs[offer.name] = (lambda offer=offer: offer.at(F, here)(F.ridge), offer.price(prices))
         for name in ("step", first.name, GramOfColumns.name, HessianOfAll.name):
             run, price = runs.get(name, (None, np.nan))
             seconds = least_seconds(run) if run else np.nan

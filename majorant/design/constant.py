@@ -164,6 +164,17 @@ class Constant(Design):
         magnitude, total = inner.absolute()
         return Constant(magnitude), total + 1.0
 
+    def _dense_grams(self, B: Array, dtype: Any) -> Array:
+        """Return those of the inner matrix, bordered by its sums, where it need not be written out for that."""
+        if len(B) > 1 or self.shift is not None or not isinstance(self.inner, DenseDesign):
+            return super()._dense_grams(B, dtype)
+        p, weight = self.shape[1] - 1, B[0]
+        whole = np.empty((1, 1, p + 1, p + 1))
+        whole[0, 0, :p, :p] = self.inner._dense_grams(B, dtype)[0, 0]
+        whole[0, 0, p, :p] = whole[0, 0, :p, p] = self.inner.pull_back(weight)[0]
+        whole[0, 0, p, p] = weight.sum()
+        return whole
+
     @property
     def counts_pairs(self) -> bool:
         """Whether the inner matrix does."""

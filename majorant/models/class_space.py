@@ -25,7 +25,7 @@ from majorant.models.base import RowModel, WithIntercept, total_weight, weigh, w
 from majorant.models.rounding import SAFETY, Magnitudes
 
 # Of fewer scores NumPy finds the loss before Numba is loaded.
-WORTH_COMPILING = 2**13
+WORTH_COMPILING = 2**11
 # Class-space matrices (n² numbers a row) of some rows fit in a few megabytes.
 CLASS_MATRICES = 2**20
 # Rows that a matrix of curvature is found from at a time: finding it then takes ten times as long as adding it up. Of

@@ -57,7 +57,14 @@ class Prices:
         p = self.columns if columns is None else columns
         share = p / self.columns
         of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
-        return CALL_FOR_SOME + of_classes + self._product(rows, p, self.stored * share) + p**3 * FACTORISE
+        call = CALL_FOR_SOME if rows < self.rows else CALL
+        return call + of_classes + self._product(rows, p, self.stored * share) + p**3 * FACTORISE
+
+    @property
+    def rows_for_a_call(self) -> float:
+        """How many rows a Gram matrix may be made from at the price of choosing them."""
+        each = self._product(1, self.columns, self.stored) - self._product(0, self.columns, self.stored)
+        return CALL_FOR_SOME / each
 
     def hessian(self, rows: float) -> float:
         """Return the price of a Hessian of so many rows, and its factor."""
