@@ -1,0 +1,195 @@
+"""When a curvature is bought, and what steps and starts around it do."""
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import softmax
+
+from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
+from majorant.curvature import Kronecker
+from majorant.solvers.prices import Prices, pays_in_single_precision
+from majorant.solvers.renting import Lease, due
+
+PRICES = Prices(rows=1_000, classes=1, columns=10, stored=10.0, sparse=False)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One that costs so many steps."""
+
+    quality: int
+    steps: float
+
+    def price(self, prices):
+        return self.steps * prices.step()
+
+
+def leased(quality, gains=(), made_at=0, times=1):
+    return Lease(quality, made_at, times, tuple(gains))
+
+
+def spent(offers, step, rate, *, made_at=0, quality=0, times=1):
+    """What is due when every step has shrunk the gain by e^−rate, F being 1."""
+    gains = [exp(-rate * k) for k in range(made_at, step)]
+    return due(offers, PRICES, leased(quality, gains, made_at, times), step, 1.0)
+
+
+def test_the_first_is_the_best_that_is_next_to_free():
+    cheap, better, dear = Offer(0, 3.0), Offer(1, 0.4), Offer(3, 0.6)
+    assert due((cheap, better, dear), PRICES, Lease(), 0, 1.0) is better
+    assert due((cheap, dear), PRICES, Lease(), 0, 1.0) is cheap
+
+
+def test_a_dearer_one_is_bought_when_the_rent_has_come_to_its_price_and_not_before():
+    offers = (Offer(0, 1.0), Offer(3, 20.0))
+    due_at = [step for step in range(1, 60) if spent(offers, step, rate=0.3) is offers[1]]
+    assert due_at[0] == 20
+    slow = [step for step in range(1, 60) if spent(offers, step, rate=0.01) is offers[1]]
+    assert slow[0] == 10  # there is much more to do than it costs
+
+
+def test_nothing_is_bought_where_little_is_left_to_do():
+    offers = (Offer(0, 1.0), Offer(3, 5.0))
+    assert all(spent(offers, step, rate=4.0) is not offers[1] for step in range(1, 10))
+
+
+def test_never_more_than_twice_the_price_is_spent_before_it_is_paid():
+    """Whatever the price, and however long it takes."""
+    for price in (1.0, 7.0, 33.0, 150.0):
+        offers = (Offer(0, 1.0), Offer(3, price))
+        first = next(step for step in range(1, 1_000) if spent(offers, step, rate=1e-4) is offers[1])
+        assert price / 2 <= first <= price + 1
+
+
+def test_renewals_come_more_and_more_rarely_but_for_a_hessian():
+    offers = (Offer(0, 1.0),)
+    assert spent(offers, 3, rate=0.1) is None
+    assert spent(offers, 4, rate=0.1) is offers[0]
+    assert spent(offers, 11, rate=0.1, made_at=4, times=2) is None
+    assert spent(offers, 12, rate=0.1, made_at=4, times=2) is offers[0]
+    hessian = (Offer(3, 0.5),)
+    assert spent(hessian, 9, rate=0.1, made_at=7, times=5, quality=3) is hessian[0]
+
+
+def test_prices_grow_with_the_data_and_count_what_is_stored():
+    tall, wide = Prices(10**5, 1, 10, 10.0, False), Prices(10**5, 1, 100, 100.0, False)
+    assert PRICES.step() < tall.step() < wide.step()
+    assert PRICES.hessian(1_000) < tall.hessian(10**5) < wide.hessian(10**5)
+    sparse = Prices(10**5, 1, 100, 1.0, True)
+    assert sparse.step() < wide.step()
+    assert sparse.gram(10**5) < wide.gram(10**5)
+
+
+def generated(t, p, n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(t, p)) * np.exp(rng.normal(size=p)) + rng.normal(size=p)
+    return X, np.argmax(X @ rng.normal(size=(p, n)) / np.sqrt(p) + rng.gumbel(size=(t, n)), axis=1)
+
+
+def objective(t, p, n, **data):
+    X, y = generated(t, p, n)
+    return Objective(Binary() if n == 2 else Multinomial(n), Labelled(X, y, **data), ridge=0.1)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_steps_in_single_precision_lead_to_the_same_optimum(n):
+    F = objective(4_000, 300, n)
+    assert pays_in_single_precision(F)
+    solution = minimize(F, QuasiNewton(), tol=1e-10)
+    assert solution.result.converged
+    assert "double precision" in [name for _, name in solution.result.account]
+    best = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-12).trace["objective"][-1]
+    assert F.value(solution.params) == pytest.approx(best, rel=1e-9)
+
+
+def test_a_copy_in_single_precision_is_not_made_of_sparse_or_short_rows_or_of_a_few():
+    X, y = generated(4_000, 300, 2)
+    assert not pays_in_single_precision(Objective(Binary(), Labelled(sp.csr_array(X), y), ridge=1.0))
+    assert not pays_in_single_precision(Objective(Binary(), Labelled(X.astype(np.float32), y), ridge=1.0))
+    assert not pays_in_single_precision(objective(200, 20, 2))
+
+
+def test_a_narrowed_objective_is_the_same_to_single_precision():
+    F = objective(500, 20, 3, constant=True, center=True)
+    narrow = F.narrowed()
+    theta = np.random.default_rng(1).normal(size=F.size)
+    assert narrow.narrow
+    assert narrow.narrowed() is None
+    assert narrow.value(theta) == pytest.approx(F.value(theta), rel=1e-5)
+    np.testing.assert_allclose(narrow.point(theta).gradient, F.point(theta).gradient, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_leap_is_a_step_along_the_ray(n):
+    F, rng = objective(300, 6, n), np.random.default_rng(2)
+    theta, direction = rng.normal(size=(2, F.size))
+    start = F.point(theta)
+    leap, ray = F.ray(start, direction, leap=True), F.ray(start, direction)
+    for a in (1.0, 0.3, 1.0, 2.0):
+        assert leap.value_and_slope(a) == pytest.approx(ray.value_and_slope(a), rel=1e-12)
+        here, there = leap.land(a), ray.land(a)
+        assert here.value == pytest.approx(there.value, rel=1e-12)
+        np.testing.assert_allclose(here.gradient, there.gradient, atol=1e-9)
+        np.testing.assert_allclose(np.hstack(here.scores), np.hstack(there.scores), atol=1e-12)
+    before = F.work.passes
+    F.ray(start, direction, leap=True).land(1.0)
+    assert F.work.passes == before + 1.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("n", [2, 4])
+def test_residuals_tell_the_hessian_between_classes(n, soft, weighted):
+    rng = np.random.default_rng(0)
+    y = rng.dirichlet(np.ones(n), size=30) if soft else rng.integers(n, size=30)
+    weight = rng.choice([0.0, 0.5, 2.0], size=30) if weighted else None
+    data, model = Labelled(np.zeros((30, 1)), y, weight), Binary() if n == 2 else Multinomial(n)
+    scores = 3 * rng.normal(size=(1 if n == 2 else n, 30))
+    H, weights = model.between_classes(model.loss_and_residual(scores, data)[1], data)
+    P = softmax(np.vstack([np.zeros(30), scores]) if n == 2 else scores, axis=0)
+    each = np.ones(30) if weight is None else weight
+    expected = np.einsum("j,cj,ce->ce", each, P, np.eye(n)) - np.einsum("j,cj,ej->ce", each, P, P)
+    np.testing.assert_allclose(H, expected[1:, 1:] if n == 2 else expected, atol=1e-12)
+    np.testing.assert_allclose(weights, each * (P * (1 - P))[1 if n == 2 else 0 :], atol=1e-12)
+
+
+def test_a_kronecker_product_is_nearly_factorized():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(5), size=200)
+    C, rows = np.diag(P.sum(axis=0)) - P.T @ P, rng.normal(size=(50, 3))
+    curvature = Kronecker(C / np.trace(C) * 4, rows.T @ rows, majorizes=False)
+    near = curvature.nearly_factorized(0.5)
+    b = rng.normal(size=(5, 3))
+    b -= b.mean(axis=0)  # where all classes move together there is nothing
+    ratio = (b.ravel() @ near(b.ravel())) / (b.ravel() @ curvature.solve(b.ravel(), 0.5))
+    assert 0.7 < ratio < 1.4
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_fits_start_where_every_class_is_as_likely_as_it_was_observed(n):
+    F = objective(400, 3, n, constant=True)
+    F = F.with_ridge(np.tile([1.0, 1.0, 1.0, 0.0], 1 if n == 2 else n))
+    theta = F.with_likely_intercept(np.zeros(F.size))
+    W = theta.reshape(-1, 4)
+    assert not W[:, :-1].any()
+    assert abs(F.point(theta).gradient.reshape(-1, 4)[:, -1]).max() < 1e-9 * 400
+    np.testing.assert_array_equal(F.with_likely_intercept(np.ones(F.size)), np.ones(F.size))
+
+
+def test_a_model_says_what_was_bought_and_when():
+    X, y = generated(600, 8, 2)
+    model = LogisticRegression().fit(X, y)
+    steps, names = zip(*model.result_.account, strict=True)
+    assert steps[0] == 0
+    assert list(steps) == sorted(steps)
+    assert names[0] == "the diagonal of the Hessian"
+
+
+def test_the_same_optimum_whatever_is_bought():
+    for t, p, n in ((300, 4, 2), (300, 4, 3), (60, 90, 3), (5_000, 3, 2), (900, 30, 12)):
+        F = objective(t, p, n)
+        best = minimize(F, Newton(), tol=1e-12).trace["objective"][-1]
+        assert minimize(F, QuasiNewton(), tol=1e-9).trace["objective"][-1] == pytest.approx(best, rel=1e-8), (t, p, n)
