@@ -21,7 +21,8 @@ from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.design import Design
 from majorant.kernels.sparse import Csr
-from majorant.models.base import RowModel, WithIntercept, total_weight, weigh, weights_of
+from majorant.models.answers import WithIntercept
+from majorant.models.base import RowModel, total_weight, weigh, weights_of
 from majorant.models.rounding import SAFETY, Magnitudes
 
 # Of fewer scores NumPy finds the loss before Numba is loaded.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from majorant._checks import Array
-from majorant.models.base import WithIntercept
+from majorant.models.answers import WithIntercept
 from majorant.objective.intercept import LostToTheCentre, profile_intercept
 from majorant.objective.ray import Point
 from majorant.objective.reduce import Kept

@@ -12,7 +12,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data.base import Data
 from majorant.models import Model
-from majorant.models.base import WithIntercept
+from majorant.models.answers import WithIntercept
 from majorant.models.rounding import Magnitudes
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty

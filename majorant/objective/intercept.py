@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.models.base import WithIntercept
+from majorant.models.answers import WithIntercept
 from majorant.objective.reduce import Blocks, Kept, Least
 
 ITERATIONS = 200

@@ -1,0 +1,93 @@
+"""What solvers get of a model that answers them: dual variables, rows with one label each, a free intercept."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from majorant._checks import Array
+from majorant.kernels.sparse import Csr
+
+
+class DualAscent(Protocol):
+    """Dual variables of every row, and θ, which follows them: θ = Σ_j w_j (observed − expected)/λ."""
+
+    @property
+    def lengths(self) -> Array:
+        """How much work each row is."""
+
+    @property
+    def gains(self) -> Array:
+        """What a visit to each row would add to the dual objective, roughly; who skips one may let it grow."""
+
+    @property
+    def value(self) -> float:
+        """The dual objective, roughly."""
+
+    def visit(self, order: Array) -> bool:
+        """Move these rows in place, one after the other; return whether all numbers stayed finite."""
+
+    def average(self) -> Array:
+        """Return the mean of θ over the last visits."""
+
+    def copy(self) -> DualAscent:
+        """Return one that moves on its own."""
+
+
+class HardRows(Protocol):
+    """Rows with one label each, and a coefficient vector for each of n labels (or one, against zero)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of X."""
+
+    @property
+    def y(self) -> Array:
+        """The labels."""
+
+    @property
+    def weight(self) -> Array:
+        """Of each row."""
+
+    @property
+    def offset(self) -> Array:
+        """What is added to the scores, (n, t)."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products of W and X alone, columns measured from zero."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+
+    def dense(self) -> Array:
+        """Return X as an array."""
+
+    def csr(self) -> Csr:
+        """Return X by its non-zeros, in double precision."""
+
+
+class WithIntercept(Protocol):
+    """What a free intercept needs of a model: its derivatives along scores that move class by class."""
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Intercepts n."""
+
+    def loss(self, scores: Array, batch: Any) -> float:
+        """Return the loss."""
+
+    def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
+        """Return the loss and its derivative with respect to the scores (n×t)."""
+
+    def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
+        """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
+
+    def class_totals(self, batch: Any) -> Array:
+        """Return how much of each class was observed."""
+
+    def likely_intercepts(self, totals: Array, like: Any) -> Array | None:
+        """Return intercepts that make every class as likely as it was observed, where coefficients are zero."""
+
+    def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
