@@ -1,11 +1,14 @@
 """Logistic regression against its peers: seconds to a true relative suboptimality of 1e-3 and 1e-6.
 
     pip install -e '.[bench]'
-    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.logistic [--only SET] [--json FILE] [--plot FILE]
+    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.logistic [--only SET] [--free] [--standardised]
+                                                                      [--json FILE] [--plot FILE]
 
-One objective for all: a constant column appended, no separate intercept, one row of coefficients for two classes. Every
-method runs a ladder of its own tolerances, from loose to tight, each fit in a process of its own with a limit of two
-minutes, and is credited with the fastest fit that reaches a level. What fails or does not get there stays in the table.
+One objective for all, one row of coefficients for two classes: a constant column appended and penalised as the others
+are, or, with ``--free``, an intercept without a penalty, which is the default of scikit-learn and here (liblinear has
+none). ``--standardised`` divides columns by their standard deviations, dense ones less their means. Every method runs a
+ladder of its own tolerances, from loose to tight, each fit in a process of its own with a limit of two minutes, and is
+credited with the fastest fit that reaches a level. What fails or does not get there stays in the table.
 """
 
 from __future__ import annotations
@@ -40,16 +43,24 @@ SETS = {
 LEVELS = (1e-3, 1e-6)
 
 
+FREE = False  # whether there is an intercept without a penalty
+
+
+def coefficients(model):
+    return np.column_stack([model.coef_, model.intercept_]) if FREE else model.coef_
+
+
 def ours(X, y, ridge, tol):
-    model = LogisticRegression(C=1 / ridge, fit_intercept=False, tol=tol, max_iter=100_000).fit(X, y)
-    return model.coef_
+    model = LogisticRegression(C=1 / ridge, fit_intercept=FREE, tol=tol, max_iter=100_000, n_jobs=1)
+    return coefficients(model.fit(X, y))
 
 
 def sklearn_solver(name):
     def fit(X, y, ridge, tol):
         from sklearn.linear_model import LogisticRegression as Theirs
 
-        return Theirs(C=1 / ridge, fit_intercept=False, solver=name, tol=tol, max_iter=100_000).fit(X, y).coef_
+        model = Theirs(C=1 / ridge, fit_intercept=FREE, solver=name, tol=tol, max_iter=100_000)
+        return coefficients(model.fit(X, y))
 
     return fit
 
@@ -76,7 +87,7 @@ def cyanure_auto(X, y, ridge, tol):
         loss="logistic" if binary else "multiclass-logistic",
         penalty="l2",
         lambda_1=ridge / len(y),
-        fit_intercept=False,
+        fit_intercept=FREE,
         solver="auto",
         tol=tol,
         max_iter=100_000,
@@ -84,8 +95,9 @@ def cyanure_auto(X, y, ridge, tol):
         verbose=False,
     )
     model.fit(X, y)
-    W = np.asarray(model.get_weights() if hasattr(model, "get_weights") else model.coef_)
-    return W.reshape(X.shape[1], -1).T if W.shape[0] == X.shape[1] else W.reshape(-1, X.shape[1])
+    W = np.asarray(model.coef_)
+    W = W.reshape(X.shape[1], -1).T if W.shape[0] == X.shape[1] else W.reshape(-1, X.shape[1])
+    return np.column_stack([W, np.ravel(model.intercept_)]) if FREE else W
 
 
 METHODS = {
@@ -132,15 +144,32 @@ def attempt(fit, X, y, ridge, tol, limit):
     return answer
 
 
-def measure(name, limit):
+def scaled(X):
+    """Columns with a standard deviation of one; dense ones less their means. A constant one stays."""
+    if sp.issparse(X):
+        squares, mean = np.ravel(X.multiply(X).mean(axis=0)), np.ravel(X.mean(axis=0))
+        deviation = np.sqrt(np.maximum(squares - mean**2, 0.0))
+        return sp.csr_matrix(X @ sp.diags(1 / np.where(deviation > 0, deviation, 1.0)))
+    deviation = X.std(axis=0)
+    return np.where(deviation > 0, (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), X)
+
+
+def measure(name, limit, standardised):
     load, ridge = SETS[name]
     X, y = load()
+    X = X[:, :-1] if FREE else X
+    X = scaled(X) if standardised else X
     n = int(y.max()) + 1
-    F = Objective(Binary() if n == 2 else Multinomial(n), Labelled(X, y), ridge=ridge)
-    LogisticRegression(fit_intercept=False, max_iter=3, tol=1.0).fit(X[:50], np.arange(50) % n)  # compile
+    each = np.append(np.full(X.shape[1], ridge), [0.0] * FREE)
+    F = Objective(
+        Binary() if n == 2 else Multinomial(n),
+        Labelled(X, y, constant=FREE),
+        ridge=np.tile(each, 1 if n == 2 else n),
+    )
+    ours(X[:50], np.arange(50) % n, 1.0, 1.0)  # compile
     runs = []
     for method, (fit, tolerances) in METHODS.items():
-        if method.startswith("liblinear") and n > 2:
+        if method.startswith("liblinear") and (n > 2 or FREE):
             continue
         if method.endswith("newton-cholesky") and F.size > 12_000:
             runs.append({"method": method, "tol": None, "note": f"needs a {F.size}² matrix"})
@@ -217,14 +246,17 @@ def main():
     parser.add_argument("--json", help="keep every run in this file; sets already there are not run again")
     parser.add_argument("--plot", help="draw the figure here")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds a fit may take")
+    parser.add_argument("--free", action="store_true", help="an intercept without a penalty")
+    parser.add_argument("--standardised", action="store_true", help="columns with a standard deviation of one")
     arguments = parser.parse_args()
+    globals().update(FREE=arguments.free)
     kept = Path(arguments.json) if arguments.json else None
     results = json.loads(kept.read_text()) if kept and kept.exists() else []
     done = {result["set"] for result in results}
     for name in SETS:
         if name in done or (arguments.only and not any(text in name for text in arguments.only)):
             continue
-        results.append(measure(name, arguments.limit))
+        results.append(measure(name, arguments.limit, arguments.standardised))
         report.show(name, [row for row in summarise(results) if row["set"] == name])
         if kept:
             kept.write_text(json.dumps(results, indent=1, ensure_ascii=False))
