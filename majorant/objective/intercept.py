@@ -22,6 +22,8 @@ MARGIN = 50.0
 NOT_FOUND = (np.inf, np.inf, np.inf)
 # The probability of a class that was never observed, relative to the total weight of the rows, that is next to nothing.
 VANISHED = 1e-10
+# Singular values of a larger matrix take longer than a pass.
+MANY_CLASSES = 50
 # Rounding errors of a slope, relative to the total weight of the rows.
 ROUNDING = 1e-15
 
@@ -142,7 +144,18 @@ def _newton_step(here: _Expansion, farthest: float) -> Array:
     H = _grounded(here.hessian)
     # Saturated rows have no curvature left, and Newton's step would lead beyond where all are saturated the other way.
     H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
-    return np.clip(-np.linalg.lstsq(H, here.slope, rcond=None)[0], -farthest, farthest)
+    return np.clip(-_solved(H, here.slope), -farthest, farthest)
+
+
+def _solved(H: Array, slope: Array) -> Array:
+    """Return H⁻¹ slope, or the shortest solution if H is singular: of many classes that takes long."""
+    if len(H) > MANY_CLASSES:
+        try:
+            np.linalg.cholesky(H)
+            return np.linalg.solve(H, slope)
+        except np.linalg.LinAlgError:
+            pass
+    return np.linalg.lstsq(H, slope, rcond=None)[0]
 
 
 def _grounded(H: Array) -> Array:

@@ -1,9 +1,10 @@
 """A start for sequences: dual ascent in rounds, as long as it contracts well.
 
 Each sequence is moved exactly as far as the dual objective rises (a model's
-:class:`~majorant.models.answers.DualAscent`), so there is no step size. The first rounds visit all sequences, later ones
-those that promise most: what a visit brought the last time says what another one would. The mean of θ over a round is
-far better than θ at its end. Neither F nor the dual objective is evaluated on the way; promises tell when to look.
+:class:`~majorant.models.answers.DualAscent`), so there is no step size. The first rounds visit all sequences, later
+ones those that promise most: what a visit brought the last time says what another one would. The mean of θ over a
+round is far better than θ at its end. Neither F nor the dual objective is evaluated on the way; promises tell when to
+look.
 """
 
 from __future__ import annotations

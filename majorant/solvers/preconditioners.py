@@ -21,8 +21,6 @@ GRAM_COST = 4
 ROUNDING = 1e-5
 # Larger matrices are not worth their factors, nor their memory.
 LARGEST_HESSIAN, LARGEST_GRAM = 2_000, 4_000
-# A matrix between more classes is not worth its eigenvectors.
-MANY_CLASSES = 300
 
 
 class Preconditioner(ABC):
@@ -46,7 +44,7 @@ class Preconditioner(ABC):
 
 @dataclass(frozen=True)
 class DiagonalOfHessian(Preconditioner):
-    """The diagonal of the Hessian; of a model with classes C ⊗ diag(g), with C the mean Hessian between classes."""
+    """The diagonal of the Hessian."""
 
     name: ClassVar[str] = "the diagonal of the Hessian"
     quality: ClassVar[int] = 0
@@ -62,10 +60,29 @@ class DiagonalOfHessian(Preconditioner):
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse."""
         objective.spend(curvatures=1)
-        if 1 < objective.model.classes(objective.like) <= MANY_CLASSES:
-            C, squares = objective.class_curvature(point)
-            return DiagonalByClass(*_balanced(C, squares)).nearly_factorized
         return Diagonal(objective.hessian_diagonal(point), majorizes=False).factorized
+
+
+@dataclass(frozen=True)
+class DiagonalBetweenClasses(Preconditioner):
+    """C ⊗ diag(g), with C = Σ_j B_j the Hessian between classes and g = Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
+
+    name: ClassVar[str] = "a diagonal, and the Hessian between classes"
+    quality: ClassVar[int] = 1
+
+    def suits(self, objective: Objective) -> bool:
+        """Return whether there are several classes."""
+        return objective.model.classes(objective.like) > 1
+
+    def price(self, prices: Prices) -> float:
+        """Return that of a pass and of a matrix between classes."""
+        return prices.between_classes()
+
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return what makes its inverse."""
+        objective.spend(curvatures=1)
+        C, squares = objective.class_curvature(point)
+        return DiagonalByClass(*_balanced(C, squares)).nearly_factorized
 
 
 @dataclass(frozen=True)
@@ -76,12 +93,12 @@ class GramOfColumns(Preconditioner):
     """
 
     name: ClassVar[str] = "a Gram matrix"
-    quality: ClassVar[int] = 1
+    quality: ClassVar[int] = 2
 
     def suits(self, objective: Objective) -> bool:
         """Return whether there are classes, and not too many columns."""
         classes = objective.model.classes(objective.like)
-        return 0 < classes <= MANY_CLASSES and objective.size // classes <= LARGEST_GRAM
+        return classes > 0 and objective.size // classes <= LARGEST_GRAM
 
     def price(self, prices: Prices) -> float:
         """Return that of a product of matrices and a few factors."""
@@ -105,7 +122,7 @@ class HessianOfAll(Preconditioner):
     """The Hessian of all rows."""
 
     name: ClassVar[str] = "the Hessian"
-    quality: ClassVar[int] = 3  # better than that of a sample
+    quality: ClassVar[int] = 4  # better than that of a sample
 
     def suits(self, objective: Objective) -> bool:
         """Return whether it can be had, and is not too large."""

@@ -48,7 +48,11 @@ class Prices:
         return STEP + self.rows * self.classes * (self._number() * self.stored + SCORE)
 
     def diagonal(self) -> float:
-        """Return the price of the squares of columns and of a matrix between classes."""
+        """Return the price of the diagonal of a Hessian."""
+        return CALL + self.rows * self.classes * (PROBABILITY + 0.5 * self._number() * self.stored)
+
+    def between_classes(self) -> float:
+        """Return the price of the squares of columns, and of a matrix between classes with its eigenvectors."""
         n, t = self.classes, self.rows
         return CALL + t * (n * PROBABILITY + self.stored + n * n * MULTIPLY) + n**3
 

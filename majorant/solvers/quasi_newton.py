@@ -32,6 +32,7 @@ from majorant.objective import Objective, Point
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.preconditioners import (
+    DiagonalBetweenClasses,
     DiagonalOfHessian,
     GramOfColumns,
     HessianOfAll,
@@ -134,14 +135,15 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def plan(self, objective: Objective) -> Plan:
         """Return how to go about an objective."""
         kind = self.curvature if objective.model.classes(objective.like) else "auto"
-        diagonal, gram, hessian = DiagonalOfHessian(), GramOfColumns(), HessianOfAll()
+        diagonals, gram, hessian = (DiagonalOfHessian(), DiagonalBetweenClasses()), GramOfColumns(), HessianOfAll()
         if kind == "sample":
-            return Plan((FromSample(),), (diagonal, gram, hessian))
+            return Plan((FromSample(),), (*diagonals, gram, hessian))
         if kind == "kronecker":
             return Plan((FromPoint(),), (gram,))
         if kind == "diagonal":
-            return Plan((FromPoint(),), (diagonal,))
-        return Plan((FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint()), (diagonal, gram, hessian))
+            return Plan((FromPoint(),), diagonals)
+        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint())
+        return Plan(starts, (*diagonals, gram, hessian))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""

@@ -14,8 +14,8 @@ from math import inf, log
 from majorant.solvers.preconditioners import Preconditioner
 from majorant.solvers.prices import Prices
 
-# What costs no more steps than this is bought at once.
-CHEAP = 0.5
+# What costs no more steps than this is bought at once, or what is not much dearer than the cheapest.
+CHEAP, NOT_MUCH = 0.5, 1.5
 # Where there is more to do than this many times its price, a curvature is bought at half the rent.
 MUCH = 4.0
 # Steps that are left to make in any curvature.
@@ -23,7 +23,7 @@ AT_LEAST = 4
 # Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
-HESSIAN = 2  # of this quality or better
+HESSIAN = 3  # of this quality or better
 # The gain that is left, relative to F, where nobody asks for more; and how many steps tell how fast it shrinks.
 AIM = 1e-8
 WINDOW = 8
@@ -70,7 +70,8 @@ def due(
     Where prices are not known, everything is taken to cost a step.
     """
     if lease.quality < 0:
-        return next(each for each in reversed(offers) if each is offers[0] or _price(each, prices) <= CHEAP)
+        enough = max(CHEAP, NOT_MUCH * _price(offers[0], prices))
+        return next(each for each in reversed(offers) if each is offers[0] or _price(each, prices) <= enough)
     if lease.carried and step < AT_LEAST:  # as long as a penalty takes no more, there is nothing to be saved
         return None
     left, spent = lease.steps_left(value), step - lease.made_at

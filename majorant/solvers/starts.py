@@ -29,7 +29,7 @@ SAMPLE_STEPS = 8
 USUAL_STEPS = 5
 SAMPLE_TOLERANCE = 1e-4
 # Of the curvature that a sample leaves behind.
-QUALITY_OF_SAMPLE = 2
+QUALITY_OF_SAMPLE = 3
 
 
 @dataclass(frozen=True, eq=False)
