@@ -13,7 +13,7 @@ from majorant.curvature import Kronecker
 from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import Lease, due
 
-PRICES = Prices(rows=1_000, classes=1, columns=10, stored=10.0, sparse=False)
+PRICES = Prices(rows=100_000, classes=1, columns=10, stored=10.0, sparse=False)
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def test_renewals_come_more_and_more_rarely_but_for_a_hessian():
 
 
 def test_prices_grow_with_the_data_and_count_what_is_stored():
-    tall, wide = Prices(10**5, 1, 10, 10.0, False), Prices(10**5, 1, 100, 100.0, False)
-    assert PRICES.step() < tall.step() < wide.step()
-    assert PRICES.hessian(1_000) < tall.hessian(10**5) < wide.hessian(10**5)
+    few, tall, wide = Prices(10**3, 1, 10, 10.0, False), PRICES, Prices(10**5, 1, 100, 100.0, False)
+    assert few.step() < tall.step() < wide.step()
+    assert few.hessian(10**3) < tall.hessian(10**5) < wide.hessian(10**5)
     sparse = Prices(10**5, 1, 100, 1.0, True)
     assert sparse.step() < wide.step()
     assert sparse.gram(10**5) < wide.gram(10**5)

@@ -14,8 +14,10 @@ from math import inf, log
 from majorant.solvers.preconditioners import Preconditioner
 from majorant.solvers.prices import Prices
 
-# What costs no more steps than this is bought at once, or what is not much dearer than the cheapest.
+# What costs no more steps than this is bought at once, or what is not much dearer than the cheapest; and, in
+# nanoseconds, what nobody would notice.
 CHEAP, NOT_MUCH = 0.5, 1.5
+SMALL_CHANGE = 3e5
 # Where there is more to do than this many times its price, a curvature is bought at half the rent.
 MUCH = 4.0
 # Steps that are left to make in any curvature.
@@ -70,7 +72,8 @@ def due(
     Where prices are not known, everything is taken to cost a step.
     """
     if lease.quality < 0:
-        enough = max(CHEAP, NOT_MUCH * _price(offers[0], prices))
+        unnoticed = 0.0 if prices is None else SMALL_CHANGE / prices.step()
+        enough = max(CHEAP, NOT_MUCH * _price(offers[0], prices), unnoticed)
         return next(each for each in reversed(offers) if each is offers[0] or _price(each, prices) <= enough)
     if lease.carried and step < AT_LEAST:  # as long as a penalty takes no more, there is nothing to be saved
         return None
