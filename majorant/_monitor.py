@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant._solution import Outcome, Result, Trace
+from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point
 from majorant.solvers import State
 
@@ -94,7 +96,7 @@ class Monitor:
         self._certified = False
         self._last_estimate = np.inf  # when a certificate was last looked for
         self._gradient_scale = float("nan") if objective.certifiable else self._gradient_at_zero()
-        self._clock = _clocks()
+        self._clock = Stopwatch()
 
     @property
     def state(self) -> State:
@@ -108,28 +110,28 @@ class Monitor:
 
     def observe(self, state: State) -> bool:
         """Record a state; return whether to stop."""
-        paused = _clocks()
+        self._clock.pause()
         seen = Seen(self._objective, state)
         self.result = self._fatal(seen)
         if self.result is None:
             self._seen, self._certified = seen, False
-            row = {} if state.stalled else self._record(seen, paused - self._clock)
+            row = {} if state.stalled else self._record(seen)
             self.result = self._judge(seen)
             if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:
                 self.result = self._say(Outcome.STOPPED, "stopped by the callback")
         self._steps += 1
-        self._clock += _clocks() - paused
+        self._clock.go_on()
         return self.result is not None
 
-    def _record(self, seen: Seen, elapsed: Array) -> dict[str, float]:
+    def _record(self, seen: Seen) -> dict[str, float]:
         row = {
             "step": float(self._steps),
             "passes": self._passes(),
             "curvatures": float(self._work.curvatures - self._before.curvatures),
-            "seconds": float(elapsed[0]),
-            "cpu_seconds": float(elapsed[1]),
+            "seconds": self._clock.seconds,
+            "cpu_seconds": self._clock.cpu_seconds,
             "objective": seen.point.value,
-            "gradient_norm": float(np.linalg.norm(seen.point.gradient)),
+            "gradient_norm": norm(seen.point.gradient),
             "gap": seen.gap,
         }
         for name, metric in self.metrics.items():
@@ -140,7 +142,7 @@ class Monitor:
         return row
 
     def _fatal(self, seen: Seen) -> Result | None:
-        if np.isfinite(seen.point.value) and np.isfinite(seen.point.gradient).all():
+        if isfinite(seen.point.value) and all_finite(seen.point.gradient):
             return None
         if self._steps == 0:
             self._seen = seen
@@ -170,8 +172,7 @@ class Monitor:
 
     def _has_converged(self, seen: Seen, last: bool) -> bool:
         if not self._objective.certifiable:
-            norm = np.linalg.norm(seen.point.gradient)
-            return bool(norm <= self.limits.gradient_tol * self._gradient_scale)
+            return norm(seen.point.gradient) <= self.limits.gradient_tol * self._gradient_scale
         if not (last or seen.certificate_is_free or self._is_promising(seen.point)):
             return False
         return self._certify().gap <= self.limits.tol
@@ -203,7 +204,7 @@ class Monitor:
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         else:
-            share = np.linalg.norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
+            share = norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         if self._seen.state.remark:
@@ -220,12 +221,25 @@ class Monitor:
         return self._work.passes - self._before.passes
 
     def _gradient_at_zero(self) -> float:
-        return float(np.linalg.norm(self._objective.value_and_gradient(np.zeros(self._objective.size))[1]))
+        return norm(self._objective.value_and_gradient(np.zeros(self._objective.size))[1])
 
 
-def _clocks() -> Array:
-    """Return seconds of the wall clock, and of the processor for this process, all its threads together."""
-    return np.array([time.perf_counter(), time.process_time()])
+class Stopwatch:
+    """Seconds of the wall clock, and of the processor for this process, all its threads together, up to a pause."""
+
+    def __init__(self) -> None:
+        self.seconds, self.cpu_seconds = 0.0, 0.0
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Count from now on."""
+        self._since = time.perf_counter(), time.process_time()
+
+    def pause(self) -> None:
+        """Count no more."""
+        wall, cpu = self._since
+        self.seconds += time.perf_counter() - wall
+        self.cpu_seconds += time.process_time() - cpu
 
 
 def read_only(array: Array) -> Array:

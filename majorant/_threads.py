@@ -24,6 +24,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
+_OF_BLAS: ContextVar[int | None] = ContextVar("of_blas", default=None)  # threads, if that was limited here
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads of a parent do not come along when it is forked
 
 
@@ -38,9 +39,14 @@ def numerics(threads: int | None) -> Iterator[None]:
 
     Memory of large arrays is used again (``majorant._buffers``).
     """
-    blas = nullcontext() if threads is None else _limited(threads)
-    with blas, recycling(), np.errstate(over="ignore", invalid="ignore"):
-        yield
+    now = _OF_BLAS.get()
+    blas = nullcontext() if threads in (None, now) else _limited(threads)
+    before = _OF_BLAS.set(now if threads is None else threads)
+    try:
+        with blas, recycling(), np.errstate(over="ignore", invalid="ignore"):
+            yield
+    finally:
+        _OF_BLAS.reset(before)
 
 
 @contextmanager
@@ -69,6 +75,11 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
 
     Items are taken in order, one at a time, by whoever is free. After an error no more are taken, and it is passed on.
     """
+    many = threads() if among is None else among
+    if many == 1:
+        for item in items:
+            function(item)
+        return
     left = _Shared(items)
 
     def work() -> None:
@@ -79,7 +90,7 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
             left.stop()
             raise
 
-    _together(work, threads() if among is None else among)
+    _together(work, many)
 
 
 def mapped(function: Callable[[T], U], items: Sequence[T]) -> list[U]:

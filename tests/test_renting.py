@@ -11,7 +11,7 @@ from scipy.special import softmax
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.curvature import Kronecker
 from majorant.solvers.prices import Prices, pays_in_single_precision
-from majorant.solvers.renting import Lease, due
+from majorant.solvers.renting import Lease, Market
 
 PRICES = Prices(rows=100_000, classes=1, columns=10, stored=10.0, sparse=False)
 
@@ -34,14 +34,14 @@ def leased(quality, gains=(), made_at=0, times=1):
 def spent(offers, step, rate, *, made_at=0, quality=0, times=1):
     """What is due when every step has shrunk the gain by e^−rate, F being 1."""
     gains = [exp(-rate * k) for k in range(made_at, step)]
-    return due(offers, PRICES, leased(quality, gains, made_at, times), step, 1.0)
+    return Market.of(offers, PRICES).due(leased(quality, gains, made_at, times), step, 1.0)
 
 
 def test_the_first_is_the_best_that_is_next_to_free():
     cheap, better, dear = Offer(0, 0.1), Offer(1, 0.4), Offer(4, 0.6)
-    assert due((cheap, better, dear), PRICES, Lease(), 0, 1.0) is better
-    assert due((cheap, dear), PRICES, Lease(), 0, 1.0) is cheap
-    assert due((Offer(0, 2.0), dear), PRICES, Lease(), 0, 1.0) is dear  # which is not even dearer
+    assert Market.of((cheap, better, dear), PRICES).due(Lease(), 0, 1.0) is better
+    assert Market.of((cheap, dear), PRICES).due(Lease(), 0, 1.0) is cheap
+    assert Market.of((Offer(0, 2.0), dear), PRICES).due(Lease(), 0, 1.0) is dear  # which is not even dearer
 
 
 def test_a_dearer_one_is_bought_when_the_rent_has_come_to_its_price_and_not_before():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, eigh
-from scipy.linalg.lapack import dpotri, dpotrs
+from scipy.linalg import LinAlgError, eigh
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from majorant._checks import Array
 from majorant._threads import all_for_blas
@@ -28,7 +28,6 @@ class Factor:
 
     def __call__(self, b: Array) -> Array:
         """Return A⁻¹b."""
-        # SciPy's cho_solve looks at what it is given for longer than a small system takes.
         return dpotrs(self.L, b, lower=1)[0]
 
     def inverse(self) -> Array:
@@ -68,10 +67,19 @@ def steady_factor(A: Array, classes: int = 1) -> Factor:
     while share < 1:
         try:
             with for_large(len(A)):
-                return Factor(cho_factor(_with_jitter(A, share), lower=True, check_finite=False)[0])
+                return Factor(lower_factor(_with_jitter(A, share)))
         except LinAlgError:
             share = max(GROWTH * share, JITTER * len(A))
     return Factor(np.diag(np.sqrt(np.abs(np.diagonal(A)))))
+
+
+def lower_factor(A: Array, *, overwrite: bool = False) -> Array:
+    """Return L with A = LLᵀ, whatever stands above it; raise if there is none."""
+    # SciPy's cho_factor and cho_solve look at what they are given for longer than a small system takes.
+    L, trouble = dpotrf(A, lower=1, clean=0, overwrite_a=overwrite)
+    if trouble:
+        raise LinAlgError(f"the leading minor of order {trouble} is not positive")
+    return L
 
 
 def for_large(size: int) -> AbstractContextManager[Any]:

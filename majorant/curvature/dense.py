@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor
+from scipy.linalg import LinAlgError
 
 from majorant._checks import Array
 from majorant.curvature.base import Curvature, Factors, Solve
-from majorant.curvature.cholesky import Factor, NoInverse, for_large, singular_inverse, steady_factor
+from majorant.curvature.cholesky import Factor, NoInverse, for_large, lower_factor, singular_inverse, steady_factor
 
 # 20,000² float64 numbers are 3.2 GB, and factorising them takes minutes.
 LARGEST = 20_000
@@ -55,7 +55,7 @@ class Dense(Curvature):
         diagonal = np.diag(A).copy()
         try:  # as columns a symmetric matrix is the same, and LAPACK needs no copy of it
             with for_large(len(A)):
-                L = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0]
+                L = lower_factor(A.T, overwrite=True)
         except LinAlgError:
             return singular_inverse(self._with_ridge(ridge))
         # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
@@ -76,7 +76,7 @@ class Dense(Curvature):
 
     def _with_ridge(self, ridge: float | Array) -> Array:
         A = self.matrix.copy()
-        A[np.diag_indices_from(A)] += ridge
+        A.flat[:: len(A) + 1] += ridge
         return A
 
     def __add__(self, other: Curvature) -> Curvature:

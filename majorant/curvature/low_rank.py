@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, eigh
+from scipy.linalg import eigh
 
 from majorant import kernels
 from majorant._checks import Array, whole
 from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
-from majorant.curvature.cholesky import Factor
+from majorant.curvature.cholesky import Factor, lower_factor
 from majorant.curvature.dense import Dense, add_as_matrices, refuse_large
 from majorant.curvature.diagonal import Diagonal, Quotient
 
@@ -73,7 +73,7 @@ class LowRank(Curvature):
             return Quotient.by(E)
         Q = self._root()
         QE = Q / E
-        return LowRankSolve(E, Q, QE, Factor(cho_factor(np.eye(len(Q)) + QE @ Q.T, lower=True)[0]))
+        return LowRankSolve(E, Q, QE, Factor(lower_factor(np.eye(len(Q)) + QE @ Q.T)))
 
     def as_matrix(self) -> Array:
         """Return VᵀSV + D as a d×d array."""

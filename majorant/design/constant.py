@@ -83,7 +83,7 @@ class Constant(Design):
         else:
             G[:, :-1] = self.inner.pull_back(R)
         if self.shift is not None:
-            G[:, :-1] -= np.outer(total, self.shift)
+            G[:, :-1] -= total[:, None] * self.shift
         return G
 
     def part(self, rows: slice | Array) -> Constant:

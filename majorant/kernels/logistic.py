@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit
 
 from majorant._checks import Array
 
 
 def loss_and_residual(u: Array, y: Array, weight: Array | None) -> tuple[float, Array]:
-    """Return Σ w log(1 + exp(∓u)) for labels 0 and 1, and w(p − y), with one exponential a row."""
-    margin = np.where(y, u, -u)
-    e = np.abs(margin)
-    np.negative(e, out=e)
-    np.exp(e, out=e)
-    losses = np.log1p(e)
-    losses -= np.minimum(margin, 0.0)
-    wrong = np.where(margin > 0, e, 1.0)  # 1 − p of the label keeps its digits
-    e += 1.0
-    wrong /= e
+    """Return Σ w log(1 + exp(∓u)) for labels 0 and 1, and w(p − y)."""
+    against = np.where(y, -u, u)
+    losses, wrong = np.logaddexp(0.0, against), expit(against)  # 1 − p of the label keeps its digits
     residual = np.where(y, -wrong, wrong)
     if weight is None:
         return float(losses.sum()), residual

@@ -13,14 +13,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import hypot, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._vectors import norm
 from majorant.design import Design
 
 # Errors of a sum of k terms, in units of ε√k.
 SAFETY = 2.0
+
+
+class Unrest(NamedTuple):
+    """How far residuals (as one vector) are off, and how many times more an error of scores moves them."""
+
+    stirred: float = 0.0
+    passed_on: float = 0.0
+
+
+CALM = Unrest()
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,7 @@ class Magnitudes:
     def of(cls, design: Design, weight: Array | None, measure: float) -> Magnitudes:
         """Return those of a block."""
         t, p = design.shape
-        weights, heaviest = (sqrt(t), 1.0) if weight is None else (float(np.linalg.norm(weight)), float(weight.max()))
+        weights, heaviest = (sqrt(t), 1.0) if weight is None else (norm(weight), float(weight.max()))
         return cls(t, p, design.frobenius_norm(), weights, heaviest, measure)
 
     def __add__(self, other: Magnitudes) -> Magnitudes:
@@ -58,27 +70,23 @@ class Magnitudes:
         W = np.abs(theta).reshape(-1, self.n_columns)
         return epsilon * (SAFETY * sqrt(self.n_columns) * (W @ self.columns) + self.measure)
 
-    def of_residuals(self, theta: Array, epsilon: float) -> float:
-        """Return how far errors of scores may have moved the residuals, all together."""
-        return 0.5 * self.heaviest * float(np.linalg.norm(self.of_scores(theta, epsilon)))
-
     def of_loss(self, theta: Array, epsilon: float) -> float:
         """Return how far the loss may be off."""
         return self.weights * float(self.of_scores(theta, epsilon).sum())
 
-    def of_gradient(self, theta: Array, epsilon: float, stirred: float = 0.0) -> Array:
-        """Return how far each coefficient of the gradient may be off, also if residuals (their norm) are."""
+    def of_gradient(self, theta: Array, epsilon: float, unrest: Unrest = CALM) -> Array:
+        """Return how far each coefficient of the gradient may be off, also if residuals are."""
         assert self.columns is not None
-        of_residuals = self._of_residuals(float(np.linalg.norm(self.of_scores(theta, epsilon))), epsilon, stirred)
+        of_residuals = self._of_residuals(norm(self.of_scores(theta, epsilon)), epsilon, unrest)
         return np.tile(of_residuals * self.columns, len(theta) // self.n_columns)
 
-    def at_most(self, theta: Array, epsilon: float, stirred: float = 0.0) -> tuple[float, float]:
+    def at_most(self, theta: Array, epsilon: float, unrest: Unrest = CALM) -> tuple[float, float]:
         """Return how far loss and gradient (its norm) may be off at any θ of this norm: coarser, but at no cost."""
-        norm, classes = float(np.linalg.norm(theta)), len(theta) // self.n_columns
-        of_scores = epsilon * (SAFETY * sqrt(self.n_columns) * norm * self.norm + sqrt(classes) * self.measure)
-        of_gradient = self._of_residuals(of_scores, epsilon, stirred) * self.norm * sqrt(classes)
+        root, classes = SAFETY * sqrt(self.n_columns), len(theta) // self.n_columns
+        of_scores = epsilon * (root * norm(theta) * self.norm + sqrt(classes) * self.measure)
+        of_gradient = self._of_residuals(of_scores, epsilon, unrest) * self.norm * sqrt(classes)
         return self.weights * sqrt(classes) * of_scores, of_gradient
 
-    def _of_residuals(self, of_scores: float, epsilon: float, stirred: float) -> float:
+    def _of_residuals(self, of_scores: float, epsilon: float, unrest: Unrest) -> float:
         of_sums = epsilon * SAFETY * sqrt(2.0 * self.rows) * self.weights
-        return 0.5 * self.heaviest * of_scores + stirred + of_sums
+        return (1 + unrest.passed_on) * 0.5 * self.heaviest * of_scores + unrest.stirred + of_sums

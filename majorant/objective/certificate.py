@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from majorant._checks import Array
+from majorant._vectors import norm
 from majorant.models.answers import WithIntercept
+from majorant.models.rounding import CALM, Unrest
 from majorant.objective.intercept import LostToTheCentre, profile_intercept
 from majorant.objective.ray import Point
 from majorant.objective.reduce import Kept
@@ -67,20 +69,18 @@ def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool)
     # Scores were found at θ, and moved: rounding errors are those of the larger of both, and hardly any farther away.
     larger = NEAR * np.maximum(np.abs(θ), np.abs(there))
     decrease = best.decrease + blocks.total(LostToTheCentre(model, there, EPSILON))
-    sizes = F.facts.magnitudes_by_column
     # Errors of scores move the best intercept, and that the residuals once more.
-    stirred = best.stirred + best.passed_on * sizes.of_residuals(larger, EPSILON)
-    gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, stirred)
+    gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, Unrest(best.stirred, best.passed_on))
     if move:
         return Certificate(there, value, gradient, gap)
     here = blocks.total(LossOf(model), scores) + penalty
-    off = sizes.of_loss(larger, EPSILON)
+    off = F.facts.magnitudes_by_column.of_loss(larger, EPSILON)
     return Certificate(θ, here, gradient, share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
 
 
 def _wide_scores(F: Objective, at: Point) -> Kept:
     """Return the scores at θ in double precision: those that are known, unless they were added up from afar."""
-    if at.scores is not None and not F.narrow and at.reach <= NEAR * float(np.linalg.norm(at.theta)):
+    if at.scores is not None and not F.narrow and at.reach <= NEAR * norm(at.theta):
         return at.scores
     F.spend(passes=0.5)
     return F.facts.small_blocks.run(Widened(Scores(F.model, at.theta)))[1]
@@ -104,19 +104,19 @@ def bounded_gap(
     gradient: Array,
     epsilon: float,
     decrease: float = 0.0,
-    stirred: float = 0.0,
+    unrest: Unrest = CALM,
 ) -> float:
     """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
     plain, sizes = F.penalty.dual_square(gradient), F.facts.magnitudes
     if sizes is None or 0.5 * plain >= value:
         return share(0.5 * plain, value)
-    of_loss, hidden = sizes.at_most(θ, epsilon, stirred)
+    of_loss, hidden = sizes.at_most(θ, epsilon, unrest)
     root = sqrt(plain) + hidden / sqrt(F.penalty.least)
     coarse = root * root  # infinite where a power would raise
     if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
         return share(decrease + 0.5 * coarse, value - of_loss)
     sizes = F.facts.magnitudes_by_column
-    exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, stirred) + 2 * epsilon * np.abs(F.penalty.gradient(θ))
+    exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, unrest) + 2 * epsilon * np.abs(F.penalty.gradient(θ))
     return share(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
 
 

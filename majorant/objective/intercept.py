@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,14 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
     Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
     """
     here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
-    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
+    farthest = None
     for _ in range(ITERATIONS):
-        step = _newton_step(here, farthest)
+        step = _newton_step(here)
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
-        there = _descend(model, blocks, scores, here, step)
+        if farthest is None:
+            farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
+        there = _descend(model, blocks, scores, here, np.clip(step, -farthest, farthest))
         if there is None:
             break
         here = there
@@ -121,7 +124,10 @@ class FarthestScore:
 
     def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
         """Return −max |score|."""
-        return Least(-float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))), None
+        farthest = float(np.abs(scores).max(initial=0.0))
+        if not isfinite(farthest):
+            farthest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+        return Least(-farthest), None
 
 
 def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array) -> _Expansion:
@@ -140,15 +146,17 @@ def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansio
     return None
 
 
-def _newton_step(here: _Expansion, farthest: float) -> Array:
+def _newton_step(here: _Expansion) -> Array:
+    """Return Newton's step. Saturated rows have no curvature left, and it may lead beyond where all are saturated."""
     H = _grounded(here.hessian)
-    # Saturated rows have no curvature left, and Newton's step would lead beyond where all are saturated the other way.
     H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
-    return np.clip(-_solved(H, here.slope), -farthest, farthest)
+    return -_solved(H, here.slope)
 
 
 def _solved(H: Array, slope: Array) -> Array:
     """Return H⁻¹ slope, or the shortest solution if H is singular: of many classes that takes long."""
+    if len(H) == 1:
+        return slope / H[0]
     if len(H) > MANY_CLASSES:
         try:
             np.linalg.cholesky(H)

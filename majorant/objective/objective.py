@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array
+from majorant._vectors import norm
 from majorant.curvature import Curvature, Form, form
 from majorant.data.base import Data, InMemory, Order
 from majorant.models import Model
@@ -192,8 +193,8 @@ class Objective:
         if not (self.penalty.everywhere and self.convex):
             return float("nan")
         θ = self._read(theta)
-        norm = float(np.linalg.norm(θ))
-        larger = θ * (reach / norm) if reach > norm > 0 else θ
+        length = norm(θ)
+        larger = θ * (reach / length) if reach > length > 0 else θ
         return bounded_gap(self, larger, value, gradient, self.facts.epsilon)
 
     def estimated_gap(self, value: float, gradient: Array) -> float:

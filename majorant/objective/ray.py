@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from majorant._checks import Array
+from majorant._vectors import norm
 from majorant.objective.reduce import Kept
 from majorant.objective.tasks import Along, Land, Leap, Potentials, Scores, ScoresOf, SlopesOf
 
@@ -64,7 +64,7 @@ class ScoreRay:
         self._scores = blocks.run(Scores(model, theta))[1] if scores is None else scores
         self._slopes = blocks.run(Potentials(model, direction))[1] if slopes is None else slopes
         self._penalty = objective.penalty.along(theta, direction)
-        self._reach = max(reach, _norm(theta))
+        self._reach = max(reach, norm(theta))
         self._last: tuple[float, float, Kept] | None = None
 
     def at(self, a: float) -> Array:
@@ -82,8 +82,8 @@ class ScoreRay:
     def land(self, a: float) -> Point:
         """Return the point θ + aδ; if that is where F was evaluated last, only the gradient is left to find."""
         F, θ = self._objective, self.at(a)
-        norm = _norm(θ)
-        if self._reach > FAR * norm:
+        length = norm(θ)
+        if self._reach > FAR * length:
             return F.point(θ)
         if self._last is None or self._last[0] != a:
             self.value_and_slope(a)
@@ -91,7 +91,7 @@ class ScoreRay:
         _, value, there = self._last
         F.spend(passes=0.5)
         of_loss, scores = F.blocks.run(Land(F.model), there)
-        return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, norm))
+        return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, length))
 
 
 class LeapingRay:
@@ -120,12 +120,12 @@ class LeapingRay:
     def land(self, a: float) -> Point:
         """Return the point θ + aδ."""
         F, θ = self._objective, self.at(a)
-        norm = _norm(θ)
-        reach = max(self._start.reach, _norm(self._start.theta))
-        if a != 1.0 or reach > FAR * norm:
+        length = norm(θ)
+        reach = max(self._start.reach, norm(self._start.theta))
+        if a != 1.0 or reach > FAR * length:
             return self._in_parts().land(a)
         scores = F.blocks.run(ScoresOf(), self._leapt)[1]
-        return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, norm))
+        return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, length))
 
     def _in_parts(self) -> ScoreRay:
         if self._other is None:
@@ -157,7 +157,3 @@ class DirectRay:
         if self._last is None or self._last[0] != a:
             self._last = (a, self._objective.point(self.at(a)))
         return self._last[1]
-
-
-def _norm(v: Array) -> float:
-    return sqrt(float(v @ v))  # NumPy's takes as long as a small step

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-
 from majorant._checks import Array
+from majorant._vectors import norm
 from majorant.objective import Objective, Point
 
 # A relative decrease that is none of rounding's; looking closer would take longer than a small step.
@@ -106,4 +105,4 @@ def improves(objective: Objective, new: Point, old: Point) -> bool:
     if new.value < old.value - MATTERS * rounding:
         return True
     flat = new.value <= old.value + rounding
-    return flat and bool(np.linalg.norm(new.gradient) < SHRINKS * np.linalg.norm(old.gradient))
+    return flat and norm(new.gradient) < SHRINKS * norm(old.gradient)

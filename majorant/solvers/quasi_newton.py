@@ -21,7 +21,7 @@ scaled by the root of its precision. Starts are in ``majorant.solvers.starts``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,7 +39,7 @@ from majorant.solvers.preconditioners import (
     Preconditioner,
 )
 from majorant.solvers.prices import Prices, pays_in_single_precision
-from majorant.solvers.renting import HESSIAN, Lease, due
+from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled, shifted
 from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
 
@@ -67,8 +67,7 @@ class Plan:
 class QuasiNewtonState(State):
     """Where the solver is, what steps are scaled by, and the secant pairs."""
 
-    offers: tuple[Preconditioner, ...]  # of the plan, those that suit
-    prices: Prices | None  # None where outcomes cannot be written out
+    market: Market  # of the offers of the plan, those that suit
     lease: Lease = field(default_factory=Lease)
     factorize: Factorize | None = None
     ridge: Array | None = None  # of the pairs and of ``solve``; None of a penalty that is no ridge
@@ -88,7 +87,7 @@ class QuasiNewtonState(State):
             return None
         return replace(
             self.moved_to(objective.point(theta)),
-            prices=_prices(objective),
+            market=_market(self.market.offers[::-1], objective),
             lease=self.lease.carried_on(self.steps),
             ridge=ridge,
             solve=self.factorize(ridge),
@@ -164,9 +163,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         offers = tuple(offer for offer in self.plan(objective).offers if offer.suits(objective))
-        return QuasiNewtonState.at(
-            point, offers=offers, prices=_prices(objective), ridge=objective.penalty.prior, given=given
-        )
+        market = _market(offers, objective)
+        return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         narrow = objective.narrowed()
@@ -201,8 +199,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             step = _direction(attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                moved = self._moved(attempt, here, new, _promise(here, step))
-                return replace(moved, leaps=length == 1.0, given=False)
+                return self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0)
         return replace(state, stalled=True)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
@@ -210,26 +207,27 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         yield state
         if state.pairs:
             yield replace(state, pairs=())
-        for offer in state.offers:
+        for offer in reversed(state.market.offers):
             if offer.quality >= state.lease.quality:
                 yield replace(_bought(objective, state, here, offer), pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
-        offer = due(state.offers, state.prices, state.lease, state.steps, here.value)
+        offer = state.market.due(state.lease, state.steps, here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
-    def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float) -> QuasiNewtonState:
+    def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool) -> QuasiNewtonState:
         kept = PAIRS if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
-        moved = state.moved_to(new, pairs=pairs, steps=state.steps + 1, lease=state.lease.gained(gain), borrowed=False)
+        lease, steps = state.lease.gained(gain), state.steps + 1
+        moved = state.moved_to(new, pairs=pairs, steps=steps, lease=lease, leaps=leaps, given=False, borrowed=False)
         if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
             return replace(moved, pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
         return moved
 
 
-def _prices(objective: Objective) -> Prices | None:
-    return Prices.of(objective) if objective.model.has_rows else None
+def _market(offers: Sequence[Preconditioner], objective: Objective) -> Market:
+    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None)
 
 
 def _promise(here: Point, step: Array) -> float:

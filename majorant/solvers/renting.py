@@ -25,6 +25,8 @@ AT_LEAST = 4
 # Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
+# Steps that a curvature found anew saves at once.
+SAVED = 0.5
 HESSIAN = 3  # of this quality or better
 # The gain that is left, relative to F, where nobody asks for more; and how many steps tell how fast it shrinks.
 AIM = 1e-8
@@ -64,37 +66,48 @@ class Lease:
         return max(log(self.gains[-1] / max(AIM * abs(value), 1e-300)), 0.0) / rate
 
 
-def due(
-    offers: Sequence[Preconditioner], prices: Prices | None, lease: Lease, step: int, value: float
-) -> Preconditioner | None:
-    """Return what is to be bought before a step, if anything: offers are in the order of their quality.
+@dataclass(frozen=True)
+class Market:
+    """What can be bought, the dearest first, what each costs, in steps, and how many of these nobody would notice."""
 
-    Where prices are not known, everything is taken to cost a step.
-    """
-    if lease.quality < 0:
-        unnoticed = 0.0 if prices is None else SMALL_CHANGE / prices.step()
-        enough = max(CHEAP, NOT_MUCH * _price(offers[0], prices), unnoticed)
-        return next(each for each in reversed(offers) if each is offers[0] or _price(each, prices) <= enough)
-    if lease.carried and step < AT_LEAST:  # as long as a penalty takes no more, there is nothing to be saved
-        return None
-    left, spent = lease.steps_left(value), step - lease.made_at
-    if lease.carried:  # what is bought now serves the penalties to come: as much may be left as has been
-        left = max(left, step - lease.since)
-    for offer in reversed(offers):
-        price = _price(offer, prices)
-        if offer.quality > lease.quality:
-            paid = step - lease.since if lease.carried else spent
-            rent = 2 * paid if MUCH * price < left < inf else paid
-            if price <= rent and price + AT_LEAST < left:
+    offers: tuple[Preconditioner, ...]
+    prices: tuple[float, ...]
+    unnoticed: float
+
+    @classmethod
+    def of(cls, offers: Sequence[Preconditioner], prices: Prices | None) -> Market:
+        """Return the market for data of a shape; where prices are not known, everything is taken to cost a step."""
+        dearest_first = tuple(reversed(offers))
+        if prices is None:
+            return cls(dearest_first, (1.0,) * len(offers), 0.0)
+        step = prices.step()
+        return cls(dearest_first, tuple(each.price(prices) / step for each in dearest_first), SMALL_CHANGE / step)
+
+    def due(self, lease: Lease, step: int, value: float) -> Preconditioner | None:
+        """Return what is to be bought before a step, if anything."""
+        if lease.quality < 0:
+            return self._first()
+        if lease.carried and step < AT_LEAST:  # as long as a penalty takes no more, there is nothing to be saved
+            return None
+        left, spent = lease.steps_left(value), step - lease.made_at
+        if lease.carried:  # what is bought now serves the penalties to come: as much may be left as has been
+            left = max(left, step - lease.since)
+        for offer, price in zip(self.offers, self.prices, strict=True):
+            if offer.quality > lease.quality:
+                paid = step - lease.since if lease.carried else spent
+                rent = 2 * paid if MUCH * price < left < inf else paid
+                if price <= rent and price + AT_LEAST < left:
+                    return offer
+            elif offer.quality == lease.quality and spent >= max(price - SAVED, _patience(lease)) and price + 2 < left:
                 return offer
-        elif offer.quality == lease.quality and spent >= max(price, _patience(lease)) and price + 2 < left:
-            return offer
-    return None
+        return None
 
-
-def _price(offer: Preconditioner, prices: Prices | None) -> float:
-    """Return what it costs, in steps."""
-    return 1.0 if prices is None else offer.price(prices) / prices.step()
+    def _first(self) -> Preconditioner:
+        enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)
+        cheapest = self.offers[-1]
+        return next(
+            each for each, price in zip(self.offers, self.prices, strict=True) if price <= enough or each is cheapest
+        )
 
 
 def _patience(lease: Lease) -> int:
