@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,14 @@ from majorant._threads import even_slices, for_each, mapped
 CHUNK = 2**19
 # Columns of the tiles that large Gram matrices are found in.
 TILE = 256
+
+
+class Stored(NamedTuple):
+    """X as compiled loops want it: what is stored, what columns are measured from, and whether ones are a last one."""
+
+    rows: Any  # an array, or a Csr
+    shift: Array | None = None
+    constant: bool = False
 
 
 class Design(ABC):
@@ -70,6 +78,10 @@ class Design(ABC):
     def is_sparse(self) -> bool:
         """Whether what is stored of X are its non-zeros."""
         return False
+
+    def stored(self) -> Stored | None:
+        """Return what compiled loops over rows may read, if these are stored one after the other."""
+        return None
 
     def dense(self) -> Array:
         """Return X written out, in double precision."""
@@ -221,7 +233,7 @@ def add_gram(x: Array, total: Array) -> None:
     """Add xᵀx to a symmetric matrix, tile by tile: threads share the tiles, whose sums do not depend on them."""
     p = x.shape[1]
     if p <= 2 * TILE:
-        total += x.T @ x
+        total += np.dot(x.T, x)  # other threads run meanwhile, however small the product
         return
     ends = [(first, min(first + TILE, p)) for first in range(0, p, TILE)]
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.design.base import Design
+from majorant.design.base import Design, Stored
 from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
 
@@ -85,6 +85,11 @@ class Constant(Design):
         if self.shift is not None:
             G[:, :-1] -= total[:, None] * self.shift
         return G
+
+    def stored(self) -> Stored | None:
+        """Return what is stored of X; the ones are not."""
+        inner = self.inner.stored()
+        return None if inner is None else Stored(inner.rows, self.shift, constant=True)
 
     def part(self, rows: slice | Array) -> Constant:
         """Return some rows, with the same centre."""

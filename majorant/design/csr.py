@@ -13,7 +13,7 @@ from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each, mapped
-from majorant.design.base import CHUNK, Design
+from majorant.design.base import CHUNK, Design, Stored
 from majorant.kernels.sparse import Csr
 
 # Above this density a CSR block is multiplied faster as a dense one.
@@ -64,6 +64,10 @@ class CsrDesign(Design):
         X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
         arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
         return CsrDesign(type(X)(arrays, shape=(stop - start, X.shape[1]), copy=False))
+
+    def stored(self) -> Stored:
+        """Return the non-zeros."""
+        return Stored(Csr.of(self.matrix))
 
     def toarray(self) -> Array:
         """Return X, zeros included."""

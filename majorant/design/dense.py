@@ -10,7 +10,7 @@ import numpy as np
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each
-from majorant.design.base import CHUNK, Design
+from majorant.design.base import CHUNK, Design, Stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,9 @@ class DenseDesign(Design):
 
     def write_back(self, R: Array, out: Array) -> None:
         """Write R X to an array in double precision."""
-        if self.dtype == np.float64:
-            np.matmul(R, self.array, out=out)
-        else:
-            out[...] = _copied(R, self.dtype) @ self.array
+        # While matmul makes few numbers of many, no other thread runs; while dot does, they do.
+        R = R if self.dtype == np.float64 else _copied(R, self.dtype)
+        out[...] = np.dot(R[0], self.array) if len(R) == 1 else np.dot(R, self.array)
 
     def part(self, rows: slice | Array) -> DenseDesign:
         """Return some rows."""
@@ -59,6 +58,10 @@ class DenseDesign(Design):
 
         for_each(take, even_slices(len(rows), CHUNK // 16 // self.shape[1]))
         return DenseDesign(taken)
+
+    def stored(self) -> Stored | None:
+        """Return the array, if its rows lie side by side."""
+        return Stored(self.array) if self.array.flags.c_contiguous else None
 
     def toarray(self) -> Array:
         """Return the array itself."""

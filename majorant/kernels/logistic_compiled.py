@@ -1,12 +1,16 @@
-"""The logistic function, and the loss of many rows, compiled by Numba."""
+"""The logistic function, the loss of many rows, and whole steps through them, compiled by Numba."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compile_strict, compile_sums
+from majorant.kernels.compiler import compile_exact, compile_part, compile_strict, compile_sums
 from majorant.kernels.elementary import exp_of_negative, log1p_to_one
+from majorant.kernels.sparse import Csr
+
+# Rows whose scores, residuals and entries are in cache together.
+ROWS = 64
 
 
 @compile_strict
@@ -34,3 +38,99 @@ def loss_and_residual(u: Array, y: Array, weight: Array, residual: Array) -> flo
             loss *= weight[j]
         total += loss
     return total
+
+
+@compile_sums
+def leap_dense(
+    X: Array, δ: Array, c: float, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
+) -> tuple[float, float, float]:
+    """Step from scores S by V = Xδ + c: return the loss there, ⟨r, V⟩ and Σ r, and write scores, V and Xᵀr.
+
+    Every row is read once: what it adds to the gradient is found while it is in cache.
+    """
+    t, r = len(X), np.empty(ROWS)
+    loss, slope, total = 0.0, 0.0, 0.0
+    G[:] = 0
+    for first in range(0, t, ROWS):
+        last = min(first + ROWS, t)
+        _project_rows(X[first:last], δ, V[first:last])
+        more = _move(first, last, c, S, V, y, weight, there, r)
+        loss, slope, total = loss + more[0], slope + more[1], total + more[2]
+        _pull_back_rows(X[first:last], r, G)
+    return loss, slope, total
+
+
+@compile_exact
+def leap_csr(
+    X: Csr, δ: Array, c: float, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
+) -> tuple[float, float, float]:
+    """The same for rows by their non-zeros."""
+    t, r = len(X.indptr) - 1, np.empty(ROWS)
+    loss, slope, total = 0.0, 0.0, 0.0
+    G[:] = 0
+    for first in range(0, t, ROWS):
+        last = min(first + ROWS, t)
+        for j in range(first, last):
+            v = 0.0
+            for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
+                v += X.data[k] * δ[X.indices[k]]
+            V[j] = v
+        more = _move(first, last, c, S, V, y, weight, there, r)
+        loss, slope, total = loss + more[0], slope + more[1], total + more[2]
+        for j in range(first, last):
+            for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
+                G[np.uint64(X.indices[k])] += r[j - first] * X.data[k]
+    return loss, slope, total
+
+
+@compile_part
+def _move(
+    first: int, last: int, c: float, S: Array, V: Array, y: Array, weight: Array, there: Array, r: Array
+) -> tuple[float, float, float]:
+    """Add c to V and V to the scores of some rows; return loss, ⟨r, V⟩ and Σ r."""
+    for j in range(first, last):
+        V[j] += c
+        there[j] = S[j] + V[j]
+    loss = loss_and_residual(there[first:last], y[first:last], weight[first:last], r)
+    slope, total = 0.0, 0.0
+    for j in range(first, last):
+        slope += r[j - first] * V[j]
+        total += r[j - first]
+    return loss, slope, total
+
+
+# Four rows at a time: δ and the gradient are then read a quarter as often.
+
+
+@compile_part
+def _project_rows(X: Array, δ: Array, V: Array) -> None:
+    four = len(X) - len(X) % 4
+    for j in range(0, four, 4):
+        x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
+        v0, v1, v2, v3 = δ[0] * 0, δ[0] * 0, δ[0] * 0, δ[0] * 0  # in the precision of X
+        for k in range(len(δ)):
+            v0 += x0[k] * δ[k]
+            v1 += x1[k] * δ[k]
+            v2 += x2[k] * δ[k]
+            v3 += x3[k] * δ[k]
+        V[j], V[j + 1], V[j + 2], V[j + 3] = v0, v1, v2, v3
+    for j in range(four, len(X)):
+        v = δ[0] * 0
+        for k in range(len(δ)):
+            v += X[j, k] * δ[k]
+        V[j] = v
+
+
+@compile_part
+def _pull_back_rows(X: Array, r: Array, G: Array) -> None:
+    four = len(X) - len(X) % 4
+    kind = G.dtype.type
+    for j in range(0, four, 4):
+        x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
+        r0, r1, r2, r3 = kind(r[j]), kind(r[j + 1]), kind(r[j + 2]), kind(r[j + 3])
+        for k in range(len(G)):
+            G[k] += r0 * x0[k] + r1 * x1[k] + r2 * x2[k] + r3 * x3[k]
+    for j in range(four, len(X)):
+        rj = kind(r[j])
+        for k in range(len(G)):
+            G[k] += rj * X[j, k]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compile_sums
+from majorant.kernels.compiler import compile_part, compile_sums
 from majorant.kernels.elementary import exp_of_negative
 
 ROWS = 64
@@ -17,27 +17,48 @@ def loss_and_residual(S: Array, y: Array, weight: Array, R: Array) -> float:
 
     ``weight`` is empty where every row weighs one.
     """
-    n, t = S.shape
-    w, total = np.ones(ROWS), 0.0
-    top, Z = np.empty(ROWS), np.empty(ROWS)
-    for first in range(0, t, ROWS):
-        last = min(first + ROWS, t)
-        _exponentials(S, first, last, top, Z, R)
-        if len(weight):
-            w[: last - first] = weight[first:last]
-        part = 0.0
-        for j in range(last - first):
-            part += w[j] * (np.log(Z[j]) + (top[j] - S[y[first + j], first + j]))
-            Z[j] = w[j] / Z[j]
-        for c in range(n):
-            _multiply(R[c, first:last], Z)
-        for j in range(last - first):
-            R[y[first + j], first + j] -= w[j]
-        total += part
+    total, room = 0.0, (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS))
+    for first in range(0, S.shape[1], ROWS):
+        total += _of_some(S, y, weight, R, first, min(first + ROWS, S.shape[1]), room)
     return total
 
 
 @compile_sums
+def leap(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) -> tuple[float, float]:
+    """The same at scores S + V, which are written as well; return the loss and ⟨R, V⟩."""
+    n, t = S.shape
+    total, slope, room = 0.0, 0.0, (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS))
+    for first in range(0, t, ROWS):
+        last = min(first + ROWS, t)
+        for c in range(n):
+            _add(S[c, first:last], V[c, first:last], there[c, first:last])
+        total += _of_some(there, y, weight, R, first, last, room)
+        for c in range(n):
+            slope += _inner(R[c, first:last], V[c, first:last])
+    return total, slope
+
+
+@compile_part
+def _of_some(
+    S: Array, y: Array, weight: Array, R: Array, first: int, last: int, room: tuple[Array, Array, Array]
+) -> float:
+    """Return the loss of some rows, and write what it is a sum of to R."""
+    top, Z, w = room
+    _exponentials(S, first, last, top, Z, R)
+    if len(weight):
+        w[: last - first] = weight[first:last]
+    loss = 0.0
+    for j in range(last - first):
+        loss += w[j] * (np.log(Z[j]) + (top[j] - S[y[first + j], first + j]))
+        Z[j] = w[j] / Z[j]
+    for c in range(len(S)):
+        _multiply(R[c, first:last], Z)
+    for j in range(last - first):
+        R[y[first + j], first + j] -= w[j]
+    return loss
+
+
+@compile_part
 def _exponentials(S: Array, first: int, last: int, top: Array, Z: Array, E: Array) -> None:
     """Write the largest score of each of some rows, exponentials of what scores are less, and their sums."""
     top[: last - first], Z[:] = S[0, first:last], 0.0
@@ -50,20 +71,34 @@ def _exponentials(S: Array, first: int, last: int, top: Array, Z: Array, E: Arra
 # Loops of their own over arrays that lie side by side: only these are vectorised.
 
 
-@compile_sums
+@compile_part
 def _raise_to(top: Array, s: Array) -> None:
     for j in range(len(s)):
         top[j] = top[j] if s[j] <= top[j] else s[j]  # NaN is met again in the sums
 
 
-@compile_sums
+@compile_part
 def _add_exponentials(s: Array, top: Array, Z: Array, e: Array) -> None:
     for j in range(len(s)):
         e[j] = exp_of_negative(s[j] - top[j])
         Z[j] += e[j]
 
 
-@compile_sums
+@compile_part
+def _add(s: Array, v: Array, total: Array) -> None:
+    for j in range(len(s)):
+        total[j] = s[j] + v[j]
+
+
+@compile_part
+def _inner(r: Array, v: Array) -> float:
+    total = 0.0
+    for j in range(len(r)):
+        total += r[j] * v[j]
+    return total
+
+
+@compile_part
 def _multiply(r: Array, factor: Array) -> None:
     for j in range(len(r)):
         r[j] *= factor[j]

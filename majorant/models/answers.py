@@ -1,11 +1,18 @@
-"""What solvers get of a model that answers them: dual variables, rows with one label each, a free intercept."""
+"""What is got of a model that answers: steps made whole, dual variables, rows with one label each, a free intercept."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from majorant._checks import Array
 from majorant.kernels.sparse import Csr
+
+
+class Leapt(NamedTuple):
+    """What is kept of a step that was made whole: scores there, and how they have changed."""
+
+    scores: Array
+    slopes: Array
 
 
 class DualAscent(Protocol):

@@ -33,7 +33,7 @@ from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data.base import InMemory
 from majorant.design import Design
-from majorant.models.answers import DualAscent, HardRows, WithIntercept
+from majorant.models.answers import DualAscent, HardRows, Leapt, WithIntercept
 from majorant.models.rounding import Magnitudes
 
 Batch = TypeVar("Batch", bound=InMemory)
@@ -109,6 +109,13 @@ class Model(ABC, Generic[Batch]):
         """Return the loss and its gradient with respect to θ."""
         loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
         return loss, self.lift(residual, batch)
+
+    def leap(self, direction: Array, scores: Array, batch: Batch) -> tuple[float, float, Array, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
+        slopes = self.potentials(direction, batch)
+        there = scores + slopes
+        loss, residual = self.loss_and_residual(there, batch)
+        return loss, float(np.vdot(residual, slopes)), self.lift(residual, batch), Leapt(there, slopes)
 
     def loss_at_zero(self, batch: Batch) -> float | None:
         """Return the loss of parameters of zero, if that is known without a look at the scores."""

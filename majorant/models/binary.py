@@ -13,8 +13,12 @@ from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels.partition import curvature_weight
+from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
+
+# Rows of so many columns, in blocks of so many numbers, are read once by compiled loops, not twice by products.
+LONG_ROW, CACHE = 48, 2**19
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,31 @@ class Binary(ClassModel):
             return loss, residual[None]
         residual, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
         return kernels.logistic_compiled.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
+
+    def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
+        stored = batch.design.stored()
+        if stored is None or not self._reads_once(batch):
+            return super().leap(direction, scores, batch)
+        X, δ, c = stored.rows, direction, 0.0
+        if stored.constant:
+            δ, c = direction[:-1], direction[-1] - (0.0 if stored.shift is None else stored.shift @ direction[:-1])
+        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(δ), batch.design.dtype)
+        weight = np.empty(0) if batch.weight is None else batch.weight
+        kernel = kernels.logistic_compiled.leap_csr if batch.design.is_sparse else kernels.logistic_compiled.leap_dense
+        loss, slope, total = kernel(
+            X, δ.astype(G.dtype, copy=False), c, scores[0], batch.y, weight, there[0], slopes[0], G
+        )
+        gradient = np.append(G, total) if stored.constant else G.astype(np.float64, copy=False)
+        if stored.shift is not None:
+            gradient[:-1] -= total * stored.shift
+        return loss, slope, gradient, Leapt(there, slopes)
+
+    def _reads_once(self, batch: Labelled) -> bool:
+        X = batch.design
+        beyond_cache = batch.n_features >= LONG_ROW and len(batch) * batch.n_features >= CACHE
+        quicker = X.is_sparse or (beyond_cache and X.dtype == np.float64)
+        return quicker and self.is_softmax() and not batch.soft and batch.total >= WORTH_COMPILING
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""

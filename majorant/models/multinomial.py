@@ -13,8 +13,12 @@ from majorant._checks import Array, one_of, whole
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels import partition, softmax
+from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
+
+# Of more, the scores of a row are too far apart for one loop over them to be quicker than several.
+FEW_CLASSES = 32
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Multinomial(ClassModel):
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         """Return the loss and w_j (p_j − e_{y_j})."""
-        if len(scores) * batch.total >= WORTH_COMPILING and not batch.soft:
+        if self._compiles(batch):
             R, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
             return kernels.softmax_compiled.loss_and_residual(scores, batch.y, weight, R), R
         losses, R = softmax.log_partition_and_probabilities(scores, self._observed(scores, batch))
@@ -83,6 +87,18 @@ class Multinomial(ClassModel):
         else:
             R[batch.y, np.arange(len(batch))] -= 1.0
         return loss, weigh(R, batch.weight)
+
+    def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction, and what is kept of it."""
+        if self.n_classes > FEW_CLASSES or not (self.is_softmax() and self._compiles(batch)):
+            return super().leap(direction, scores, batch)
+        slopes, there, R = self.potentials(direction, batch), empty(scores.shape), empty(scores.shape)
+        weight = np.empty(0) if batch.weight is None else batch.weight
+        loss, slope = kernels.softmax_compiled.leap(scores, slopes, batch.y, weight, there, R)
+        return loss, slope, self.lift(R, batch), Leapt(there, slopes)
+
+    def _compiles(self, batch: Labelled) -> bool:
+        return self.n_classes * batch.total >= WORTH_COMPILING and not batch.soft
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors of Algorithm 1's bound."""
@@ -134,7 +150,7 @@ class Multinomial(ClassModel):
         """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
         P = self._probabilities(residual, batch)
         weighted = weigh(P, batch.weight)
-        H = -weighted @ P.T
+        H = -np.dot(weighted, P.T)  # other threads run meanwhile, however few classes
         # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
         np.fill_diagonal(H, 0.0)
         np.fill_diagonal(H, -H.sum(axis=1))

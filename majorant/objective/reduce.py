@@ -24,6 +24,8 @@ from majorant.data.base import Data
 Kept: TypeAlias = Any
 # Sums of more numbers are not found by several threads at once, each with one of its own.
 LARGE = 2**20
+# Nor are those of fewer blocks than a third of the threads: they share what is done with a block instead.
+ENOUGH = 3
 
 
 class Task(Protocol):
@@ -120,7 +122,7 @@ class LocalBlocks(Blocks):
         if self._merging is None:
             return self.total(task, *kept)
         blocks, kept = self._merging.merged(rows, kept)
-        apart = size <= LARGE and not _fewer(blocks, self._threads)
+        apart = size <= LARGE and not _fewer(blocks, -(-self._threads // ENOUGH))
         return _run(task, blocks, kept, self._threads if apart else 1)[0]
 
     def fits(self, kept: Kept) -> bool:

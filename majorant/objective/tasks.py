@@ -11,6 +11,7 @@ from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Curvature, Factors, Form
 from majorant.models import Model
+from majorant.models.answers import Leapt
 from majorant.objective.reduce import Least, Task
 
 
@@ -104,13 +105,6 @@ class Along:
         return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
 
 
-class Leapt(NamedTuple):
-    """What is kept of a step that was made whole: scores there, and how they have changed."""
-
-    scores: Array
-    slopes: Array
-
-
 @dataclass(frozen=True, eq=False)
 class Leap:
     """Loss, slope and gradient one whole step along a direction, from the scores S before it: one visit to the rows."""
@@ -120,10 +114,8 @@ class Leap:
 
     def __call__(self, block: Any, S: Array) -> tuple[tuple[float, float, Array], Leapt]:
         """Return them, and keep the scores there and their changes."""
-        V = self.model.potentials(self.direction, block)
-        scores = S + V
-        loss, residual = self.model.loss_and_residual(scores, block)
-        return (loss, float(np.vdot(residual, V)), self.model.lift(residual, block)), Leapt(scores, V)
+        loss, slope, gradient, leapt = self.model.leap(self.direction, S, block)
+        return (loss, slope, gradient), leapt
 
 
 class ScoresOf:
