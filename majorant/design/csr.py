@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class CsrDesign(Design):
 
     def pull_back(self, R: Array) -> Array:
         """Return R X."""
-        return np.asarray((self.matrix.T @ R.T.astype(self.dtype, copy=False)).T, dtype=np.float64)
+        return np.asarray((self._transposed @ R.T.astype(self.dtype, copy=False)).T, dtype=np.float64)
 
     def part(self, rows: slice | Array) -> CsrDesign:
         """Return some rows; those of a slice are views."""
@@ -63,7 +64,7 @@ class CsrDesign(Design):
         start, stop, _ = rows.indices(self.shape[0])
         X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
         arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-        return CsrDesign(type(X)(arrays, shape=(stop - start, X.shape[1]), copy=False))
+        return CsrDesign(_as_they_are(type(X), arrays, (stop - start, X.shape[1])))
 
     def stored(self) -> Stored:
         """Return the non-zeros."""
@@ -115,7 +116,12 @@ class CsrDesign(Design):
 
     def _squared(self) -> CsrDesign:
         X = self.matrix
-        return CsrDesign(type(X)((X.data**2, X.indices, X.indptr), shape=X.shape, copy=False))
+        return CsrDesign(_as_they_are(type(X), (X.data**2, X.indices, X.indptr), X.shape))
+
+    @cached_property
+    def _transposed(self) -> Any:
+        X = self.matrix
+        return _as_they_are(sp.csc_array, (X.data, X.indices, X.indptr), X.shape[::-1])
 
     def frobenius_norm(self) -> float:
         """Return the norm of the non-zeros."""
@@ -149,3 +155,10 @@ class CsrDesign(Design):
         # Each row of the triangles is found by one thread, so that they need not add up theirs.
         for_each(lambda some: kernels.gram.add_csr_grams(X, weights, some.start, some.stop, grams), even_slices(p, 64))
         return grams
+
+
+def _as_they_are(kind: Any, arrays: tuple[Array, Array, Array], shape: tuple[int, int]) -> Any:
+    """Return a SciPy matrix of data, indices and indptr; its constructor would copy views of larger arrays."""
+    matrix = kind(shape, dtype=arrays[0].dtype)
+    matrix.data, matrix.indices, matrix.indptr = arrays
+    return matrix
