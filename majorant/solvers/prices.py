@@ -13,15 +13,15 @@ from majorant.objective import Objective
 # A step besides its pass: a line search, secant pairs, and what Python adds.
 STEP = 1e5
 # An exponential and what goes with it, in a step, and where probabilities are written out.
-SCORE, PROBABILITY = 7.0, 20.0
+SCORE, PROBABILITY = 6.0, 14.0
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
 # others.
-NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 1.0, 5.0, 2.0
+NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
 CACHE = 500_000
 # Of a product of matrices, a factorisation, a sum over pairs of non-zeros, and of touching a matrix at all.
-MULTIPLY, FACTORISE, PAIR, CELL = 1 / 18, 1 / 60, 3.0, 30.0
-# Of calling what makes a curvature, and one from some of the rows.
-CALL, CALL_FOR_SOME = 1e5, 3e5
+MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 1.5, 15.0
+# Of calling what makes a curvature, a Gram matrix of several classes, and one from some of the rows.
+CALL, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 4e5, 3e5
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ class Prices:
         p = self.columns if columns is None else columns
         share = p / self.columns
         of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
-        call = CALL_FOR_SOME if rows < self.rows else CALL
-        return call + of_classes + self._product(rows, p, self.stored * share) + p**3 * FACTORISE
+        calls = CALL + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
+        # In single precision products take half as long.
+        return calls + of_classes + 0.5 * self._product(rows, p, self.stored * share) + p**3 * FACTORISE
 
     @property
     def rows_for_a_call(self) -> float:
