@@ -148,3 +148,14 @@ def test_a_design_is_read_as_it_is():
     assert read_design("X", design) is design
     with pytest.raises(ValueError, match="X must have at least one column"):
         read_design("X", np.ones((3, 0)))
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
+def test_some_rows_of_sparse_data_are_views(kind):
+    """SciPy's constructors copy a view of less than half of an array."""
+    X = kind(sp.random_array((50, 9), density=0.4, rng=0, format="csr"))
+    some = read_design("X", X).part(slice(10, 15))
+    some.pull_back(np.ones((1, 5)))
+    assert np.shares_memory(some.matrix.data, X.data)
+    assert np.shares_memory(some._transposed.indices, X.indices)
+    np.testing.assert_array_equal(some.toarray(), X.toarray()[10:15])

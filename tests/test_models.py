@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import majorant
 from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Newton, Objective, minimize
+from majorant.models import Model
 from tests import oracles, problems
 from tests.problems import every_problem, every_row_problem
 
@@ -246,3 +247,46 @@ def same_objective(left, right, tolerance=1e-11):
         np.testing.assert_allclose(a.curvature.as_matrix(), matrix, atol=tolerance * np.abs(matrix).max())
     H = right.hessian(theta)[2].as_matrix()
     np.testing.assert_allclose(left.hessian(theta)[2].as_matrix(), H, atol=tolerance * np.abs(H).max())
+
+
+def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7):
+    """A batch that compiled loops take, the scores somewhere, and a direction."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(t, p)) + 3 * rng.normal(size=p)) * (rng.random((t, p)) < 0.6)
+    weight = rng.exponential(size=t) if weighted else None
+    data = Labelled(kind(X.astype(dtype)), rng.integers(0, n, t), weight, constant=constant, center=center)
+    model = Binary() if n == 2 else Multinomial(n)
+    theta, direction = rng.normal(size=(2, model.n_parameters(data)))
+    return model, data, model.scores(theta, data), direction
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("kind", [np.ascontiguousarray, sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+@pytest.mark.parametrize(("constant", "center"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_whole_step_is_what_its_parts_make(n, kind, dtype, close, constant, center, weighted, monkeypatch):
+    for module in ("binary", "multinomial"):
+        monkeypatch.setattr(f"majorant.models.{module}.WORTH_COMPILING", 0)
+    monkeypatch.setattr("majorant.models.binary.LONG_ROW", 1)
+    monkeypatch.setattr("majorant.models.binary.CACHE", 1)
+    model, data, scores, direction = leaping_rows(n, kind, dtype, constant, center, weighted)
+    before = scores.copy()
+    loss, slope, gradient, leapt = model.leap(direction, scores, data)
+    expected = Model.leap(model, direction, scores, data)
+    np.testing.assert_array_equal(scores, before)
+    assert loss == pytest.approx(expected[0], rel=close)
+    assert slope == pytest.approx(expected[1], rel=10 * close)
+    np.testing.assert_allclose(gradient, expected[2], rtol=close, atol=100 * close)
+    np.testing.assert_allclose(leapt.scores, expected[3].scores, rtol=close, atol=10 * close)
+    np.testing.assert_allclose(leapt.slopes, expected[3].slopes, rtol=close, atol=10 * close)
+
+
+def test_who_changes_the_loss_gets_whole_steps_of_that_loss():
+    class Doubled(Binary):
+        def loss_and_residual(self, scores, batch):
+            loss, residual = super().loss_and_residual(scores, batch)
+            return 2 * loss, 2 * residual
+
+    _, data, scores, direction = leaping_rows(2, sp.csr_array, np.float64, True, False, False, t=5_000)
+    assert Doubled().leap(direction, scores, data)[0] == pytest.approx(2 * Binary().leap(direction, scores, data)[0])
