@@ -1,6 +1,7 @@
 """Logistic regression on generated shapes, with default settings, against the best of scikit-learn's solvers.
 
     OMP_NUM_THREADS=1 python -m benchmarks.shapes [--shapes 80] [--seed 0] [--json FILE] [--again] [--plot FILE]
+        [--given 2000x2x1000]
 
 Shapes are drawn by seed: {standardised, unstandardised, correlated, heavy-tailed, sparse} columns, 200 to 100,000 rows,
 2 to 5,000 columns, 2 to 1,000 classes, C from 0.01 to 100, with a free intercept, as is the default of both packages.
@@ -70,6 +71,12 @@ def draw(seed: int, k: int) -> Shape:
         fits = numbers <= MOST_NUMBERS and numbers * classes <= MOST_PRODUCTS and rows * classes <= MOST_NUMBERS
         if fits and rows >= 4 * classes and columns * density >= 1:
             return Shape(family, rows, columns, classes, float(10 ** rng.uniform(-2, 2)), density, k)
+
+
+def given(text: str, k: int) -> Shape:
+    """Return a shape that was asked for."""
+    rows, columns, classes = (int(number) for number in text.replace("x", "×").split("×"))
+    return Shape("standardised", rows, columns, classes, 1.0, 1.0, k)
 
 
 def make(shape: Shape, seed: int = 0):
@@ -284,6 +291,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", type=int, default=80, help="how many are drawn")
     parser.add_argument("--only", type=int, action="append", help="only the shape of this number")
+    parser.add_argument(
+        "--given", metavar="T×P×N", action="append", help="standardised data of this shape instead, C=1"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", help="keep every run in this file; shapes already there are not run again")
     parser.add_argument("--again", action="store_true", help="run ours again on the shapes of the file")
@@ -291,10 +301,12 @@ def main():
     arguments = parser.parse_args()
     kept = Path(arguments.json) if arguments.json else None
     results = {r["shape"]["seed"]: r for r in json.loads(kept.read_text())} if kept and kept.exists() else {}
-    for k in arguments.only or range(arguments.shapes):
+    shapes = [given(text, k) for k, text in enumerate(arguments.given or ())]
+    for shape in shapes or [draw(arguments.seed, k) for k in arguments.only or range(arguments.shapes)]:
+        k = shape.seed
         if k in results and not arguments.again:
             continue
-        results[k] = measure(draw(arguments.seed, k), arguments.seed, results.get(k))
+        results[k] = measure(shape, arguments.seed, results.get(k))
         row = summarise([results[k]])[0]
         print(f"{k:3d}  {row['ms']:9.1f} ms  {row['ratio']:6.2f} of {row['peer']:15s} {row['shape']}", flush=True)
         if kept and not arguments.again:

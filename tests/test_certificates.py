@@ -28,7 +28,7 @@ from majorant import (
     minimize,
 )
 from majorant.design import DenseDesign
-from majorant.objective.intercept import profile_intercept
+from majorant.objective.intercept import MANY_CLASSES, profile_intercept
 from majorant.objective.reduce import LocalBlocks
 from tests.problems import MAKERS, make, sequences
 
@@ -118,6 +118,25 @@ def test_the_intercept_is_found_wherever_it_starts(offset, classes):
     assert best.loss == pytest.approx(-80 * (shares * np.log(shares)).sum(), rel=1e-12)
     assert best.decrease < 1e-12
     np.testing.assert_allclose(best.residuals[0].sum(axis=1), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("off", [0.0, 0.05, 5.0])
+def test_intercepts_of_many_classes_take_few_hessians_and_end_where_newton_does(scale, off, monkeypatch):
+    rng, n, t = np.random.default_rng(0), MANY_CLASSES + 20, 400
+    model, y = Multinomial(n), np.append(np.arange(n), rng.integers(0, n, t - n))
+    data, scores = Labelled(np.zeros((t, 1)), y, constant=True), scale * rng.normal(size=(n, t))
+    totals = model.class_totals(data)
+    few = profile_intercept(model, LocalBlocks([data]), [scores], totals)
+    shifted = [scores + few.moved[:, None] + off * rng.normal(size=(n, 1))]
+    monkeypatch.setattr("majorant.objective.intercept.MANY_CLASSES", n)
+    newton = profile_intercept(model, LocalBlocks([data]), shifted, totals)
+    monkeypatch.undo()
+    again = profile_intercept(model, LocalBlocks([data]), shifted, totals)
+    for found in (few, again):
+        assert found.loss == pytest.approx(newton.loss, rel=1e-12)
+        assert found.loss - newton.loss <= found.decrease + 1e-13 * newton.loss
+        np.testing.assert_allclose(found.residuals[0].sum(axis=1), 0, atol=1e-6)
 
 
 def test_no_intercept_is_best_where_one_class_was_observed():

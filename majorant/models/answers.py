@@ -90,6 +90,9 @@ class WithIntercept(Protocol):
     def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
         """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
 
+    def class_variances(self, residual: Array, batch: Any) -> Array:
+        """Return the latter alone."""
+
     def class_totals(self, batch: Any) -> Array:
         """Return how much of each class was observed."""
 

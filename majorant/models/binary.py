@@ -127,10 +127,14 @@ class Binary(ClassModel):
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
+        weights = self.class_variances(residual, batch)
+        return weights.sum(axis=1, keepdims=True), weights
+
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
         w = np.ones(len(batch)) if batch.weight is None else batch.weight
         off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
-        weights = off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
-        return weights.sum(axis=1, keepdims=True), weights
+        return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w β(u)."""

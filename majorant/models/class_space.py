@@ -54,6 +54,10 @@ class ClassModel(RowModel[Labelled]):
         """
 
     @abstractmethod
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        """Return w p_c(1 − p_c) (n×t) alone."""
+
+    @abstractmethod
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B (n, n, t), the curvature of the bound in class space."""
 

@@ -156,6 +156,11 @@ class Multinomial(ClassModel):
         np.fill_diagonal(H, -H.sum(axis=1))
         return H, weighted * (1.0 - P)
 
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        """Return w p_c(1 − p_c)."""
+        P = self._probabilities(residual, batch)
+        return weigh(P * (1.0 - P), batch.weight)
+
     @staticmethod
     def _probabilities(residual: Array, batch: Labelled) -> Array:
         if batch.weight is None:

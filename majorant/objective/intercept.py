@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from functools import cached_property
+from math import exp, isfinite
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from majorant._checks import Array
+from majorant.curvature.cholesky import Factor, lower_factor
 from majorant.models.answers import WithIntercept
 from majorant.objective.reduce import Blocks, Kept, Least
 
@@ -23,8 +26,8 @@ MARGIN = 50.0
 NOT_FOUND = (np.inf, np.inf, np.inf)
 # The probability of a class that was never observed, relative to the total weight of the rows, that is next to nothing.
 VANISHED = 1e-10
-# Singular values of a larger matrix take longer than a pass.
-MANY_CLASSES = 50
+# Singular values of a larger matrix take longer than a pass. Itself it is found again where scores have moved farther.
+MANY_CLASSES, NEARBY = 50, 0.1
 # Rounding errors of a slope, relative to the total weight of the rows.
 ROUNDING = 1e-15
 
@@ -47,14 +50,48 @@ class Profiled:
 
 
 @dataclass(frozen=True, eq=False)
+class _Hessian:
+    """That along the intercepts where they had moved to."""
+
+    at: Array
+    matrix: Array
+
+    def solve(self, slope: Array) -> Array:
+        """Return H⁻¹ slope, or the shortest solution if H is singular: of many classes that takes long."""
+        if len(slope) == 1:
+            return slope / self._steadied[0]
+        if self._factor is not None:
+            return self._factor(slope)
+        return np.linalg.lstsq(self._steadied, slope, rcond=None)[0]
+
+    @cached_property
+    def _steadied(self) -> Array:
+        H = _grounded(self.matrix)
+        H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+        return H
+
+    @cached_property
+    def _factor(self) -> Factor | None:
+        try:
+            return Factor(lower_factor(self._steadied)) if len(self.matrix) > MANY_CLASSES else None
+        except LinAlgError:
+            return None
+
+
+@dataclass(frozen=True, eq=False)
 class _Expansion:
     moved: Array
     loss: float
     residuals: Kept
     slope: Array
-    hessian: Array
+    hessian: _Hessian  # here, or of many classes nearby
     squares: float  # Σ p²(1 − p)² over all scores
     rows: int
+
+    @property
+    def weaker(self) -> float:
+        """How many times less than the Hessian nearby that here may be: e^2a where scores have moved by a."""
+        return exp(2 * float(np.abs(self.moved - self.hessian.at).max()))
 
 
 def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Profiled:
@@ -62,10 +99,10 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
 
     Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
     """
-    here = _expand(model, blocks, scores, np.zeros(model.coefficient_rows))
+    here = _expand(model, blocks, scores, _first_guess(model, blocks, scores, observed), None)
     farthest = None
     for _ in range(ITERATIONS):
-        step = _newton_step(here)
+        step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
         if farthest is None:
@@ -81,17 +118,36 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
 
 
+def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Array:
+    """Return zero, or, of many classes, where a few steps b += log(observed/expected) lead, which take no Hessian.
+
+    They never raise the loss (Darroch & Ratcliff, *Generalized iterative scaling for log-linear models*, 1972).
+    """
+    moved, last = np.zeros(model.coefficient_rows), np.inf
+    while len(moved) > MANY_CLASSES and observed.all() and last > NEARBY**2:
+        expected = blocks.total(Moved(model, moved, curved=False), scores)[1] + observed
+        if not (expected > 0).all():
+            break
+        step = np.log(observed / expected)
+        moved, before, last = moved + step, last, float(np.abs(step).max())
+        if last > 0.5 * before:  # they have become slow
+            break
+    return moved
+
+
 @dataclass(frozen=True, eq=False)
 class Moved:
     """Loss, slope, Hessian, Σ p²(1 − p)² and rows along the intercepts where they have moved; residuals are kept."""
 
     model: WithIntercept
     moved: Array
+    curved: bool  # or without the Hessian
 
-    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array, float, int], Array]:
+    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array | None, float, int], Array]:
         """Return them."""
         loss, residual = self.model.loss_and_residual(scores + self.moved[:, None], block)
-        H, weights = self.model.between_classes(residual, block)
+        weights = self.model.class_variances(residual, block)
+        H = self.model.between_classes(residual, block)[0] if self.curved else None
         return (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block)), residual
 
 
@@ -130,40 +186,23 @@ class FarthestScore:
         return Least(-farthest), None
 
 
-def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array) -> _Expansion:
-    (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved), scores)
-    return _Expansion(moved, loss, residuals, slope, H, squares, rows)
+def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None) -> _Expansion:
+    """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
+    if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
+        nearby = None
+    (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None), scores)
+    return _Expansion(moved, loss, residuals, slope, nearby or _Hessian(moved, H), squares, rows)
 
 
 def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:
     """Return where the longest of the halved steps leads that descends, or nothing if none does."""
     for _ in range(HALVINGS):
-        there = _expand(model, blocks, scores, here.moved + step)
+        there = _expand(model, blocks, scores, here.moved + step, here.hessian)
         flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
         if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
             return there
         step = 0.5 * step
     return None
-
-
-def _newton_step(here: _Expansion) -> Array:
-    """Return Newton's step. Saturated rows have no curvature left, and it may lead beyond where all are saturated."""
-    H = _grounded(here.hessian)
-    H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
-    return -_solved(H, here.slope)
-
-
-def _solved(H: Array, slope: Array) -> Array:
-    """Return H⁻¹ slope, or the shortest solution if H is singular: of many classes that takes long."""
-    if len(H) == 1:
-        return slope / H[0]
-    if len(H) > MANY_CLASSES:
-        try:
-            np.linalg.cholesky(H)
-            return np.linalg.solve(H, slope)
-        except np.linalg.LinAlgError:
-            pass
-    return np.linalg.lstsq(H, slope, rcond=None)[0]
 
 
 def _grounded(H: Array) -> Array:
@@ -180,7 +219,7 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
     what its slope says once that is next to nothing. (Bach, *Self-concordant analysis for logistic regression*, 2010.)
     """
     seen, total = observed > 0, float(observed.sum())
-    slope, H, unseen = here.slope, here.hessian, 0.0
+    slope, H, unseen = here.slope, here.hessian.matrix, 0.0
     if len(slope) > 1:
         unseen = float(np.abs(slope[~seen]).sum())
         slope, H = slope[seen], H[np.ix_(seen, seen)]
@@ -188,10 +227,8 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
         return NOT_FOUND
     slope = np.abs(slope) + ROUNDING * total + unseen
     try:
-        H = _grounded(H)
-        np.linalg.cholesky(H)  # there is none unless H is positive definite
-        inverse = np.linalg.inv(H)
-    except np.linalg.LinAlgError:
+        inverse = here.weaker * Factor(lower_factor(_grounded(H))).inverse()
+    except LinAlgError:  # H is not positive definite
         return NOT_FOUND
     largest = float(np.diagonal(inverse).max())
     decrement = float(slope @ np.abs(inverse) @ slope)
