@@ -99,15 +99,15 @@ def binary_epoch(X: Csr, y: Array, weight: Array, q: Array, inverse: float, orde
     """
     moved = 0.0
     for j in order:
-        s = 0.0
-        for e in range(X.indptr[j], X.indptr[j + 1]):
+        s, begin, end = 0.0, np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])  # unsigned loops are quicker
+        for e in range(begin, end):
             s += X.data[e] * W[X.indices[e]]
         p = sigmoid(logistic_step(s + q[j] * (r[j] + weight[j] * y[j]), q[j] * weight[j], s))
         move = weight[j] * (p - y[j]) - r[j]
         r[j] += move
         moved += move * move
         step = inverse * move
-        for e in range(X.indptr[j], X.indptr[j + 1]):
+        for e in range(begin, end):
             W[X.indices[e]] -= step * X.data[e]
     return moved
 
