@@ -170,7 +170,7 @@ class Design(ABC):
         return False
 
     def triangles(self, weights: Array) -> Array:
-        """Return Σ_j w[j, k] x_j x_jᵀ for every column k of w, upper triangles, as a (p, p, m) array."""
+        """Return Σ_j w[k, j] x_j x_jᵀ for every row k of w, upper triangles, as an (m, p, p) array."""
         raise NotImplementedError(f"{type(self).__name__} has no pairs of non-zeros to count")
 
     def outer_rows(self, L: Array) -> Array:
@@ -209,12 +209,12 @@ class Design(ABC):
     def _sparse_grams(self, B: Array) -> Array:
         n, p = len(B), self.shape[1]
         upper = np.triu_indices(n)
-        triangles = self.triangles(np.ascontiguousarray(B[upper].T))
+        triangles = self.triangles(np.ascontiguousarray(B[upper]))
         if n == 1:
-            return mirrored(triangles[:, :, 0])[None, None]
+            return mirrored(triangles[0])[None, None]
         grams = np.empty((n, n, p, p))
-        for k, (c, e) in enumerate(zip(*upper, strict=True)):
-            grams[c, e] = triangles[:, :, k] + np.triu(triangles[:, :, k], 1).T
+        for c, e, triangle in zip(*upper, triangles, strict=True):
+            grams[c, e] = triangle + np.triu(triangle, 1).T
         return grams
 
 

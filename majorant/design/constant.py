@@ -189,12 +189,12 @@ class Constant(Design):
         """Return the triangles of the inner matrix, bordered by its column sums, and moved to the centre."""
         # Sums in single precision could leave a matrix that is not positive.
         inner = self.inner if self.dtype == np.float64 else self.inner.widened()
-        p, sums, total = self.shape[1] - 1, inner.pull_back(weights.T).T, weights.sum(axis=0)
-        whole = np.empty((p + 1, p + 1, weights.shape[1]))
-        whole[:p, :p], whole[:p, p], whole[p], whole[p, p] = inner.triangles(weights), sums, 0.0, total
+        p, sums, total = self.shape[1] - 1, inner.pull_back(weights), weights.sum(axis=1)
+        whole = np.zeros((len(weights), p + 1, p + 1))
+        whole[:, :p, :p], whole[:, :p, p], whole[:, p, p] = inner.triangles(weights), sums, total
         if self.shift is not None:
-            c = self.shift[:, None]
-            cross = c[:, None] * sums[None] + sums[:, None] * c[None]
-            whole[:p, :p] += np.triu(np.ones((p, p)))[:, :, None] * (c[:, None] * c[None] * total - cross)
-            whole[:p, p] -= c * total
+            c = self.shift
+            cross = c[:, None] * sums[:, None] + sums[:, :, None] * c
+            whole[:, :p, :p] += np.triu(c[:, None] * c * total[:, None, None] - cross)
+            whole[:, :p, p] -= c * total[:, None]
         return whole

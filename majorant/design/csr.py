@@ -151,9 +151,13 @@ class CsrDesign(Design):
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
         X, p = Csr.of(self.matrix), self.shape[1]
-        grams = np.zeros((p, p, weights.shape[1]))
-        # Each row of the triangles is found by one thread, so that they need not add up theirs.
-        for_each(lambda some: kernels.gram.add_csr_grams(X, weights, some.start, some.stop, grams), even_slices(p, 64))
+        grams = np.zeros((len(weights), p, p))
+
+        def add_some(some: slice) -> None:  # one thread finds a row of all triangles, so that none are to be added up
+            for weight, gram in zip(weights, grams, strict=True):
+                kernels.gram.add_csr_gram(X, weight, some.start, some.stop, gram)
+
+        for_each(add_some, even_slices(p, 64))
         return grams
 
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_strict
 from majorant.kernels.sparse import Csr
 
 
 @compile_strict
-def add_csr_grams(X: Csr, weights: Array, first: int, last: int, grams: Array) -> None:
-    """Add Σ_j weights[j, k] x_j x_jᵀ for every k to a (p, p, m) array: upper triangles, of their rows some.
+def add_csr_gram(X: Csr, weight: Array, first: int, last: int, G: Array) -> None:
+    """Add Σ_j w_j x_j x_jᵀ to a p×p array: its upper triangle, and of that the rows from first to last.
 
     Column indices must be sorted within each row.
     """
-    m = weights.shape[1]
     for j in range(len(X.indptr) - 1):
-        for a in range(X.indptr[j], X.indptr[j + 1]):
-            if X.indices[a] < first:
+        end = np.uint64(X.indptr[j + 1])  # unsigned loops are quicker
+        for a in range(np.uint64(X.indptr[j]), end):
+            i = X.indices[a]
+            if i < first:
                 continue
-            if X.indices[a] >= last:
+            if i >= last:
                 break
-            for b in range(a, X.indptr[j + 1]):
-                product = X.data[a] * X.data[b]
-                cell = grams[X.indices[a], X.indices[b]]
-                for k in range(m):
-                    cell[k] += weights[j, k] * product
+            row, scaled = G[i], weight[j] * X.data[a]
+            for b in range(a, end):
+                row[X.indices[b]] += scaled * X.data[b]

@@ -19,7 +19,7 @@ SCORE, PROBABILITY = 6.0, 14.0
 NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
 CACHE = 500_000
 # Of a product of matrices, a factorisation, a sum over pairs of non-zeros, and of touching a matrix at all.
-MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 1.5, 15.0
+MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 0.7, 15.0
 # Of calling what makes a curvature, a Gram matrix of several classes, and one from some of the rows.
 CALL, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 4e5, 3e5
 
