@@ -31,7 +31,7 @@ from majorant._checks import Array
 from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
 from majorant.kernels.compiler import compile_part, compile_sums
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import at_least, load, log, store, total
+from majorant.kernels.rows import at_least, chosen, load, log, store, total, zeros
 from majorant.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
@@ -56,8 +56,9 @@ class Weights(NamedTuple):
     table: Array
     A: Array
     inverse: Array | None  # of states; None where all are ``same``
-    inverse_table: Array
+    inverse_table: Array | None
     inverse_A: Array
+    there: Array  # which places of the table have a parameter, a bit for each
     same: float
 
 
@@ -116,18 +117,19 @@ def compare_pairs(
     j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room, width: Width
 ) -> tuple[float, float, float]:
     """Write D; return −⟨A − top, N⟩, ⟨A, D⟩ and ‖D‖²/λ."""
-    n, of_entropy, slope, squares = len(θ.A), 0.0, 0.0, 0.0
+    n, none = len(θ.A), zeros(θ.A, width)
     for i in range(n):
-        store(room.N, i, load(room.N, i, width) * np.float32(0.0))
+        store(room.N, i, none)
     add_products(room.α, room.E, 0, m - 1, room.N, width)
+    of_entropy, slope, squares = none, none, none
     for i in range(n):
         A, N = load(θ.A, i, width), load(room.N, i, width) * load(room.T, i, width)
         D = N - load(kept.pairs, j * n + i, width)
         store(room.N, i, D)
-        of_entropy -= total((A - top) * N)
-        slope += total(A * D)
-        squares += total(D * D * load(θ.inverse_A, i, width))
-    return of_entropy, slope, squares
+        of_entropy = of_entropy - (A - top) * N
+        slope = slope + A * D
+        squares = squares + D * D * load(θ.inverse_A, i, width)
+    return total(of_entropy), total(slope), total(squares)
 
 
 @compile_part
@@ -169,17 +171,18 @@ def best_step(
     begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float, width: Width
 ) -> tuple[float, float, float]:
     """Return g, Σ_t KL(μ_t + g d_t‖ν_t) and Σ d²/(μ + g d), by Newton's method within a bracket."""
-    low, high = 0.0, 1.0
+    low, high, none = 0.0, 1.0, zeros(nodes, width)
     for _ in range(ATTEMPTS):
-        slope, curve, left, at = 0.0, 0.0, 0.0, np.float32(g)
+        slopes, curves, lefts, at = none, none, none, np.float32(g)
         for t in range(m):
             d, log_ν = load(room.U, t, width), load(room.P, t, width)
             z = load(nodes, begin + t, width) + d * at
             z = at_least(z, TINY)  # rounding may have left less than nothing
             less = log_ν - log(z)
-            slope += total(d * less)
-            left -= total(z * less)
-            curve += total(d * d / z)
+            slopes = slopes + d * less
+            lefts = lefts - z * less
+            curves = curves + d * d / z
+        slope, curve, left = total(slopes), total(curves), total(lefts)
         ahead = c * slope - g * q
         low, high = (g, high) if ahead > 0 else (low, g)
         new = g + ahead / (c * curve + q + 1e-30)
@@ -195,19 +198,21 @@ def best_step(
 @compile_part
 def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room, width: Width) -> float:
     """Add so many times Eᵀd/λ to θ; return how much that adds to ‖θ‖²_λ."""
-    added, s = 0.0, np.float32(length)
+    added, s, none = 0.0, np.float32(length), zeros(θ.A, width)
+    sums = none
     for i in range(len(θ.A)):
         raw, old = load(room.N, i, width) * s, load(θ.A, i, width)
         new = old + raw * load(θ.inverse_A, i, width)
         store(θ.A, i, new)
-        added += total(raw * (old + new))
+        sums = sums + raw * (old + new)
+    added += total(sums)
     for t in range(m):
         d = load(room.U, t, width) * s
-        sums = d - d
+        sums = none
         for e in range(x.row_starts[begin + t], x.row_starts[begin + t + 1]):
             row, raw = x.rows[e], scaled(d, x.row_values, e)
             old = load(θ.table, row, width)
-            new = old + raw * load(θ.inverse_table, row, width)
+            new = old + chosen(divided(raw * θ.same, θ.inverse_table, row, width), θ.there, row)
             store(θ.table, row, new)
             sums = sums + raw * (old + new)
         added += total(sums) + move_singles(x, begin + t, t, s, θ, room.U)
@@ -215,9 +220,15 @@ def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room
 
 
 @compile_part
+def divided(a: Array, inverse: Array | None, row: int, width: Width) -> Array:
+    """Return a row over the ridges of an attribute, if they are not all the same."""
+    return a if inverse is None else a * load(inverse, row, width)
+
+
+@compile_part
 def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> float:
     """The same for the parameters of one token that are no rows of the table."""
-    added = 0.0
+    added = np.float32(0.0)
     for e in range(x.starts[token], x.starts[token + 1]):
         code = x.codes[e]
         f, raw = code >> x.bits, scaled(s * d[t, code & x.mask], x.values, e)

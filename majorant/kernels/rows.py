@@ -7,6 +7,8 @@ A row says both. Its length, a multiple of ``LANES``, is part of its type, so ke
 =======================  =======================================================================================
 ``load(A, t, width)``    row t of a C-contiguous matrix, of float32 or float64
 ``store(A, t, a)``       write it
+``zeros(A, width)``      a row of zeros, of the precision of a matrix
+``chosen(a, M, t)``      a, or zero where the bit of a place is not set in row t of a matrix of bytes, one a block
 ``a + b``, ``a * b``…    place by place; either may be a number
 ``exp(a)``, ``log(a)``   to the last digits of the type; of what is below e^−87 (−708), that
 ``at_least(a, x)``       a, or the number x where a is below
@@ -79,6 +81,34 @@ def store(context: Any, A: Any, t: Any, a: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(A, t, a), emit
+
+
+@emitted
+def zeros(context: Any, A: Any, width: Any) -> Any:
+    """Return a row of zeros of the precision of a matrix."""
+    row = Row(A.dtype, len(width))
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        return packed(builder, row, [_constants(row)(0.0)] * row.blocks)
+
+    return row(A, width), emit
+
+
+@emitted
+def chosen(context: Any, a: Any, M: Any, t: Any) -> Any:
+    """Return a where bits of row t are set, the lowest of a byte for the first place of its block; zero elsewhere."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at = place_of(context, builder, sig.args[1], arguments[1], arguments[2], sig.args[2])
+        bits, none = ir.VectorType(ir.IntType(8), LANES), _constants(a)(0.0)
+        found = []
+        for k, part in enumerate(_parts(builder, a, arguments[0])):
+            byte = repeated(builder, builder.load(builder.gep(at, [size(k)])))
+            lanes = builder.and_(byte, bits([1 << lane for lane in range(LANES)]))
+            found.append(builder.select(builder.icmp_unsigned("!=", lanes, bits([0] * LANES)), part, none))
+        return packed(builder, a, found)
+
+    return a(a, M, t), emit
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------

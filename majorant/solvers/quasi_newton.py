@@ -77,6 +77,7 @@ class QuasiNewtonState(State):
     steps: int = 0
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
+    until: int = 0  # the step at which they go on
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
@@ -191,9 +192,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
-        if state.sweeps is not None:
-            return _entered(objective, state, state.sweeps.go_on(objective, known(objective, state), self.seed))
         here = known(objective, state)
+        if state.sweeps is not None and state.steps >= state.until:
+            return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
         state = self._with_curvature(objective, state, here)
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
             return self._go(objective, state.theta)
@@ -203,7 +204,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             if improves(objective, new, here):
                 moved = self._moved(attempt, here, new, _promise(here, step))
                 return replace(moved, leaps=length == 1.0, given=False)
-        return replace(state, stalled=True)
+        return replace(state, stalled=True) if state.sweeps is None else replace(state, until=state.steps)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
@@ -246,6 +247,8 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         solve=None if begun.factorize is None else begun.factorize(objective.ridge),
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
+        until=state.steps + begun.steps,
+        pairs=(),
         lease=lease,
         account=(*state.account, *((0, each) for each in begun.account)),
         remark=begun.remark,
