@@ -23,7 +23,7 @@ between is borrowed from independent tokens, and ‖Eᵀd‖² is known exactly 
 from __future__ import annotations
 
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Weights(NamedTuple):
     inverse_table: Array | None
     inverse_A: Array
     there: Array  # which places of the table have a parameter, a bit for each
-    same: float
+    same: Any  # a number of their precision
 
 
 class Marginals(NamedTuple):
@@ -226,7 +226,7 @@ def divided(a: Array, inverse: Array | None, row: int, width: Width) -> Array:
 
 
 @compile_part
-def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> float:
+def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> Any:
     """The same for the parameters of one token that are no rows of the table."""
     added = np.float32(0.0)
     for e in range(x.starts[token], x.starts[token + 1]):
