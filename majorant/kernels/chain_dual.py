@@ -29,7 +29,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
-from majorant.kernels.compiler import compile_part, compile_sums
+from majorant.kernels.compiler import compile_in_place, compile_part
 from majorant.kernels.row_products import add_products
 from majorant.kernels.rows import at_least, chosen, load, log, store, total, zeros
 from majorant.kernels.sparse import Features
@@ -75,7 +75,7 @@ class Marginals(NamedTuple):
     totals: Array  # ‖θ‖²_λ, and the sums whose ratio corrects the share of independent tokens
 
 
-@compile_sums
+@compile_in_place
 def ascend(
     x: Features, starts: Array, weight: Array | None, order: Array, θ: Weights, kept: Marginals, floor: Array,
     room: Room, width: Width,
@@ -96,15 +96,17 @@ def ascend(
         if not isfinite(H + lin + K):
             return False
         c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
-        g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 + D2), kept.step[j], width)
-        added = move(x, begin, m, -g * w, θ, room, width)
-        Q = (added + 2 * g * w * lin) / (g * w) ** 2
-        if K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0:
-            off, r = Q / (r * d2 + D2), (Q - D2) / d2
-            if not 1 / OFF < off < OFF:
-                again, left, curve = best_step(begin, m, kept.nodes, room, c, w * Q, g, width)
-                added += move(x, begin, m, (g - again) * w, θ, room, width)
-                g = again
+        g, gone, added, q, left, curve = kept.step[j], 0.0, 0.0, r * d2 + D2, 0.0, 0.0
+        for attempt in range(2):  # a loop, since what is called once is compiled once
+            g, left, curve = best_step(begin, m, kept.nodes, room, c, w * q, g, width)
+            added += move(x, begin, m, (gone - g) * w, θ, room, width)
+            gone = g
+            Q = (added + 2 * g * w * lin) / (g * w * g * w)
+            if attempt > 0 or not (K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0):
+                break
+            off, r, q = Q / q, (Q - D2) / d2, Q
+            if 1 / OFF < off < OFF:
+                break
         settle(j, begin, m, np.float32(g), kept, room, width)
         kept.totals[0] += added
         kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g

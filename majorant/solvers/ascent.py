@@ -132,7 +132,7 @@ def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
 
 
 def _as_it_was(objective: Objective, ascent: Ascent, seed: int) -> Any:
-    """Return the marginals after the rounds of a state: they move in place, and those of earlier ones are found again."""
+    """Return the marginals after the rounds of a state: they move in place, and those of earlier ones found again."""
     if ascent.work.rounds == ascent.rounds:
         return ascent.work
     start = FromAscent().marginals(objective)
