@@ -31,7 +31,7 @@ from majorant._checks import Array
 from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
 from majorant.kernels.compiler import compile_in_place, compile_part
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import at_least, chosen, load, log, store, total, zeros
+from majorant.kernels.rows import at_least, chosen, fetch, load, log, store, total, zeros
 from majorant.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
@@ -81,7 +81,10 @@ def ascend(
     room: Room, width: Width,
 ) -> bool:  # fmt: skip
     """Visit sequences in order; return whether all numbers stayed finite."""
-    for j in order:
+    for k in range(len(order)):
+        j = order[k]
+        if k + 1 < len(order):
+            ask_for(x, starts, order[k + 1], θ, kept)
         begin, m = starts[j], starts[j + 1] - starts[j]
         w = value_of(weight, begin) if m > 0 else 0.0
         if w == 0.0:
@@ -112,6 +115,18 @@ def ascend(
         kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
         kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
     return True
+
+
+@compile_part
+def ask_for(x: Features, starts: Array, j: int, θ: Weights, kept: Marginals) -> None:
+    """Ask for what the next visit reads first, long before: it stands anywhere."""
+    n, begin, end = len(θ.A), starts[j], starts[j + 1]
+    for i in range(n):
+        fetch(kept.pairs, j * n + i)
+    for t in range(begin, end):
+        fetch(kept.nodes, t)
+    for e in range(x.starts[begin], x.starts[end]):
+        fetch(θ.states, x.codes[e] >> x.bits)
 
 
 @compile_part

@@ -32,8 +32,8 @@ SNAPSHOTS = 100
 # A round is slow if promises shrink to more than this share, before the first look and after; so many slow ones end it.
 SLOW, VERY_SLOW, PATIENCE = 0.9, 0.98, 2
 # Where the next look is more passes away than this, quasi-Newton steps come before it, which certify sooner: as many as
-# there are passes, but no more than this.
-FAR, MOST_STEPS = 6.0, 30.0
+# there are passes, but at least as many as it takes for them to pay, and not so many that they slow down.
+FAR, LEAST_STEPS, MOST_STEPS = 5.0, 15, 30
 MOST_ROUNDS = 500
 
 
@@ -64,8 +64,10 @@ class Ascent:
     @property
     def steps(self) -> int:
         """How many quasi-Newton steps are worth it before the next look."""
-        rounds = np.log(NEXT_LOOK) / np.log(self.rate) if 0 < self.rate < 1 else np.inf * (self.rate > 0)
-        return int(min(self.passes * rounds, MOST_STEPS)) if self.passes * rounds > FAR else 0
+        if not 0 < self.rate < 1:
+            return MOST_STEPS if self.rate > 0 else 0
+        passes = self.passes * np.log(NEXT_LOOK) / np.log(self.rate)
+        return int(np.clip(passes, LEAST_STEPS, MOST_STEPS)) if passes > FAR else 0
 
     @property
     def done(self) -> bool:
