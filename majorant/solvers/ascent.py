@@ -17,6 +17,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.curvature import Diagonal
 from majorant.objective import Objective, Point
+from majorant.solvers.preconditioners import DiagonalOfHessian
 from majorant.solvers.starts import Begun, FromOnlinePass, Start
 
 # With fewer sequences than this, too much of θ moves at a time.
@@ -92,11 +93,13 @@ class Ascent:
         if after.contracts and not after.steps:
             return Begun(point, sweeps=after)
         best = point if before is None or point.value < before.value else before
-        objective.spend(curvatures=1)
-        scale = Diagonal(after.work.hessian_diagonal(), majorizes=False).factorized
         done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
-        sweeps = after if after.contracts else None
-        return Begun(best, scale, least_factor=0.0, sweeps=sweeps, steps=after.steps, account=done)
+        if not after.contracts:
+            return Begun(best, DiagonalOfHessian().at(objective, best), least_factor=0.0, account=done)
+        objective.spend(curvatures=1)
+        # Marginals are close to those of the model by now.
+        scale = Diagonal(after.work.hessian_diagonal(), majorizes=False).factorized
+        return Begun(best, scale, least_factor=0.0, sweeps=after, steps=after.steps, account=done)
 
 
 @dataclass(frozen=True)
