@@ -109,6 +109,16 @@ class Monitor:
         return self._seen.state
 
     @property
+    def cuts(self) -> Cuts | None:
+        """What all states say of the least F."""
+        return self._cuts
+
+    def recall(self, cuts: Cuts | None) -> None:
+        """Go on from what the states of an interrupted run said."""
+        if self._cuts is not None and cuts is not None and cuts.holds_under(self._cuts):
+            self._cuts = cuts.copy()
+
+    @property
     def params(self) -> Array:
         """The parameters of the latest state, or those of a better point near it that were certified instead."""
         return self._seen.certificate.theta if self._certified else self._seen.state.theta

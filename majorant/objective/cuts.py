@@ -12,6 +12,7 @@ have gradients that cancel where F is stiff, which is most of them: a mean of fe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -46,6 +47,10 @@ class Cut:
         rounded = max(float(np.finfo(kept.dtype).eps), ROUNDING)
         return cls(constant, kept, off + rounded * float(np.linalg.norm(slope)))
 
+    def same_as(self, other: Cut) -> bool:
+        """Return whether this is the other one, to the last bit."""
+        return self.constant == other.constant and np.array_equal(self.slope, other.slope)
+
 
 class Cuts:
     """What the points that were seen say of the least F."""
@@ -61,6 +66,16 @@ class Cuts:
         ridged = objective.penalty.prior is not None and objective.penalty.everywhere
         return ridged and objective.convex and not objective.model.keeps_scores
 
+    def copy(self) -> Cuts:
+        """Return the same, to learn on its own."""
+        other = copy(self)
+        other._cuts = list(self._cuts)
+        return other
+
+    def holds_under(self, other: Cuts) -> bool:
+        """Return whether the ridge is that of the other."""
+        return np.array_equal(self._root, other._root)
+
     def add(self, point: Point) -> None:
         """Learn from F and ∇F at a point."""
         at = self._root * point.theta
@@ -70,7 +85,10 @@ class Cuts:
         constant = point.value - 0.5 * size * size - float(slope @ at) - rounded
         if not (np.isfinite(constant) and steep < STEEPEST):  # then it says nothing
             return
-        self._cuts.append(Cut.of(constant, slope))
+        cut = Cut.of(constant, slope)
+        if self._cuts and cut.same_as(self._cuts[-1]):  # where one run ends, the next begins
+            return
+        self._cuts.append(cut)
         value, mean = self._best_mean()
         self.lowest = max(self.lowest, value)
         if len(self._cuts) == KEPT:
