@@ -56,7 +56,8 @@ class Cuts:
     """What the points that were seen say of the least F."""
 
     def __init__(self, ridge: Array) -> None:
-        self._root = np.sqrt(ridge)
+        same = bool((ridge == ridge[0]).all())
+        self._root = np.broadcast_to(np.sqrt(ridge[0]), ridge.shape) if same else np.sqrt(ridge)
         self._cuts: list[Cut] = []
         self.lowest = 0.0  # losses are not negative
 

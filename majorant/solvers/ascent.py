@@ -32,9 +32,8 @@ FIRST_LOOK, NEXT_LOOK = 2e-3, 0.1
 SNAPSHOTS = 100
 # A round is slow if promises shrink to more than this share, before the first look and after; so many slow ones end it.
 SLOW, VERY_SLOW, PATIENCE = 0.9, 0.98, 2
-# Where the next look is more passes away than this, quasi-Newton steps come before it, which certify sooner: as many as
-# there are passes, but at least as many as it takes for them to pay, and not so many that they slow down.
-FAR, LEAST_STEPS, MOST_STEPS = 5.0, 15, 30
+# Where the next look is more passes away than this, quasi-Newton steps come before it, which certify sooner.
+FAR, STEPS = 5.0, 30
 MOST_ROUNDS = 500
 
 
@@ -63,12 +62,11 @@ class Ascent:
         return not self.contracts or (self.rounds >= FULL_ROUNDS and self._left * self.rate <= self._enough)
 
     @property
-    def steps(self) -> int:
-        """How many quasi-Newton steps are worth it before the next look."""
+    def far(self) -> bool:
+        """Whether the next look is so far away that quasi-Newton steps are worth it before."""
         if not 0 < self.rate < 1:
-            return MOST_STEPS if self.rate > 0 else 0
-        passes = self.passes * np.log(NEXT_LOOK) / np.log(self.rate)
-        return int(np.clip(passes, LEAST_STEPS, MOST_STEPS)) if passes > FAR else 0
+            return self.rate > 0
+        return bool(self.passes * np.log(NEXT_LOOK) / np.log(self.rate) > FAR)
 
     @property
     def done(self) -> bool:
@@ -90,16 +88,16 @@ class Ascent:
         point = objective.point(after.theta) if after.finite else None
         if point is None or not point.value <= objective.value_at_zero():
             return _started_over(objective, seed)
-        if after.contracts and not after.steps:
+        if after.contracts and not after.far:
             return Begun(point, sweeps=after)
-        best = point if before is None or point.value < before.value else before
         done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
         if not after.contracts:
+            best = point if before is None or point.value < before.value else before
             return Begun(best, DiagonalOfHessian().at(objective, best), least_factor=0.0, account=done)
         objective.spend(curvatures=1)
-        # Marginals are close to those of the model by now.
+        # Marginals are close to those of the model by now, and θ right but where F is stiff, which steps see to first.
         scale = Diagonal(after.work.hessian_diagonal(), majorizes=False).factorized
-        return Begun(best, scale, least_factor=0.0, sweeps=after, steps=after.steps, account=done)
+        return Begun(point, scale, least_factor=0.0, sweeps=after, steps=STEPS, account=done)
 
 
 @dataclass(frozen=True)

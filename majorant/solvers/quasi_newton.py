@@ -55,6 +55,10 @@ POOR = 1e-3
 ASTRAY = 10.0
 
 
+# Sweeps go on once a step gains less than this share of what all steps since have gained.
+FADED = 0.007
+
+
 @dataclass(frozen=True)
 class Plan:
     """How an objective is best gone about: where to start, and what steps may be scaled by, the dearest last."""
@@ -77,7 +81,8 @@ class QuasiNewtonState(State):
     steps: int = 0
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
-    until: int = 0  # the step at which they go on
+    until: int = 0  # the step at which they go on, at the latest
+    entered: float = np.inf  # F where they were left
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
@@ -203,7 +208,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
                 moved = self._moved(attempt, here, new, _promise(here, step))
-                return replace(moved, leaps=length == 1.0, given=False)
+                faded = here.value - new.value < FADED * (state.entered - new.value)
+                return replace(moved, leaps=length == 1.0, given=False, until=moved.steps if faded else state.until)
         return replace(state, stalled=True) if state.sweeps is None else replace(state, until=state.steps)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
@@ -248,6 +254,7 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
         until=state.steps + begun.steps,
+        entered=begun.point.value,
         pairs=(),
         lease=lease,
         account=(*state.account, *((0, each) for each in begun.account)),
