@@ -80,10 +80,12 @@ def minimize(
         spending = objective.with_ledger()  # every run has an account of its own
         monitor = Monitor(spending, limits, metrics or {}, callback)
         resumed = _resume(spending, solver, start)
+        if resumed is not None and isinstance(start, Solution):
+            monitor.recall(start.cuts)
         state = solver.start(spending, _read_start(objective, start)) if resumed is None else resumed
         solver.drive(spending, state, monitor.observe)
     assert monitor.result is not None
-    return Solution(monitor.params, monitor.result, monitor.trace, monitor.state, solver)
+    return Solution(monitor.params, monitor.result, monitor.trace, monitor.state, solver, monitor.cuts)
 
 
 def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, Metric]:

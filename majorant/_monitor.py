@@ -15,6 +15,8 @@ from majorant._checks import Array
 from majorant._solution import Outcome, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point
+from majorant.objective.certificate import share
+from majorant.objective.cuts import Cuts
 from majorant.solvers import State
 
 Metric: TypeAlias = Callable[[Array], float]
@@ -43,8 +45,8 @@ class Limits:
 class Seen:
     """A state and what is known of its θ, each found once, when it is first asked for."""
 
-    def __init__(self, objective: Objective, state: State) -> None:
-        self._objective, self._state = objective, state
+    def __init__(self, objective: Objective, state: State, cuts: Cuts | None = None) -> None:
+        self._objective, self._state, self._cuts = objective, state, cuts
 
     @cached_property
     def state(self) -> State:
@@ -61,8 +63,12 @@ class Seen:
 
     @cached_property
     def gap(self) -> float:
-        """What strong convexity says of F and ∇F as they are; NaN where an intercept is free."""
-        return self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
+        """What strong convexity says of F and ∇F as they are, here and before; NaN where an intercept is free."""
+        gap = self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
+        if self._cuts is None or gap == 0:
+            return gap
+        self._cuts.add(self.point)
+        return min(gap, share(self.point.value - self._cuts.lowest, self.point.value))
 
     @property
     def certificate_is_free(self) -> bool:
@@ -91,6 +97,7 @@ class Monitor:
         self.result: Result | None = None
         self._objective, self._work = objective.with_ledger(), objective.work
         self._before = replace(objective.work)
+        self._cuts = Cuts(objective.penalty.as_prior()) if Cuts.suit(objective) else None
         self._seen = Seen(self._objective, State(np.zeros(objective.size)))
         self._steps = 0
         self._certified = False
@@ -104,6 +111,16 @@ class Monitor:
         return self._seen.state
 
     @property
+    def cuts(self) -> Cuts | None:
+        """What all states say of the least F."""
+        return self._cuts
+
+    def recall(self, cuts: Cuts | None) -> None:
+        """Go on from what the states of an interrupted run said."""
+        if self._cuts is not None and cuts is not None and cuts.holds_under(self._cuts):
+            self._cuts = cuts.copy()
+
+    @property
     def params(self) -> Array:
         """The parameters of the latest state, or those of a better point near it that were certified instead."""
         return self._seen.certificate.theta if self._certified else self._seen.state.theta
@@ -111,7 +128,7 @@ class Monitor:
     def observe(self, state: State) -> bool:
         """Record a state; return whether to stop."""
         self._clock.pause()
-        seen = Seen(self._objective, state)
+        seen = Seen(self._objective, state, self._cuts)
         self.result = self._fatal(seen)
         if self.result is None:
             self._seen, self._certified = seen, False

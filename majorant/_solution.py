@@ -92,6 +92,7 @@ class Solution:
     trace: Trace
     state: Any
     solver: Any
+    cuts: Any = None  # what all states say of the least F, where more than the last one does
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,13 +126,44 @@ def test_the_estimate_of_the_dual_objective_ends_at_the_minimum_of_the_primal():
     assert work.value == pytest.approx(lowest, rel=1e-3)
 
 
-def test_a_copy_moves_on_its_own():
+def test_marginals_of_an_earlier_state_are_found_again_to_the_last_bit():
+    F = Objective(Chain(), many(4, n=3), ridge=0.7)
+    early = ascent.ascend(F, Ascent(FromAscent.marginals(F), np.zeros(F.size)), 5)
+    kept = [each.copy() for each in (*early.work._kept, *early.work._weights[:3])]
+    late = ascent.ascend(F, early, 5)
+    assert late.work is early.work
+    assert late.rounds > early.rounds
+    again = ascent._as_it_was(F, early, 5)
+    assert again is not early.work
+    for one, other in zip(kept, (*again._kept, *again._weights[:3]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_average_is_that_of_all_looks_and_looking_changes_nothing():
     data = sequences(lengths=LENGTHS, seed=0)
-    work = gone(ChainAscent(data, ridge_of(data, False)), rounds=1)
-    theta, gains = parameters(work, data), work.gains.copy()
-    gone(work.copy())
-    np.testing.assert_array_equal(parameters(work, data), theta)
-    np.testing.assert_array_equal(work.gains, gains)
+    apart, together, order = *(ChainAscent(data, ridge_of(data, False)) for _ in range(2)), np.arange(8)
+    seen = []
+    for j in order:
+        apart.visit(np.array([j]))
+        seen.append(parameters(apart, data))
+        np.testing.assert_allclose(apart.average(), seen[-1], atol=1e-7)
+    together.visit(order, snapshots=4)
+    np.testing.assert_array_equal(parameters(together, data), seen[-1])
+    np.testing.assert_allclose(together.average(), np.mean(seen[1::2], axis=0), atol=1e-6)
+
+
+@every_kind
+def test_its_diagonal_is_that_of_the_model_where_marginals_are_the_models(kind):
+    data = sequences(lengths=LENGTHS, seed=0, **kind)
+    F, work = Objective(Chain(), data, ridge=0.7), ChainAscent(data, ridge_of(data, False))
+    gone(work, rounds=200)
+    states = slice(len(data.universe.label))
+    exact = F.hessian_diagonal(F.point(parameters(work, data)))
+    np.testing.assert_allclose(work.hessian_diagonal()[states], exact[states], atol=2e-3 * exact.max())
+    pairs = of_marginals(data, work._kept.nodes, work._kept.pairs)[states.stop :]
+    weight = np.ones(data.n_tokens) if data.weight is None else data.weight
+    steps = max(weight[data.inner_tokens()].sum(), 1.0)
+    np.testing.assert_allclose(work.hessian_diagonal()[states.stop :], pairs * (1 - pairs / steps), atol=1e-5)
 
 
 def test_sequences_that_weigh_nothing_do_not_move():
@@ -210,7 +241,7 @@ def test_another_penalty_than_a_ridge_has_another_start():
 def test_where_it_fails_one_starts_over_and_says_so(monkeypatch, fails):
     data = many(1, n=3)
     if fails == "finite":
-        monkeypatch.setattr(ChainAscent, "visit", lambda self, order: False)
+        monkeypatch.setattr(ChainAscent, "visit", lambda self, order, snapshots=1: False)
         monkeypatch.setattr(ChainAscent, "average", lambda self: np.full(data.universe.size, np.nan))
     else:
         monkeypatch.setattr(ChainAscent, "average", lambda self: np.full(data.universe.size, 100.0))
@@ -231,6 +262,20 @@ def test_slow_rounds_hand_over_to_quasi_newton_steps(monkeypatch):
     assert any(state.sweeps is None and state.solve is not None for state in states)
     values = [F.value(state.theta) for state in states if state.sweeps is None]
     assert all(after <= before for before, after in pairwise(values))
+
+
+def test_steps_and_rounds_take_turns_where_the_next_look_is_far(monkeypatch):
+    monkeypatch.setattr(ascent, "FAR", 0.0)
+    F, solver, states = Objective(Chain(), many(2, n=3), ridge=0.3), QuasiNewton(), []
+    solver.drive(F, solver.start(F, np.zeros(F.size)), lambda state: states.append(state) or len(states) > 40)
+    rounds = [state.sweeps.rounds for state in states if state.sweeps is not None and state.solve is not None]
+    assert len(set(rounds)) > 1  # they went on
+    assert len(rounds) > len(set(rounds))  # after steps
+    lowest = F.value(minimize(F, LBFGS(), tol=1e-9, max_steps=5000).params)
+    assert F.value(states[-1].theta) == pytest.approx(lowest, rel=1e-6)
+    found = minimize(F, QuasiNewton(), tol=1e-6)
+    assert found.result.converged
+    assert F.value(found.params) - lowest <= found.result.gap * F.value(found.params) + 1e-12
 
 
 def test_rounds_cover_what_promises_most_and_forget_nobody():

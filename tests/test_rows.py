@@ -36,6 +36,13 @@ def products(A, T, out, X, width):
     row_products.add_products(A, A, 1, len(A) - 1, X, width)
 
 
+@numba.njit
+def choices(A, M, out, width):
+    for t in range(len(A)):
+        rows.fetch(A, t)
+        rows.store(out, t, rows.chosen(rows.load(A, t, width), M, t) + rows.zeros(A, width))
+
+
 def matrices(dtype, blocks, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     return [(scale * rng.normal(size=(m, 8 * blocks))).astype(dtype) for m in (9, 9, 8 * blocks)]
@@ -88,3 +95,12 @@ def test_products_with_matrices(dtype, blocks):
     loose = 100 * np.finfo(dtype).eps
     np.testing.assert_allclose(out, A @ T, atol=loose * blocks)
     np.testing.assert_allclose(X, 1 + A[1:-1].T @ A[2:], atol=loose)
+
+
+@pytest.mark.parametrize(("dtype", "blocks"), [(np.float32, 1), (np.float32, 3), (np.float64, 2)])
+def test_places_are_chosen_by_bits(dtype, blocks):
+    rng = np.random.default_rng(0)
+    A, there = rng.normal(size=(5, 8 * blocks)).astype(dtype), rng.random((5, 8 * blocks)) < 0.5
+    out = np.full_like(A, np.nan)
+    choices(A, np.packbits(there, axis=1, bitorder="little"), out, (0,) * blocks)
+    np.testing.assert_array_equal(out, np.where(there, A, 0))

@@ -62,13 +62,13 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     c1 : float
         Accepted for sklearn-crfsuite's sake; only 0 is done here.
     solver : {"auto", "proximal", "sbm", "bbm", "lbfgs"}
-        "auto": dual ascent, a sequence at a time, then quasi-Newton steps; an online pass first where tokens of a
+        "auto": dual ascent, a sequence at a time, and quasi-Newton steps; an online pass first where tokens of a
         sequence weigh differently or sequences are few. "proximal": that pass only. "sbm": one pass with the curvature
         of the bound over a chain. "bbm": batch majorization with that bound, monotone by construction; both are for
         short sequences and few labels. "lbfgs": for comparison. None has a step size.
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol. The certificate is loose: at 1e-3 the
-        objective is typically within 1e-5 of its minimum. Where nothing can be certified, the share of its norm at zero
+        objective is typically within 1e-4 of its minimum. Where nothing can be certified, the share of its norm at zero
         to which the gradient has to fall.
     max_iter : int
         Steps.

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compile_part, compile_strict, compile_sums
+from majorant.kernels.compiler import compile_in_place, compile_part, compile_strict
 from majorant.kernels.row_products import add_products, times
 from majorant.kernels.rows import exp, largest, load, store, total
 from majorant.kernels.sparse import Features
@@ -156,19 +156,19 @@ def sweep(m: int, floor: Array, room: Room, width: Width) -> tuple[float, float]
 # --- all of them ------------------------------------------------------------------------------------------
 
 
-@compile_sums
+@compile_in_place
 def scores(x: Features, θ: Array, table: Array, floor: Array, U: Array, width: Width) -> None:
     """Write the state scores of all tokens."""
     project(x, 0, len(U), θ, table, floor, U, width)
 
 
-@compile_sums
+@compile_in_place
 def lifted(x: Features, R: Array, G: Array, table: Array, width: Width) -> None:
     """Add what residuals on the state scores of all tokens make of the gradient."""
     lift(x, 0, len(R), R, G, table, width)
 
 
-@compile_sums
+@compile_in_place
 def marginals(
     U: Array, A: Array, starts: Array, weight: Array | None, floor: Array, room: Room, width: Width, P: Array, X: Array
 ) -> float:
@@ -191,7 +191,7 @@ def marginals(
     return loss
 
 
-@compile_sums
+@compile_in_place
 def gradient(
     x: Features, starts: Array, y: Array, weight: Array | None, θ: Array, table: Array, A: Array, floor: Array,
     room: Room, width: Width, G: Array, G_table: Array, B: Array,

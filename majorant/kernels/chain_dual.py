@@ -23,15 +23,15 @@ between is borrowed from independent tokens, and ‖Eᵀd‖² is known exactly 
 from __future__ import annotations
 
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
-from majorant.kernels.compiler import compile_part, compile_sums
+from majorant.kernels.compiler import compile_in_place, compile_part
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import at_least, load, log, store, total
+from majorant.kernels.rows import at_least, chosen, fetch, load, log, store, total, zeros
 from majorant.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
@@ -56,9 +56,10 @@ class Weights(NamedTuple):
     table: Array
     A: Array
     inverse: Array | None  # of states; None where all are ``same``
-    inverse_table: Array
+    inverse_table: Array | None
     inverse_A: Array
-    same: float
+    there: Array  # which places of the table have a parameter, a bit for each
+    same: Any  # a number of their precision
 
 
 class Marginals(NamedTuple):
@@ -74,13 +75,16 @@ class Marginals(NamedTuple):
     totals: Array  # ‖θ‖²_λ, and the sums whose ratio corrects the share of independent tokens
 
 
-@compile_sums
+@compile_in_place
 def ascend(
     x: Features, starts: Array, weight: Array | None, order: Array, θ: Weights, kept: Marginals, floor: Array,
     room: Room, width: Width,
 ) -> bool:  # fmt: skip
     """Visit sequences in order; return whether all numbers stayed finite."""
-    for j in order:
+    for k in range(len(order)):
+        j = order[k]
+        if k + 1 < len(order):
+            ask_for(x, starts, order[k + 1], θ, kept)
         begin, m = starts[j], starts[j + 1] - starts[j]
         w = value_of(weight, begin) if m > 0 else 0.0
         if w == 0.0:
@@ -95,15 +99,17 @@ def ascend(
         if not isfinite(H + lin + K):
             return False
         c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
-        g, left, curve = best_step(begin, m, kept.nodes, room, c, w * (r * d2 + D2), kept.step[j], width)
-        added = move(x, begin, m, -g * w, θ, room, width)
-        Q = (added + 2 * g * w * lin) / (g * w) ** 2
-        if K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0:
-            off, r = Q / (r * d2 + D2), (Q - D2) / d2
-            if not 1 / OFF < off < OFF:
-                again, left, curve = best_step(begin, m, kept.nodes, room, c, w * Q, g, width)
-                added += move(x, begin, m, (g - again) * w, θ, room, width)
-                g = again
+        g, gone, added, q, left, curve = kept.step[j], 0.0, 0.0, r * d2 + D2, 0.0, 0.0
+        for attempt in range(2):  # a loop, since what is called once is compiled once
+            g, left, curve = best_step(begin, m, kept.nodes, room, c, w * q, g, width)
+            added += move(x, begin, m, (gone - g) * w, θ, room, width)
+            gone = g
+            Q = (added + 2 * g * w * lin) / (g * w * g * w)
+            if attempt > 0 or not (K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0):
+                break
+            off, r, q = Q / q, (Q - D2) / d2, Q
+            if 1 / OFF < off < OFF:
+                break
         settle(j, begin, m, np.float32(g), kept, room, width)
         kept.totals[0] += added
         kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
@@ -112,22 +118,35 @@ def ascend(
 
 
 @compile_part
+def ask_for(x: Features, starts: Array, j: int, θ: Weights, kept: Marginals) -> None:
+    """Ask for what the next visit reads first, long before: it stands anywhere."""
+    n, begin, end = len(θ.A), starts[j], starts[j + 1]
+    for i in range(n):
+        fetch(kept.pairs, j * n + i)
+    for t in range(begin, end):
+        fetch(kept.nodes, t)
+    for e in range(x.starts[begin], x.starts[end]):
+        fetch(θ.states, x.codes[e] >> x.bits)
+
+
+@compile_part
 def compare_pairs(
     j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room, width: Width
 ) -> tuple[float, float, float]:
     """Write D; return −⟨A − top, N⟩, ⟨A, D⟩ and ‖D‖²/λ."""
-    n, of_entropy, slope, squares = len(θ.A), 0.0, 0.0, 0.0
+    n, none = len(θ.A), zeros(θ.A, width)
     for i in range(n):
-        store(room.N, i, load(room.N, i, width) * np.float32(0.0))
+        store(room.N, i, none)
     add_products(room.α, room.E, 0, m - 1, room.N, width)
+    of_entropy, slope, squares = none, none, none
     for i in range(n):
         A, N = load(θ.A, i, width), load(room.N, i, width) * load(room.T, i, width)
         D = N - load(kept.pairs, j * n + i, width)
         store(room.N, i, D)
-        of_entropy -= total((A - top) * N)
-        slope += total(A * D)
-        squares += total(D * D * load(θ.inverse_A, i, width))
-    return of_entropy, slope, squares
+        of_entropy = of_entropy - (A - top) * N
+        slope = slope + A * D
+        squares = squares + D * D * load(θ.inverse_A, i, width)
+    return total(of_entropy), total(slope), total(squares)
 
 
 @compile_part
@@ -169,17 +188,18 @@ def best_step(
     begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float, width: Width
 ) -> tuple[float, float, float]:
     """Return g, Σ_t KL(μ_t + g d_t‖ν_t) and Σ d²/(μ + g d), by Newton's method within a bracket."""
-    low, high = 0.0, 1.0
+    low, high, none = 0.0, 1.0, zeros(nodes, width)
     for _ in range(ATTEMPTS):
-        slope, curve, left, at = 0.0, 0.0, 0.0, np.float32(g)
+        slopes, curves, lefts, at = none, none, none, np.float32(g)
         for t in range(m):
             d, log_ν = load(room.U, t, width), load(room.P, t, width)
             z = load(nodes, begin + t, width) + d * at
             z = at_least(z, TINY)  # rounding may have left less than nothing
             less = log_ν - log(z)
-            slope += total(d * less)
-            left -= total(z * less)
-            curve += total(d * d / z)
+            slopes = slopes + d * less
+            lefts = lefts - z * less
+            curves = curves + d * d / z
+        slope, curve, left = total(slopes), total(curves), total(lefts)
         ahead = c * slope - g * q
         low, high = (g, high) if ahead > 0 else (low, g)
         new = g + ahead / (c * curve + q + 1e-30)
@@ -195,19 +215,21 @@ def best_step(
 @compile_part
 def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room, width: Width) -> float:
     """Add so many times Eᵀd/λ to θ; return how much that adds to ‖θ‖²_λ."""
-    added, s = 0.0, np.float32(length)
+    added, s, none = 0.0, np.float32(length), zeros(θ.A, width)
+    sums = none
     for i in range(len(θ.A)):
         raw, old = load(room.N, i, width) * s, load(θ.A, i, width)
         new = old + raw * load(θ.inverse_A, i, width)
         store(θ.A, i, new)
-        added += total(raw * (old + new))
+        sums = sums + raw * (old + new)
+    added += total(sums)
     for t in range(m):
         d = load(room.U, t, width) * s
-        sums = d - d
+        sums = none
         for e in range(x.row_starts[begin + t], x.row_starts[begin + t + 1]):
             row, raw = x.rows[e], scaled(d, x.row_values, e)
             old = load(θ.table, row, width)
-            new = old + raw * load(θ.inverse_table, row, width)
+            new = old + chosen(divided(raw * θ.same, θ.inverse_table, row, width), θ.there, row)
             store(θ.table, row, new)
             sums = sums + raw * (old + new)
         added += total(sums) + move_singles(x, begin + t, t, s, θ, room.U)
@@ -215,9 +237,15 @@ def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room
 
 
 @compile_part
-def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> float:
+def divided(a: Array, inverse: Array | None, row: int, width: Width) -> Array:
+    """Return a row over the ridges of an attribute, if they are not all the same."""
+    return a if inverse is None else a * load(inverse, row, width)
+
+
+@compile_part
+def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> Any:
     """The same for the parameters of one token that are no rows of the table."""
-    added = 0.0
+    added = np.float32(0.0)
     for e in range(x.starts[token], x.starts[token + 1]):
         code = x.codes[e]
         f, raw = code >> x.bits, scaled(s * d[t, code & x.mask], x.values, e)

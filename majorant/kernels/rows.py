@@ -7,6 +7,9 @@ A row says both. Its length, a multiple of ``LANES``, is part of its type, so ke
 =======================  =======================================================================================
 ``load(A, t, width)``    row t of a C-contiguous matrix, of float32 or float64
 ``store(A, t, a)``       write it
+``fetch(A, t)``          ask for row t of a matrix, or place t of a vector, before it is needed
+``zeros(A, width)``      a row of zeros, of the precision of a matrix
+``chosen(a, M, t)``      a, or zero where the bit of a place is not set in row t of a matrix of bytes, one a block
 ``a + b``, ``a * b``…    place by place; either may be a number
 ``exp(a)``, ``log(a)``   to the last digits of the type; of what is below e^−87 (−708), that
 ``at_least(a, x)``       a, or the number x where a is below
@@ -79,6 +82,53 @@ def store(context: Any, A: Any, t: Any, a: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(A, t, a), emit
+
+
+@emitted
+def fetch(context: Any, A: Any, t: Any) -> Any:
+    """Ask for what stands from row t of a C-contiguous matrix on, or from place t of a vector: a line of the cache."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        if A.ndim == 1:
+            array = context.make_array(sig.args[0])(context, builder, arguments[0])
+            at = builder.gep(array.data, [context.cast(builder, arguments[1], sig.args[1], types.intp)])
+        else:
+            at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        builder.call(prefetch, [builder.bitcast(at, byte), whole(0), whole(3), whole(1)])
+        return context.get_dummy_value()
+
+    return types.void(A, t), emit
+
+
+@emitted
+def zeros(context: Any, A: Any, width: Any) -> Any:
+    """Return a row of zeros of the precision of a matrix."""
+    row = Row(A.dtype, len(width))
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        return packed(builder, row, [_constants(row)(0.0)] * row.blocks)
+
+    return row(A, width), emit
+
+
+@emitted
+def chosen(context: Any, a: Any, M: Any, t: Any) -> Any:
+    """Return a where bits of row t are set, the lowest of a byte for the first place of its block; zero elsewhere."""
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        at = place_of(context, builder, sig.args[1], arguments[1], arguments[2], sig.args[2])
+        bits, none = ir.VectorType(ir.IntType(8), LANES), _constants(a)(0.0)
+        found = []
+        for k, part in enumerate(_parts(builder, a, arguments[0])):
+            byte = repeated(builder, builder.load(builder.gep(at, [size(k)])))
+            lanes = builder.and_(byte, bits([1 << lane for lane in range(LANES)]))
+            found.append(builder.select(builder.icmp_unsigned("!=", lanes, bits([0] * LANES)), part, none))
+        return packed(builder, a, found)
+
+    return a(a, M, t), emit
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------

@@ -30,14 +30,18 @@ class DualAscent(Protocol):
     def value(self) -> float:
         """The dual objective, roughly."""
 
-    def visit(self, order: Array) -> bool:
+    @property
+    def rounds(self) -> int:
+        """How many rounds of visits there were."""
+
+    def visit(self, order: Array, snapshots: int = 1) -> bool:
         """Move these rows in place, one after the other; return whether all numbers stayed finite."""
 
     def average(self) -> Array:
-        """Return the mean of θ over the last visits."""
+        """Return the mean of θ over the last visits, looked at so many times."""
 
-    def copy(self) -> DualAscent:
-        """Return one that moves on its own."""
+    def hessian_diagonal(self) -> Array:
+        """Return the diagonal of the Hessian of the loss, roughly."""
 
 
 class HardRows(Protocol):

@@ -5,7 +5,6 @@ All is in single precision: it finds where to start, and certifies nothing.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,14 +20,14 @@ if TYPE_CHECKING:  # Numba is slow to load
 LARGEST = 2**26
 # How far a first visit goes to begin with.
 FIRST_STEP = 0.3
-# Times that θ is looked at in a round, to be averaged.
-SNAPSHOTS = 10
+# Tokens whose curvature is found at a time.
+TOKENS = 2**12
 
 
 class ChainAscent:
     """Marginals of every sequence, which start at what was observed, and θ = 0 with them.
 
-    A visit moves some sequences in place; :meth:`copy` makes one that moves on its own.
+    Visits move sequences in place, and ``rounds`` counts them.
     """
 
     def __init__(self, data: Sequences, ridge: Array) -> None:
@@ -36,7 +35,8 @@ class ChainAscent:
         self._data, self._ridge = data, ridge
         self._weights = _at_zero(data, ridge)
         self._kept = _as_observed(data)
-        self._sums = _zeros_like(self._weights)
+        self._sums: tuple[Array, ...] = ()
+        self.rounds, self._snapshots = 0, 1
 
     @staticmethod
     def suits(data: Sequences) -> bool:
@@ -57,35 +57,53 @@ class ChainAscent:
             entropy = entropy * np.append(weight, 0.0)[starts[:-1]]
         return float(entropy.sum() - 0.5 * self._kept.totals[0])
 
-    def visit(self, order: Array) -> bool:
-        """Move these sequences, one after the other; return whether all numbers stayed finite."""
+    def visit(self, order: Array, snapshots: int = 1) -> bool:
+        """Move these sequences, one after the other; return whether all numbers stayed finite.
+
+        So many times on the way θ is looked at, to be averaged; once, at the end, costs nothing.
+        """
         data, universe = self._data, self._data.universe
         floor = universe.floor.astype(np.float32)
         room = kernels.chain.room_for(data.starts, universe.width, np.float32)
-        self._sums = _zeros_like(self._weights)
-        for some in np.array_split(order, SNAPSHOTS):
+        self._sums, self._snapshots = (), snapshots
+        for some in np.array_split(order, snapshots):
             if not kernels.chain_dual.ascend(
                 data.features, data.starts, data.weight, some, self._weights, self._kept, floor, room, universe.blocks
             ):
                 return False
-            for total, now in zip(self._sums, self._weights[:3], strict=True):
-                total += now
+            self._add_snapshot()
+        self.rounds += 1
         return bool(np.isfinite(self._kept.totals).all())
+
+    def _add_snapshot(self) -> None:
+        now = self._weights[:3]
+        if self._snapshots == 1:
+            self._sums = now
+        elif not self._sums:
+            self._sums = tuple(each.copy() for each in now)
+        else:
+            for total, each in zip(self._sums, now, strict=True):
+                total += each
 
     def average(self) -> Array:
         """Return the mean of θ over the last round of visits."""
         universe, (states, table, A) = self._data.universe, self._sums
         theta = np.zeros(universe.size)
         theta[: len(universe.label)] = states
-        return universe.joined_parts(theta, table, A) / SNAPSHOTS
+        return universe.joined_parts(theta, table, A) / self._snapshots
 
-    def copy(self) -> ChainAscent:
-        """Return one that moves on its own."""
-        twin = copy(self)
-        twin._kept = kernels.chain_dual.Marginals(*(each.copy() for each in self._kept))
-        moving = {name: getattr(self._weights, name).copy() for name in ("states", "table", "A")}
-        twin._weights = self._weights._replace(**moving)
-        return twin
+    def hessian_diagonal(self) -> Array:
+        """Return Σ_t v² μ(1 − μ), as if tokens were independent: to scale steps by."""
+        data, universe = self._data, self._data.universe
+        x, each, of = data.features.squared(), data.weight, _first_weights(data)
+        G, table = np.zeros(universe.size), universe.table()
+        for begin in range(0, data.n_tokens, TOKENS):
+            end = min(begin + TOKENS, data.n_tokens)
+            μ = self._kept.nodes[begin:end].astype(np.float64)
+            R = μ * (1 - μ) if each is None else μ * (1 - μ) * each[begin:end, None]
+            kernels.chain.lifted(x.part(begin, end), R, G, table, universe.blocks)
+        B = (of @ self._kept.pairs.reshape(len(data), -1)).reshape(universe.width, -1).astype(np.float64)
+        return universe.joined_parts(G, table, B * (1 - B / max(B.sum(), 1.0)))
 
 
 def _at_zero(data: Sequences, ridge: Array) -> Weights:
@@ -96,9 +114,10 @@ def _at_zero(data: Sequences, ridge: Array) -> Weights:
         universe.table().astype(single),
         np.zeros((universe.width, universe.width), single),
         None if same else inverse[: len(universe.label)].astype(single),
-        universe.table(inverse).astype(single),
+        None if same else universe.table(inverse).astype(single),
         universe.transition_matrix(inverse).astype(single),
-        float(single(inverse[0])) if same else 1.0,
+        np.packbits(universe.table(inverse) > 0, axis=1, bitorder="little"),
+        single(inverse[0] if same else 1.0),
     )
 
 
@@ -130,5 +149,7 @@ def _squared_norms(data: Sequences) -> Array:
     return np.maximum(np.diff(before[data.indptr]), 0.0)
 
 
-def _zeros_like(weights: Weights) -> tuple[Array, ...]:
-    return tuple(np.zeros(each.shape) for each in weights[:3])
+def _first_weights(data: Sequences) -> Array:
+    """Return the weight of each sequence; of an empty one, zero."""
+    weight = np.ones(data.n_tokens) if data.weight is None else data.weight
+    return np.where(np.diff(data.starts) > 0, np.append(weight, 0.0)[data.starts[:-1]], 0.0).astype(np.float32)

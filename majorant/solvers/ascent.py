@@ -2,9 +2,9 @@
 
 Each sequence is moved exactly as far as the dual objective rises (a model's
 :class:`~majorant.models.answers.DualAscent`), so there is no step size. The first rounds visit all sequences, later
-ones those that promise most: what a visit brought the last time says what another one would. The mean of θ over a
-round is far better than θ at its end. Neither F nor the dual objective is evaluated on the way; promises tell when to
-look.
+ones those that promise most: what a visit brought the last time says what another one would. Neither F nor the dual
+objective is evaluated on the way; promises tell when to look. The mean of θ over a round is far better than θ at its
+end: what is looked at is that of a round of its own, since a mean that is worth it takes many looks at θ.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant.curvature import Diagonal
 from majorant.objective import Objective, Point
 from majorant.solvers.preconditioners import DiagonalOfHessian
 from majorant.solvers.starts import Begun, FromOnlinePass, Start
@@ -27,8 +28,12 @@ FULL_ROUNDS = 2
 COVERED, AGEING, LEAST = 0.8, 1.5, 0.02
 # The first look is worth its price when no more than this share of the dual objective is promised; then less each time.
 FIRST_LOOK, NEXT_LOOK = 2e-3, 0.1
-# A round is slow if promises shrink to more than this share; so many slow ones end it.
-SLOW, PATIENCE = 0.9, 2
+# Of θ in a round, to be averaged: where F is stiff, θ strays to all sides.
+SNAPSHOTS = 100
+# A round is slow if promises shrink to more than this share, before the first look and after; so many slow ones end it.
+SLOW, VERY_SLOW, PATIENCE = 0.9, 0.98, 2
+# Where the next look is more passes away than this, quasi-Newton steps come before it, which certify sooner.
+FAR, STEPS = 5.0, 30
 MOST_ROUNDS = 500
 
 
@@ -39,6 +44,8 @@ class Ascent:
     work: Any
     theta: Array
     promised: float = np.inf
+    rate: float = 0.0  # to which share of itself that shrank
+    passes: float = 1.0  # of the last round
     rounds: int = 0
     slow: int = 0
     look: float = FIRST_LOOK
@@ -49,17 +56,48 @@ class Ascent:
         """Whether further rounds are worth it."""
         return self.finite and self.slow < PATIENCE and self.rounds < MOST_ROUNDS
 
+    @property
+    def near(self) -> bool:
+        """Whether another round is enough for a look at F to be worth its price, or the last that there is."""
+        return not self.contracts or (self.rounds >= FULL_ROUNDS and self._left * self.rate <= self._enough)
+
+    @property
+    def far(self) -> bool:
+        """Whether the next look is so far away that quasi-Newton steps are worth it before."""
+        if not 0 < self.rate < 1:
+            return self.rate > 0
+        return bool(self.passes * np.log(NEXT_LOOK) / np.log(self.rate) > FAR)
+
+    @property
+    def done(self) -> bool:
+        """Whether a look at F is worth its price."""
+        return not self.contracts or (self.rounds > FULL_ROUNDS and self._left <= self._enough)
+
+    @property
+    def _left(self) -> float:
+        """What all rounds to come promise."""
+        return self.promised * max(1.0, self.rate / max(1 - self.rate, 1e-9)) if self.rate < 1 else np.inf
+
+    @property
+    def _enough(self) -> float:
+        return self.look * abs(self.work.value)
+
     def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more rounds; where they have ended, what steps from there are scaled by."""
         after = ascend(objective, self, seed)
         point = objective.point(after.theta) if after.finite else None
         if point is None or not point.value <= objective.value_at_zero():
             return _started_over(objective, seed)
-        if after.contracts:
+        if after.contracts and not after.far:
             return Begun(point, sweeps=after)
-        best = point if before is None or point.value < before.value else before
         done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
-        return Begun(best, DiagonalOfHessian().at(objective, best), least_factor=0.0, account=done)
+        if not after.contracts:
+            best = point if before is None or point.value < before.value else before
+            return Begun(best, DiagonalOfHessian().at(objective, best), least_factor=0.0, account=done)
+        objective.spend(curvatures=1)
+        # Marginals are close to those of the model by now, and θ right but where F is stiff, which steps see to first.
+        scale = Diagonal(after.work.hessian_diagonal(), majorizes=False).factorized
+        return Begun(point, scale, least_factor=0.0, sweeps=after, steps=STEPS, account=done)
 
 
 @dataclass(frozen=True)
@@ -77,19 +115,33 @@ class FromAscent(Start):
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the point after the first rounds."""
-        work = objective.model.dual_ascent(objective.whole, objective.penalty.as_prior())
-        return Ascent(work, theta).go_on(objective, None, seed)
+        return Ascent(self.marginals(objective), theta).go_on(objective, None, seed)
+
+    @staticmethod
+    def marginals(objective: Objective) -> Any:
+        """Return what was observed, and θ = 0 with it."""
+        return objective.model.dual_ascent(objective.whole, objective.penalty.as_prior())
 
 
 def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
     """Return the state after as many rounds as it takes for a look at F to be worth its price."""
-    ascent = replace(ascent, work=ascent.work.copy() if ascent.rounds else ascent.work)
-    while ascent.contracts:
-        ascent, done = _after_round(objective, ascent, np.random.default_rng([seed, ascent.rounds]))
-        if done:
-            break
+    ascent = replace(ascent, work=_as_it_was(objective, ascent, seed))
+    averaged = False
+    while not (averaged and ascent.done) and ascent.finite:
+        averaged = ascent.near
+        ascent = _after_round(objective, ascent, seed, SNAPSHOTS if averaged else 1)
     theta = ascent.work.average() if ascent.finite else ascent.theta
     return replace(ascent, theta=theta, look=ascent.look * NEXT_LOOK)
+
+
+def _as_it_was(objective: Objective, ascent: Ascent, seed: int) -> Any:
+    """Return the marginals after the rounds of a state: they move in place, and those of earlier ones found again."""
+    if ascent.work.rounds == ascent.rounds:
+        return ascent.work
+    start = FromAscent().marginals(objective)
+    while start.rounds < ascent.rounds:
+        start.visit(_order(start, seed))
+    return start
 
 
 def _started_over(objective: Objective, seed: int) -> Begun:
@@ -98,18 +150,24 @@ def _started_over(objective: Objective, seed: int) -> Begun:
     return replace(begun, remark="dual ascent led away from the optimum, so an online pass made the start instead")
 
 
-def _after_round(objective: Objective, ascent: Ascent, rng: np.random.Generator) -> tuple[Ascent, bool]:
-    """Return the state after one more round, and whether little enough is promised now."""
+def _after_round(objective: Objective, ascent: Ascent, seed: int, snapshots: int = 1) -> Ascent:
+    """Return the state after one more round."""
     work = ascent.work
-    chosen = np.arange(len(work.gains)) if ascent.rounds < FULL_ROUNDS else _most_promising(work)
-    finite = work.visit(rng.permutation(chosen))
-    objective.spend(passes=float(work.lengths[chosen].sum() / work.lengths.sum()))
-    promised = float(work.gains.sum())
+    order = _order(work, seed)
+    finite = work.visit(order, snapshots)
+    passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum())
+    objective.spend(passes=passes)
     rate = promised / ascent.promised if promised > 0 else 0.0
-    slow = ascent.slow + 1 if rate > SLOW else 0
-    left = promised * max(1.0, rate / max(1 - rate, 1e-9)) if rate < 1 else np.inf
-    ascent = replace(ascent, promised=promised, rounds=ascent.rounds + 1, slow=slow, finite=finite)
-    return ascent, ascent.rounds > FULL_ROUNDS and left <= ascent.look * abs(work.value)
+    slow = ascent.slow + 1 if rate > (SLOW if ascent.look == FIRST_LOOK else VERY_SLOW) else 0
+    return replace(
+        ascent, promised=promised, rate=rate, passes=passes, rounds=ascent.rounds + 1, slow=slow, finite=finite
+    )
+
+
+def _order(work: Any, seed: int) -> Array:
+    """Return the sequences of the next round."""
+    chosen = np.arange(len(work.gains)) if work.rounds < FULL_ROUNDS else _most_promising(work)
+    return np.random.default_rng([seed, work.rounds]).permutation(chosen)
 
 
 def _most_promising(work: Any) -> Array:

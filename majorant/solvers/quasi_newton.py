@@ -14,9 +14,9 @@ Steps begin in one that is next to free, and a dearer one is bought once steps h
 search on the convex function along it, so F never rises. Under another ridge what was learnt is adapted: a curvature
 gets new factors, and secant pairs change by a known amount. Tall data start from a sample; wide sparse data by dual
 coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and there F may rise now and then. So do
-chains, sequence by sequence (``majorant.solvers.ascent``); where that cannot be, they start by an online pass and go on
-scaled by the root of its precision. Starts are in ``majorant.solvers.starts``, curvatures in
-``majorant.solvers.preconditioners``.
+chains, sequence by sequence (``majorant.solvers.ascent``), with steps in between where that is slow; where it cannot
+be, they start by an online pass and go on scaled by the root of its precision. Starts are in
+``majorant.solvers.starts``, curvatures in ``majorant.solvers.preconditioners``.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ POOR = 1e-3
 ASTRAY = 10.0
 
 
+# Sweeps go on once a step gains less than this share of what all steps since have gained.
+FADED = 0.007
+
+
 @dataclass(frozen=True)
 class Plan:
     """How an objective is best gone about: where to start, and what steps may be scaled by, the dearest last."""
@@ -76,6 +80,8 @@ class QuasiNewtonState(State):
     steps: int = 0
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
+    until: int = 0  # the step at which they go on, at the latest
+    entered: float = np.inf  # F where they were left
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
@@ -189,9 +195,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
-        if state.sweeps is not None:
-            return _entered(objective, state, state.sweeps.go_on(objective, known(objective, state), self.seed))
         here = known(objective, state)
+        if state.sweeps is not None and state.steps >= state.until:
+            return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
         state = self._with_curvature(objective, state, here)
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
             return self._go(objective, state.theta)
@@ -199,8 +205,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             step = _direction(attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                return self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0)
-        return replace(state, stalled=True)
+                moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0)
+                faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
+                return replace(moved, until=moved.steps) if faded else moved
+        return replace(state, stalled=True) if state.sweeps is None else replace(state, until=state.steps)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
@@ -244,6 +252,9 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         solve=None if begun.factorize is None else begun.factorize(objective.ridge),
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
+        until=state.steps + begun.steps,
+        entered=begun.point.value,
+        pairs=(),
         lease=lease,
         account=(*state.account, *((0, each) for each in begun.account)),
         remark=begun.remark,
