@@ -36,7 +36,6 @@ from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
 from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, OnlineMajorization, QuasiNewton, Solver
-from majorant.solvers.secants import MANY_PARAMETERS
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
@@ -45,8 +44,6 @@ BOUNDED = ("sbm", "bbm")
 STUCK = 1e-2
 # The bound is kept as a d×d matrix up to here, as a diagonal above.
 LARGEST_DENSE = 1_500
-# Secant pairs of many parameters are the most that a fit keeps in memory; twice as many save a twelfth of the steps.
-PAIRS_OF_MANY = 10
 
 
 class ChainCRF(BaseEstimator):  # type: ignore[misc]
@@ -367,8 +364,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             return OnlineMajorization(seed=self._seed(), curvature="bound" if self.solver == "sbm" else "share")
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
-        pairs = PAIRS_OF_MANY if size > MANY_PARAMETERS else None
-        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed(), memory=pairs)
+        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
 
     def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
         return observed_pairs(

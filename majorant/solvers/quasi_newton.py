@@ -40,11 +40,20 @@ from majorant.solvers.preconditioners import (
 )
 from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market
-from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled, shifted
+from majorant.solvers.secants import (
+    MANY_PARAMETERS,
+    Pairs,
+    add_pair,
+    best_point_along,
+    quasi_newton_step,
+    scaled,
+    shifted,
+)
 from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
-PAIRS = 20
+# Of many parameters pairs are the most that a fit keeps in memory: twice as many save a twelfth of the steps.
+PAIRS, PAIRS_OF_MANY = 20, 10
 # Of a curvature other than a Hessian, to be corrected by the last pair.
 LEAST_FACTOR = 0.2
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
@@ -115,7 +124,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         See the table above. "auto" buys each when it has been earned; the others never buy a Gram matrix or a Hessian
         but the one they name. Only models with classes have a choice.
     memory : int, optional
-        Secant pairs kept; 20 if not given, in single precision above 100,000 parameters.
+        Secant pairs kept; if not given 20, or 10 of more than 100,000 parameters, which are in single precision.
     seed : int
         Which rows are sampled.
 
@@ -225,7 +234,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return state if offer is None else _bought(objective, state, here, offer)
 
     def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool) -> QuasiNewtonState:
-        kept = PAIRS if self.memory is None else self.memory
+        usual = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS_OF_MANY
+        kept = usual if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
         lease, steps = state.lease.gained(gain), state.steps + 1
         moved = state.moved_to(new, pairs=pairs, steps=steps, lease=lease, leaps=leaps, given=False, borrowed=False)
