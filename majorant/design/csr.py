@@ -62,6 +62,8 @@ class CsrDesign(Design):
         if not isinstance(rows, slice):
             return CsrDesign(self.matrix[rows])
         start, stop, _ = rows.indices(self.shape[0])
+        if start == 0 and stop == self.shape[0]:
+            return self
         X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
         arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
         return CsrDesign(_as_they_are(type(X), arrays, (stop - start, X.shape[1])))
@@ -105,7 +107,7 @@ class CsrDesign(Design):
         """Return R X²."""
         squares = np.zeros((len(R), self.shape[1]))
         for some in self.chunks():
-            squares += self.part(some)._squared().pull_back(R[:, some])
+            squares += self.part(some)._pull_back_squares(R[:, some])
         return squares
 
     def chunks(self) -> Iterator[slice]:
@@ -114,14 +116,16 @@ class CsrDesign(Design):
         step = max(max(CHUNK, self.shape[1]) // stored, 128)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
-    def _squared(self) -> CsrDesign:
-        X = self.matrix
-        return CsrDesign(_as_they_are(type(X), (X.data**2, X.indices, X.indptr), X.shape))
+    def _pull_back_squares(self, R: Array) -> Array:
+        return np.asarray((self._with_columns(self.matrix.data**2) @ R.T.astype(self.dtype, copy=False)).T)
 
     @cached_property
     def _transposed(self) -> Any:
-        X = self.matrix
-        return _as_they_are(sp.csc_array, (X.data, X.indices, X.indptr), X.shape[::-1])
+        return self._with_columns(self.matrix.data)
+
+    def _with_columns(self, data: Array) -> Any:
+        """Return a transposed matrix with other non-zeros."""
+        return _as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.shape[::-1])
 
     def frobenius_norm(self) -> float:
         """Return the norm of the non-zeros."""
@@ -138,7 +142,7 @@ class CsrDesign(Design):
 
         def moments_of(some: slice) -> Array:
             part = self.part(some)
-            return np.concatenate([part.pull_back(share[:, some]), part._squared().pull_back(share[:, some])])
+            return np.concatenate([part.pull_back(share[:, some]), part._pull_back_squares(share[:, some])])
 
         mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
         return mean, np.maximum(squares - mean**2, 0.0)
