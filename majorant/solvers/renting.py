@@ -98,8 +98,9 @@ class Market:
                 rent = 2 * paid if MUCH * price < left < inf else paid
                 if price <= rent and price + AT_LEAST < left:
                     return offer
-            elif offer.quality == lease.quality and spent >= max(price - SAVED, _patience(lease)) and price + 2 < left:
-                return offer
+            elif offer.quality == lease.quality and spent >= _patience(lease):
+                worth_it = spent >= price - SAVED and price + 2 < left
+                return offer if worth_it or price <= self.unnoticed else None
         return None
 
     def _first(self) -> Preconditioner:
