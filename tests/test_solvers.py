@@ -28,6 +28,7 @@ from majorant import (
     minimize,
 )
 from majorant.curvature import Dense
+from majorant.solvers import secants
 from tests import oracles, problems
 from tests.oracles import rises
 from tests.problems import every_problem
@@ -581,3 +582,20 @@ def test_digit1_agrees_with_scikit_learn():
     ours = minimize(Objective(Binary(), Labelled(X, y), ridge=1.0), tol=1e-13)
     theirs = LogisticRegression(C=1.0, fit_intercept=False, solver="newton-cholesky", tol=1e-10).fit(X, y)
     np.testing.assert_allclose(ours.params, theirs.coef_[0], atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 12))
+def test_a_quasi_newton_step_at_once_is_that_of_two_loops(seed, d, many):
+    rng = np.random.default_rng(seed)
+    A, pairs = rng.normal(size=(d, d)), ()
+    A = A @ A.T + 0.1 * np.eye(d)
+    for _ in range(many):
+        s = rng.normal(size=d)
+        pairs = secants.add_pair(pairs, s, A @ s, 20)
+    gradient, solve = rng.normal(size=d), lambda b: b / np.diag(A)
+    at_once = secants.quasi_newton_step(gradient, pairs, solve)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secants, "FEW_PARAMETERS", 0)
+        by_loops = secants.quasi_newton_step(gradient, pairs, solve)
+    assert at_once @ gradient < 0
+    np.testing.assert_allclose(at_once, by_loops, rtol=1e-6, atol=1e-8 * np.abs(by_loops).max())

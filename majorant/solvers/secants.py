@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
+from scipy.linalg.lapack import dtrtrs
 
 from majorant._checks import Array
 from majorant.curvature import Solve
@@ -19,6 +20,8 @@ from majorant.objective import Objective, Point
 from majorant.solvers.line_search import LOOSE, best_step
 
 MANY_PARAMETERS = 100_000
+# Of fewer, calls take longer than what they do, and few calls are better than little work.
+FEW_PARAMETERS = 1_000
 # (s, y, sᵀy): a step and how the gradient changed along it, oldest first
 Pairs: TypeAlias = tuple[tuple[Array, Array, float], ...]
 
@@ -69,6 +72,8 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
     """Return −H∇F, with H the BFGS update of ``solve`` by the pairs. It always descends."""
     if not pairs:
         return solve(-gradient)
+    if len(gradient) <= FEW_PARAMETERS:
+        return _step_at_once(gradient, pairs, solve)
     dtype, weights = pairs[0][0].dtype, []
     axpy = get_blas_funcs("axpy", dtype=dtype)  # in place
     q = np.negative(gradient, dtype=dtype, casting="same_kind")
@@ -79,6 +84,19 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
         r = axpy(s, r, a=a - (y @ r) / sy)
     return r.astype(np.float64, copy=False)
+
+
+def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
+    """Do the same with pairs as rows of matrices: the two loops over them are triangular systems.
+
+    With R = triu(SYᵀ), D its diagonal and w = R⁻¹S(−∇F) it is r + SᵀR⁻ᵀ(Dw − Yr), where r = H₀(−∇F − Yᵀw).
+    """
+    S, Y, D = (np.array(each) for each in zip(*pairs, strict=True))
+    R = np.dot(S, Y.T)
+    R.flat[:: len(R) + 1] = D  # as they were found to be positive
+    weights = dtrtrs(R, np.dot(S, -gradient))[0]  # what stands below the diagonal is not read
+    r = solve(-gradient - np.dot(weights, Y))
+    return r + np.dot(dtrtrs(R, D * weights - np.dot(Y, r), trans=1)[0], S)
 
 
 def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE) -> Point:
