@@ -45,10 +45,10 @@ def _of_some(
     """Return the loss of some rows, and write what it is a sum of to R."""
     top, Z, w = room
     _exponentials(S, first, last, top, Z, R)
-    if len(weight):
-        w[: last - first] = weight[first:last]
     loss = 0.0
     for j in range(last - first):
+        if len(weight):
+            w[j] = weight[first + j]
         loss += w[j] * (np.log(Z[j]) + (top[j] - S[y[first + j], first + j]))
         Z[j] = w[j] / Z[j]
     for c in range(len(S)):
@@ -61,8 +61,9 @@ def _of_some(
 @compile_part
 def _exponentials(S: Array, first: int, last: int, top: Array, Z: Array, E: Array) -> None:
     """Write the largest score of each of some rows, exponentials of what scores are less, and their sums."""
-    top[: last - first], Z[:] = S[0, first:last], 0.0
-    for c in range(1, len(S)):
+    for j in range(len(Z)):
+        top[j], Z[j] = -np.inf, 0.0
+    for c in range(len(S)):
         _raise_to(top, S[c, first:last])
     for c in range(len(S)):
         _add_exponentials(S[c, first:last], top, Z, E[c, first:last])
