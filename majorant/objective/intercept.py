@@ -26,7 +26,7 @@ MARGIN = 50.0
 NOT_FOUND = (np.inf, np.inf, np.inf)
 # The probability of a class that was never observed, relative to the total weight of the rows, that is next to nothing.
 VANISHED = 1e-10
-# Singular values of a larger matrix take longer than a pass. Itself it is found again where scores have moved farther.
+# A larger Hessian takes longer than a pass, and is found again only where scores have moved farther.
 MANY_CLASSES, NEARBY = 50, 0.1
 # Rounding errors of a slope, relative to the total weight of the rows.
 ROUNDING = 1e-15
@@ -57,7 +57,7 @@ class _Hessian:
     matrix: Array
 
     def solve(self, slope: Array) -> Array:
-        """Return H⁻¹ slope, or the shortest solution if H is singular: of many classes that takes long."""
+        """Return H⁻¹ slope, or the shortest solution if H is singular."""
         if len(slope) == 1:
             return slope / self._steadied[0]
         if self._factor is not None:
@@ -73,7 +73,7 @@ class _Hessian:
     @cached_property
     def _factor(self) -> Factor | None:
         try:
-            return Factor(lower_factor(self._steadied)) if len(self.matrix) > MANY_CLASSES else None
+            return Factor(lower_factor(self._steadied))
         except LinAlgError:
             return None
 
@@ -146,8 +146,10 @@ class Moved:
     def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array | None, float, int], Array]:
         """Return them."""
         loss, residual = self.model.loss_and_residual(scores + self.moved[:, None], block)
-        weights = self.model.class_variances(residual, block)
-        H = self.model.between_classes(residual, block)[0] if self.curved else None
+        if self.curved:
+            H, weights = self.model.between_classes(residual, block)
+        else:
+            H, weights = None, self.model.class_variances(residual, block)
         return (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block)), residual
 
 
