@@ -23,8 +23,13 @@ class Offer:
     quality: int
     steps: float
 
+    more: float = 0.0
+
     def price(self, prices):
         return self.steps * prices.step()
+
+    def upkeep(self, prices):
+        return self.more * prices.step()
 
 
 def leased(quality, gains=(), made_at=0, times=1):
@@ -42,6 +47,12 @@ def test_the_first_is_the_best_that_is_next_to_free():
     assert Market.of((cheap, better, dear), PRICES).due(Lease(), 0, 1.0) is better
     assert Market.of((cheap, dear), PRICES).due(Lease(), 0, 1.0) is cheap
     assert Market.of((Offer(0, 2.0), dear), PRICES).due(Lease(), 0, 1.0) is dear  # which is not even dearer
+
+
+def test_what_makes_every_step_twice_as_dear_is_for_those_who_have_nothing_else():
+    cheap, dear = Offer(0, 1.0), Offer(2, 5.0, more=1.5)
+    assert Market.of((cheap, dear), PRICES).offers == (cheap,)
+    assert Market.of((dear,), PRICES).offers == (dear,)
 
 
 def test_a_dearer_one_is_bought_when_the_rent_has_come_to_its_price_and_not_before():

@@ -16,6 +16,7 @@ from majorant import kernels
 from majorant._checks import Array
 from majorant.kernels.sparse import Csr
 from majorant.objective import Objective
+from majorant.solvers.prices import Prices
 
 # Sweeps over the rows before the first look at F, and between two looks.
 FIRST_EPOCHS, EPOCHS = 6, 3
@@ -25,6 +26,8 @@ CONTRACTION = 0.73
 LEAST_ROWS = 500
 # Columns for each row: where there are fewer, rows are too much alike for one to be solved after the other.
 COLUMNS_PER_ROW = 2
+# Steps that a sweep may cost.
+AFFORDABLE = 6.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class Dual:
 def suits(objective: Objective, theta: Array) -> bool:
     """Return whether dual coordinate descent pays here: from zero, on many sparse rows with one label and no offset.
 
-    A sweep over dense rows costs as much as many passes.
+    A sweep over dense rows, or over those of many classes, costs as much as many passes.
     """
     whole, prior = objective.whole, objective.penalty.prior
     if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not prior.any():
@@ -60,7 +63,8 @@ def suits(objective: Objective, theta: Array) -> bool:
     rows = objective.model.hard_rows(whole)
     if rows is None or not (rows.plain and rows.is_sparse):
         return False
-    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1]
+    prices = Prices.of(objective)
+    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1] and prices.dual_sweep() <= AFFORDABLE * prices.step()
 
 
 def begin(objective: Objective) -> Dual:

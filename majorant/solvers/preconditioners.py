@@ -37,6 +37,10 @@ class Preconditioner(ABC):
     def price(self, prices: Prices) -> float:
         """Return what it costs, in nanoseconds."""
 
+    def upkeep(self, prices: Prices) -> float:
+        """Return what it adds to the price of a step, if that is anything to speak of."""
+        return 0.0
+
     @abstractmethod
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return the curvature at a point, as what makes its inverse for a ridge."""
@@ -103,6 +107,10 @@ class GramOfColumns(Preconditioner):
     def price(self, prices: Prices) -> float:
         """Return that of a product of matrices and a few factors."""
         return prices.gram(self._rows(prices))
+
+    def upkeep(self, prices: Prices) -> float:
+        """Return that of solves with the factors."""
+        return prices.solves()
 
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse."""

@@ -20,6 +20,8 @@ NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
 CACHE = 500_000
 # Of a product of matrices, a factorisation, a sum over pairs of non-zeros, and of touching a matrix at all.
 MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 0.7, 15.0
+# Of solving with a triangle, and of finding the dual variable of a score, if it stands alone and if it does not.
+SOLVE, DUAL_ALONE, DUAL = 1 / 11, 100.0, 400.0
 # Of calling what makes a curvature, a Gram matrix of several classes, and one from some of the rows.
 CALL, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 4e5, 3e5
 
@@ -76,6 +78,15 @@ class Prices:
         n, d = self.classes, self.classes * self.columns
         products = n * (n + 1) / 2 * (self._product(rows, self.columns, self.stored) + rows * 2)
         return CALL + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
+
+    def solves(self) -> float:
+        """Return what a step has to pay for solves with factors of a Gram matrix: one to scale them, one for itself."""
+        return 2 * self.classes * self.columns**2 * SOLVE
+
+    def dual_sweep(self) -> float:
+        """Return the price of solving every row against the others, one after the other."""
+        each = DUAL_ALONE if self.classes == 1 else DUAL
+        return self.rows * self.classes * (2 * NONZERO * self.stored + each)
 
     def _number(self) -> float:
         if self.sparse:

@@ -76,12 +76,16 @@ class Market:
 
     @classmethod
     def of(cls, offers: Sequence[Preconditioner], prices: Prices | None) -> Market:
-        """Return the market for data of a shape; where prices are not known, everything is taken to cost a step."""
+        """Return the market for data of a shape; where prices are not known, everything is taken to cost a step.
+
+        What would more than double the price of every step after it is left out, unless there is nothing else.
+        """
         dearest_first = tuple(reversed(offers))
         if prices is None:
             return cls(dearest_first, (1.0,) * len(offers), 0.0)
         step = prices.step()
-        return cls(dearest_first, tuple(each.price(prices) / step for each in dearest_first), SMALL_CHANGE / step)
+        kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
+        return cls(kept, tuple(each.price(prices) / step for each in kept), SMALL_CHANGE / step)
 
     def due(self, lease: Lease, step: int, value: float) -> Preconditioner | None:
         """Return what is to be bought before a step, if anything."""

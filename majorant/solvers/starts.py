@@ -28,6 +28,8 @@ SAMPLE_BUDGET = 3.0
 SAMPLE_STEPS = 8
 USUAL_STEPS = 5
 SAMPLE_TOLERANCE = 1e-4
+# Dual sweeps that leave an intercept to others have to gain so much, relative to F.
+GAINS = 1e-3
 # Of the curvature that a sample leaves behind.
 QUALITY_OF_SAMPLE = 3
 
@@ -184,10 +186,12 @@ class DualSweeps:
     def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more sweeps, or the one before if they were poor."""
         swept = dual.sweep(objective, self.state, seed)
-        point = objective.point(swept.theta)
+        point = objective.point(objective.with_best_intercept(swept.theta))
         if not point.value <= objective.value_at_zero():  # rows on wild scales
             return Begun(objective.point(np.zeros(objective.size)))
-        if swept.contracts:
+        # Sweeps penalise an intercept that is free: then they converge to somewhere else.
+        astray = before is not None and objective.free_intercept and before.value - point.value < GAINS * point.value
+        if swept.contracts and not astray:
             return Begun(point, sweeps=DualSweeps(swept))
         done = (f"{swept.sweeps} sweeps of dual coordinate descent",)
         return Begun(point if before is None or point.value < before.value else before, account=done)
