@@ -82,6 +82,10 @@ class DiagonalBetweenClasses(Preconditioner):
         """Return that of a pass and of a matrix between classes."""
         return prices.between_classes()
 
+    def upkeep(self, prices: Prices) -> float:
+        """Return that of rotations."""
+        return prices.rotations()
+
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse."""
         objective.spend(curvatures=1)

@@ -79,9 +79,13 @@ class Prices:
         products = n * (n + 1) / 2 * (self._product(rows, self.columns, self.stored) + rows * 2)
         return CALL + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
 
+    def rotations(self) -> float:
+        """Return what a step pays for classes to be rotated there and back: once to scale it, and once for itself."""
+        return 4 * self.classes**2 * self.columns * MULTIPLY if self.classes > 1 else 0.0
+
     def solves(self) -> float:
-        """Return what a step has to pay for solves with factors of a Gram matrix: one to scale them, one for itself."""
-        return 2 * self.classes * self.columns**2 * SOLVE
+        """Return what it pays for solves with factors of a Gram matrix, between rotations."""
+        return self.rotations() + 2 * self.classes * self.columns**2 * SOLVE
 
     def dual_sweep(self) -> float:
         """Return the price of solving every row against the others, one after the other."""
