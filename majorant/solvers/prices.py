@@ -58,25 +58,23 @@ class Prices:
         n, t = self.classes, self.rows
         return CALL + t * (n * PROBABILITY + self.stored + n * n * MULTIPLY) + n**3
 
-    def gram(self, rows: float, columns: float | None = None) -> float:
+    def gram(self, rows: float) -> float:
         """Return the price of a Gram matrix of so many rows, and its factors."""
-        p = self.columns if columns is None else columns
-        share = p / self.columns
         of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
         calls = CALL + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
         # In single precision products take half as long.
-        return calls + of_classes + 0.5 * self._product(rows, p, self.stored * share) + p**3 * FACTORISE
+        return calls + of_classes + 0.5 * self._product(rows) + self.columns**3 * FACTORISE
 
     @property
     def rows_for_a_call(self) -> float:
         """How many rows a Gram matrix may be made from at the price of choosing them."""
-        each = self._product(1, self.columns, self.stored) - self._product(0, self.columns, self.stored)
+        each = self._product(1) - self._product(0)
         return CALL_FOR_SOME / each
 
     def hessian(self, rows: float) -> float:
         """Return the price of a Hessian of so many rows, and its factor."""
         n, d = self.classes, self.classes * self.columns
-        products = n * (n + 1) / 2 * (self._product(rows, self.columns, self.stored) + rows * 2)
+        products = n * (n + 1) / 2 * (self._product(rows) + rows * 2)
         return CALL + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
 
     def rotations(self) -> float:
@@ -99,10 +97,11 @@ class Prices:
             return NUMBER
         return FAR if self.rows * self.stored > CACHE else ALONE
 
-    def _product(self, rows: float, columns: float, stored: float) -> float:
+    def _product(self, rows: float) -> float:
+        p = self.columns
         if self.sparse:
-            return rows * stored**2 * PAIR + columns**2 * CELL
-        return rows * columns * (columns * MULTIPLY + 2.0) + columns**2
+            return rows * self.stored**2 * PAIR + p**2 * CELL
+        return rows * p * (p * MULTIPLY + 2.0) + p**2
 
 
 # Products of X have to take so much of a pass, and a pass so long, for a copy in single precision to be worth making;
