@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SteepestDescent,
         StochasticMajorization,
     )
+    from majorant.sources import Chunks, Npy, Parquet, Source, Svmlight
     from majorant.tuning import tune
 
 # Where the public names live. SciPy and scikit-learn take a second to import: only who asks for them pays.
@@ -56,6 +57,7 @@ _HOMES = {
         "SteepestDescent",
         "StochasticMajorization",
     ),
+    "sources": ("Chunks", "Npy", "Parquet", "Source", "Svmlight"),
     "tuning": ("tune",),
 }
 # What one builds upon to add a model, a design, a penalty, a curvature or a solver.
@@ -89,6 +91,7 @@ __all__ = [
     "ChainCRF",
     "Checkpoint",
     "Choices",
+    "Chunks",
     "ConjugateGradient",
     "EarlyStopping",
     "Enumerated",
@@ -98,16 +101,20 @@ __all__ = [
     "LowRankStochasticMajorization",
     "Multinomial",
     "Newton",
+    "Npy",
     "Objective",
     "OnlineMajorization",
     "Outcome",
+    "Parquet",
     "ProximalMajorization",
     "QuadraticBound",
     "QuasiNewton",
     "Result",
     "Solution",
+    "Source",
     "SteepestDescent",
     "StochasticMajorization",
+    "Svmlight",
     "Threads",
     "Trace",
     "curvature",

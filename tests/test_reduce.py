@@ -88,6 +88,8 @@ def test_whole_fits_do_not_either(reducer, free):
 class Numbers:
     """Data of a kind."""
 
+    whole = range(50)
+
     def __len__(self):
         return 50
 
@@ -177,6 +179,8 @@ class FromFile:
 
     def blocks(self, rows):
         return Blocks(self, min(rows, 64))
+
+    outlines = blocks
 
     def sample(self, rows, seed):
         return self._rows(np.sort(np.random.default_rng(seed).permutation(len(self))[:rows]))

@@ -10,8 +10,8 @@ from sklearn.metrics import log_loss
 
 from majorant import Binary, Labelled, LogisticRegression
 from majorant.curvature import Growing
-from majorant.design import DenseDesign
-from majorant.estimators.recentring import Moments, moved_parameters, moved_precision
+from majorant.design import DenseDesign, Moments
+from majorant.estimators.recentring import better_centre, moved_parameters, moved_precision
 from majorant.solvers.inner import solve_in_scores
 
 
@@ -73,8 +73,8 @@ def test_moments_of_chunks_add_up():
     assert total.rows == 90
     np.testing.assert_allclose(total.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(total.variance, variance, rtol=1e-9)
-    assert total.better_centre(mean + 3 * np.sqrt(variance)) is None
-    centre = total.better_centre(mean + np.array([0, 0, 0, 1e3]))
+    assert better_centre(total, mean + 3 * np.sqrt(variance)) is None
+    centre = better_centre(total, mean + np.array([0, 0, 0, 1e3]))
     np.testing.assert_allclose(centre, mean, rtol=1e-9)
 
 

@@ -26,7 +26,14 @@ class Order:
 
     def of_pass(self, number: int, rows: int) -> Array:
         """Return the rows of a pass, one after the other; the same each time it is asked for."""
-        return _random_order(rows, self.seed, number, self.replacement) if self.shuffle else np.arange(rows)
+        return self.of_chunk(number, None, rows)
+
+    def of_chunk(self, number: int, chunk: int | None, rows: int) -> Array:
+        """Return the rows of a chunk in a pass; of data that are one chunk, its number is None."""
+        if not self.shuffle:
+            return np.arange(rows)
+        key = (self.seed, number) if chunk is None else (self.seed, number, chunk)
+        return _random_order(rows, key, self.replacement)
 
 
 class Data(Protocol):
@@ -45,6 +52,9 @@ class Data(Protocol):
 
     def blocks(self, rows: int) -> Iterable[InMemory]:
         """Return the data in blocks of at most so many rows; they can be iterated over again and again."""
+
+    def outlines(self, rows: int) -> Iterable[InMemory]:
+        """Return the same blocks for tasks that look at labels and weights alone; rows need not be there."""
 
     def sample(self, rows: int, seed: int) -> InMemory:
         """Return so many rows drawn at random without replacement, all of them if there are no more."""
@@ -96,6 +106,10 @@ class InMemory(ABC):
         """Return the rows in blocks, all at once: they are only views, and may remember what is found out of them."""
         return (self,) if rows >= len(self) else tuple(self.batches(rows))
 
+    def outlines(self, rows: int) -> tuple[Self, ...]:
+        """Return the same blocks: their rows are here anyway."""
+        return self.blocks(rows)
+
     def sample(self, rows: int, seed: int) -> Self:
         """Return so many rows drawn at random without replacement, as they stand here."""
         if rows >= len(self):
@@ -109,8 +123,8 @@ class InMemory(ABC):
 
 
 @lru_cache(maxsize=4)
-def _random_order(rows: int, seed: int, number: int, replacement: bool) -> Array:
-    rng = np.random.default_rng([seed, number])
+def _random_order(rows: int, key: tuple[int, ...], replacement: bool) -> Array:
+    rng = np.random.default_rng(list(key))
     order = rng.integers(rows, size=rows) if replacement else rng.permutation(rows)
     order.flags.writeable = False  # it is shared
     return order

@@ -111,7 +111,11 @@ class Labelled(InMemory):
         """Return the rows in single precision."""
         return self if self.design.dtype == np.float32 else self._with(self.design.narrowed(), slice(None))
 
-    def _with(self, design: Design, rows: Any) -> Labelled:
+    def as_some_of(self, total: int) -> Labelled:
+        """Return the rows as some of so many, which are not all here."""
+        return self._with(self.design, slice(None), total)
+
+    def _with(self, design: Design, rows: Any, total: int | None = None) -> Labelled:
         part = object.__new__(Labelled)
         part._store(
             design,
@@ -119,7 +123,7 @@ class Labelled(InMemory):
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else self.offset[:, rows],
             self.constant,
-            self.total,
+            self.total if total is None else total,
         )
         return part
 

@@ -1,9 +1,21 @@
 """The design matrix X, dense or sparse, with or without a constant column: the only thing that sees what is in it."""
 
+from majorant.design.absent import Absent
 from majorant.design.base import Design
 from majorant.design.constant import Constant
 from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
-from majorant.design.reading import read_design, with_constant
+from majorant.design.moments import Moments
+from majorant.design.reading import far_means, read_design, with_constant
 
-__all__ = ["Constant", "CsrDesign", "DenseDesign", "Design", "read_design", "with_constant"]
+__all__ = [
+    "Absent",
+    "Constant",
+    "CsrDesign",
+    "DenseDesign",
+    "Design",
+    "Moments",
+    "far_means",
+    "read_design",
+    "with_constant",
+]

@@ -91,6 +91,10 @@ class Design(ABC):
         """Return X as a CSR array, in its own precision."""
         return sp.csr_array(self.toarray())
 
+    def uncentred(self) -> Design:
+        """Return X with columns measured from zero."""
+        return self
+
     def widened(self) -> Design:
         """Return X in double precision."""
         from majorant.design.dense import DenseDesign

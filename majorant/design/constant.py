@@ -109,6 +109,12 @@ class Constant(Design):
         ones = np.ones((self.shape[0], 1), dtype=self.dtype)
         return sp.hstack([self.inner.csr(), ones], format="csr")
 
+    def uncentred(self) -> Constant:
+        """Return the matrix with columns measured from zero."""
+        if not self.centred or self.origin is None:
+            return Constant(self.inner)
+        return Constant(DenseDesign(self.inner.toarray() + self.origin) if self.source is None else self.source)
+
     def widened(self) -> Constant:
         """Return the matrix in double precision, rounded only once."""
         if self.dtype == np.float64:

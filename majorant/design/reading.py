@@ -67,7 +67,11 @@ def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
         some = np.arange(ENOUGH_ROWS) * rows // ENOUGH_ROWS
         if weight[some].any():
             design, weight = design.part(some), weight[some]
-    mean, variance = design.moments(weight)
+    return far_means(*design.moments(weight))
+
+
+def far_means(mean: Array, variance: Array) -> tuple[Array, float]:
+    """Return the means that are far from zero, and how many standard deviations the farthest is away."""
     deviation = np.sqrt(variance)
     # A column that does not vary is far where it is large beside the others.
     usual = float(np.median(deviation[deviation > 0])) if deviation.any() else 1.0

@@ -13,9 +13,11 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
+from majorant.estimators.chunkwise import accuracy, chunkwise
 from majorant.estimators.posterior import Posterior
 from majorant.estimators.stream import Stream
 from majorant.objective import Objective
+from majorant.sources import Source
 
 # An intercept so large belongs to columns far from zero, whose scores would be lost in single precision.
 FAR = 100.0
@@ -36,6 +38,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _stream: Stream  # of partial_fit
     _posterior: Posterior  # once it has been asked for
 
+    @chunkwise
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
         check_is_fitted(self, "coef_")
@@ -51,11 +54,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"offset must have shape {scores.shape}, got {offset.shape}")
         return scores + offset
 
+    @chunkwise
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Return the likeliest class of each row."""
         scores = self.decision_function(X, offset)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
+    @chunkwise
     def predict_proba(self, X: Any, offset: Any = None, posterior: bool = False) -> Array:
         """Return the probabilities of the classes.
 
@@ -72,12 +77,19 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
+    @chunkwise
     def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the logarithms of the probabilities."""
         scores = self.decision_function(X, offset)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
         return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is the likeliest one; a source brings its own labels and weights."""
+        if isinstance(X, Source):
+            return accuracy(self, X)
+        return float(super().score(X, y, sample_weight))
 
     def sparsify(self) -> Self:
         """Keep ``coef_`` as a sparse CSR matrix; predictions stay as they are. Few coefficients are zero under ℓ2."""

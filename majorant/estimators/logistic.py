@@ -20,6 +20,7 @@ from majorant.design.dense import DenseDesign
 from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
+from majorant.estimators.from_source import FitSource
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
@@ -43,12 +44,13 @@ from majorant.estimators.threads import fit_threads
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective, Threads
 from majorant.solvers import Solver
+from majorant.sources import Source
 
 # A fit in single precision that can get no further is worth a warning above this gap.
 STUCK = 1e-4
 
 
-class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  # type: ignore[misc]
+class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClassifier):  # type: ignore[misc]
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -168,12 +170,14 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
     # --- fitting ------------------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X with labels y.
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        X : array, data frame or sparse matrix of shape (n_samples, n_features), or a Source
+            A source (:class:`~majorant.Parquet`, :class:`~majorant.Chunks`, …) brings its own labels and weights, and
+            is read pass by pass: it may be larger than memory.
         y : array of labels, shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
         offset : array, optional
@@ -181,6 +185,8 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         """
         with all_or_nothing(self):
             self._check_settings()
+            if isinstance(X, Source):
+                return self._fit_source(X, y=y, sample_weight=sample_weight, offset=offset)
             X, y = self._validate(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
             self._set_classes(classes)
@@ -213,12 +219,15 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         sweep = Sweep() if self._sweep is None else self._sweep
-        objective = sweep.under(self._ridge(), lambda: self._read_objective(X, labels, weight, offset))
+        objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset))
+        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
+        self._solve(objective, sweep, tasks, offset)
+
+    def _solve(self, objective: Objective, sweep: Sweep, tasks: StepTasks, offset: Array | None = None) -> None:
         centre = objective.model.as_rows().design(objective.like).centre
         start = sweep.start() or self._first_params(objective, offset, centre)
         self._forget_fit()
         self._centre = centre
-        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         fitted = run(
             objective,
             self._make_solver(objective),
@@ -232,7 +241,7 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, LinearClassifier):  #
         sweep.add(fitted.solution)
         tasks.end()
         if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
-            warn(fitted.result, stacklevel=5)
+            warn(fitted.result, stacklevel=6)
 
     def _read_objective(self, X: Any, labels: Array, weight: Array | None, offset: Array | None) -> Objective:
         design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again

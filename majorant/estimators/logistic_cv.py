@@ -232,7 +232,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
 
     # --- scores -------------------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, **score_params: Any) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, **score_params: Any) -> float:
         """Return the score by ``scoring`` (accuracy by default)."""
         routed = self._route("score", score_params, sample_weight)
         return float(self._get_scorer()(self, X, y, **routed.scorer.score))

@@ -40,7 +40,7 @@ def read_grid(Cs: Any) -> Array:
 
 
 def logistic_regression_path(
-    X: Any, y: Any, *, Cs: Any = 10, sample_weight: Any = None, offset: Any = None, **settings: Any
+    X: Any, y: Any = None, *, Cs: Any = 10, sample_weight: Any = None, offset: Any = None, **settings: Any
 ) -> RegularizationPath:
     """Fit for every C of a grid, from the smallest on, each with what the one before has learnt of the data.
 

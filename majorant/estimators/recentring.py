@@ -7,14 +7,11 @@ parameters change by a congruence, and the prior of the old intercept gives way 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from majorant._checks import Array
 from majorant.curvature.cholesky import steady_factor
-from majorant.design import read_design
+from majorant.design import Moments
 
 # Standard deviations between a column's mean and its centre that are too many.
 TOO_FAR = 10.0
@@ -24,35 +21,15 @@ HOPELESS = 1e6
 FEW = 50
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Mean and variance of the columns of all rows seen so far."""
+def is_hopeless(moments: Moments, shift: Array) -> bool:
+    """Return whether columns are so far away that nothing could be learnt of them from there."""
+    return bool((np.abs(shift) > HOPELESS * np.sqrt(moments.variance)).any())
 
-    rows: int
-    weight: float
-    mean: Array
-    variance: Array
 
-    @classmethod
-    def of(cls, X: Any, weight: Array | None) -> Moments:
-        """Return those of a chunk."""
-        each = np.ones(X.shape[0]) if weight is None else weight
-        return cls(len(each), float(each.sum()), *read_design("X", X).moments(each))
-
-    def __add__(self, other: Moments) -> Moments:
-        total = self.weight + other.weight
-        share, apart = other.weight / total, other.mean - self.mean
-        variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart**2
-        return Moments(self.rows + other.rows, total, self.mean + share * apart, variance)
-
-    def is_hopeless(self, shift: Array) -> bool:
-        """Return whether columns are so far away that nothing could be learnt of them from there."""
-        return bool((np.abs(shift) > HOPELESS * np.sqrt(self.variance)).any())
-
-    def better_centre(self, centre: Array) -> Array | None:
-        """Return the centre with what is too far away moved to its mean; nothing if all is near."""
-        far = np.abs(self.mean - centre) > TOO_FAR * np.sqrt(self.variance)
-        return np.where(far, self.mean, centre) if far.any() else None
+def better_centre(moments: Moments, centre: Array) -> Array | None:
+    """Return the centre with what is too far away moved to its mean; nothing if all is near."""
+    far = np.abs(moments.mean - centre) > TOO_FAR * np.sqrt(moments.variance)
+    return np.where(far, moments.mean, centre) if far.any() else None
 
 
 def moved_precision(A: Array, prior: float, shift: Array) -> tuple[Array, Array]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.data import Labelled
-from majorant.estimators.recentring import FEW, Moments, moved_parameters, moved_precision
+from majorant.design import Moments
+from majorant.estimators.recentring import FEW, better_centre, is_hopeless, moved_parameters, moved_precision
 from majorant.models.class_space import ClassModel
 from majorant.objective import Objective
 from majorant.solvers.line_search import best_step
@@ -117,11 +118,11 @@ class Stream:
         if moments.rows < max(2 * self.looked_at, FEW):
             return stream
         centre = np.zeros(X.shape[1]) if self.centre is None else self.centre
-        better = moments.better_centre(centre)
+        better = better_centre(moments, centre)
         stream = replace(stream, looked_at=moments.rows)
         if better is None:
             return stream
-        if moments.is_hopeless(better - centre):
+        if is_hopeless(moments, better - centre):
             return stream._begun_again(better)
         if not self.memory.movable:  # but there is little to lose at first
             return stream._begun_again(better) if moments.rows < AT_FIRST else stream

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf, log
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,17 +13,25 @@ from majorant._checks import Array
 from majorant._solution import Solution
 from majorant.objective import Objective
 
+T = TypeVar("T")
+
 
 class Sweep:
     """Fits of the same rows under one ridge after another."""
 
     def __init__(self) -> None:
         self._objective: Objective | None = None
+        self._seen: Any = None
         self._found: list[tuple[float, Solution]] = []  # the last two, with log λ of each
 
-    def under(self, ridge: Array, make: Callable[[], Objective]) -> Objective:
+    def seen(self, look: Callable[[], T]) -> T:
+        """Return what a first look at the rows has found: only one is needed."""
+        self._seen = look() if self._seen is None else self._seen
+        return self._seen
+
+    def under(self, ridge: Callable[[], Array], make: Callable[[], Objective]) -> Objective:
         """Return the objective of the rows under a ridge; what it takes to read them is done once."""
-        self._objective = make() if self._objective is None else self._objective.with_ridge(ridge)
+        self._objective = make() if self._objective is None else self._objective.with_ridge(ridge())
         return self._objective
 
     def start(self) -> Solution | None:

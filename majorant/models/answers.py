@@ -65,7 +65,11 @@ class HardRows(Protocol):
 
     @property
     def plain(self) -> bool:
-        """Whether scores are products of W and X alone, columns measured from zero."""
+        """Whether scores are products of W and X alone."""
+
+    @property
+    def centre(self) -> Array | None:
+        """Where the columns of the model are measured from, if not from zero as they are here."""
 
     @property
     def is_sparse(self) -> bool:
@@ -75,7 +79,7 @@ class HardRows(Protocol):
         """Return X as an array."""
 
     def csr(self) -> Csr:
-        """Return X by its non-zeros, in double precision."""
+        """Return X by its non-zeros, in double precision, columns measured from zero."""
 
 
 class WithIntercept(Protocol):

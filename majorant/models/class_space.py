@@ -217,8 +217,13 @@ class ClassRows:
 
     @property
     def plain(self) -> bool:
-        """Whether scores are products of W and X alone, columns measured from zero."""
-        return self.batch.offset is None and self.batch.centre is None
+        """Whether scores are products of W and X alone."""
+        return self.batch.offset is None
+
+    @property
+    def centre(self) -> Array | None:
+        """Where the columns of the model are measured from, if not from zero as they are here."""
+        return self.batch.centre
 
     @property
     def is_sparse(self) -> bool:
@@ -230,8 +235,8 @@ class ClassRows:
         return self.batch.design.dense()
 
     def csr(self) -> Csr:
-        """Return X by its non-zeros, in double precision."""
-        return Csr.of(self.batch.design.csr().astype(np.float64, copy=False))
+        """Return X by its non-zeros, in double precision, columns measured from zero."""
+        return Csr.of(self.batch.design.uncentred().csr().astype(np.float64, copy=False))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from majorant.models.answers import WithIntercept
 from majorant.models.rounding import CALM, Unrest
 from majorant.objective.intercept import LostToTheCentre, profile_intercept
 from majorant.objective.ray import Point
-from majorant.objective.reduce import Kept
+from majorant.objective.reduce import Again, Kept
 from majorant.objective.tasks import Lift, LossAndGradient, Scores, Widened
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool)
     F.spend(passes=0.5)
     there, penalty = with_intercepts(θ, best.moved), F.penalty.value(θ)
     value = best.loss + penalty
-    gradient = F.penalty.slope(there, blocks.total(Widened(Lift(F.model)), best.residuals))
+    gradient = F.penalty.slope(there, _gradient_of_loss(F, there, best.residuals))
     if np.isinf(best.decrease):
         return Certificate(there, value, gradient, float("nan"))
     # Scores were found at θ, and moved: rounding errors are those of the larger of both, and hardly any farther away.
@@ -83,12 +83,23 @@ def _wide_scores(F: Objective, at: Point) -> Kept:
     if at.scores is not None and not F.narrow and at.reach <= NEAR * norm(at.theta):
         return at.scores
     F.spend(passes=0.5)
-    return F.facts.small_blocks.run(Widened(Scores(F.model, at.theta)))[1]
+    task = Widened(Scores(F.model, at.theta))
+    return F.facts.small_blocks.run(task)[1] if F.keeps_scores else Again(task)
+
+
+def _gradient_of_loss(F: Objective, theta: Array, residuals: Kept) -> Array:
+    """Return the gradient that residuals make, or the one at θ where they were not kept."""
+    blocks = F.facts.small_blocks
+    if residuals is not None:
+        return blocks.total(Widened(Lift(F.model)), residuals)
+    return blocks.total(Widened(LossAndGradient(F.model, theta, keep=False)))[1]
 
 
 @dataclass(frozen=True, eq=False)
 class LossOf:
     """The loss of scores that were kept."""
+
+    reads_rows: ClassVar[bool] = False
 
     model: WithIntercept
 

@@ -65,7 +65,7 @@ class Cuts:
     def suit(objective: Objective) -> bool:
         """Return whether there are such bounds, and a step costs so much more that they are worth it."""
         ridged = objective.penalty.prior is not None and objective.penalty.everywhere
-        return ridged and objective.convex and not objective.model.keeps_scores
+        return ridged and objective.convex and not objective.keeps_scores
 
     def copy(self) -> Cuts:
         """Return the same, to learn on its own."""

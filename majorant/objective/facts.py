@@ -17,10 +17,12 @@ from majorant.models.rounding import Magnitudes
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
 from majorant.objective.reduce import Blocks, Reducer
-from majorant.objective.tasks import ColumnSquares, Convexity, SizeOf
+from majorant.objective.tasks import ColumnSquares, Convexity, Several, SizeOf
 
 # Data in single precision are widened so many scalars at a time.
 WIDENED = 2**22
+# Sets of scores that are kept at a time: where a ray begins, where it has led, and how they change along it.
+ALONG_A_RAY = 3
 
 
 class Facts:
@@ -28,10 +30,11 @@ class Facts:
 
     def __init__(self, model: Model[Any], data: Data, penalty: Penalty, reducer: Reducer) -> None:
         self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
-        self.like = data.like
+        self.like, self._is_here = data.like, data.whole is not None
         self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
         dtype = model.precision(self.like)
         self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
+        self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
 
     def under(self, penalty: Penalty) -> Facts:
         """Return what follows with another penalty: all that is known, unless other parameters are penalised."""
@@ -43,10 +46,20 @@ class Facts:
         other._penalty = penalty
         return other
 
+    def _scores_of_all(self) -> int:
+        per_row = self._model.as_rows().scores_per_row(self.like) if self._model.has_rows else 1
+        return per_row * len(self._data)
+
+    @cached_property
+    def _at_first_sight(self) -> tuple[Any, Any]:
+        """What a look at the rows tells, one look for all of it."""
+        return self.blocks.total(Several((Convexity(self._model), SizeOf(self._model))))
+
     @cached_property
     def convex(self) -> bool:
         """Whether the loss is convex on all blocks."""
-        return bool(self.blocks.total(Convexity(self._model)).value > 0)
+        found = self.blocks.total(Convexity(self._model)) if self._is_here else self._at_first_sight[0]
+        return bool(found.value > 0)
 
     @cached_property
     def intercept(self) -> WithIntercept | None:
@@ -82,7 +95,7 @@ class Facts:
     @cached_property
     def magnitudes(self) -> Magnitudes | None:
         """How large the numbers are that a gradient is summed from."""
-        return self.blocks.total(SizeOf(self._model))
+        return self.blocks.total(SizeOf(self._model)) if self._is_here else self._at_first_sight[1]
 
     @cached_property
     def magnitudes_by_column(self) -> Magnitudes:

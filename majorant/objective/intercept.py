@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError
 from majorant._checks import Array
 from majorant.curvature.cholesky import Factor, lower_factor
 from majorant.models.answers import WithIntercept
-from majorant.objective.reduce import Blocks, Kept, Least
+from majorant.objective.reduce import Again, Blocks, Kept, Least
 
 ITERATIONS = 200
 HALVINGS = 60
@@ -38,7 +38,7 @@ class Profiled:
 
     ``decrease`` bounds how much lower the loss could still be, ``stirred`` how far residuals (as one vector) are from
     those at the minimum; both are infinite where none was found. An error of the residuals moves the minimum, and is
-    ``passed_on`` so many times by that.
+    ``passed_on`` so many times by that. There are no residuals where scores were not kept.
     """
 
     moved: Array
@@ -137,25 +137,31 @@ def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: A
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Loss, slope, Hessian, Σ p²(1 − p)² and rows along the intercepts where they have moved; residuals are kept."""
+    """Loss, slope, Hessian, Σ p²(1 − p)² and rows along the intercepts where they have moved; residuals may be kept."""
+
+    reads_rows: ClassVar[bool] = False
 
     model: WithIntercept
     moved: Array
     curved: bool  # or without the Hessian
+    keep: bool = False
 
-    def __call__(self, block: Any, scores: Array) -> tuple[tuple[float, Array, Array | None, float, int], Array]:
+    def __call__(self, block: Any, scores: Array) -> tuple[Any, Array | None]:
         """Return them."""
         loss, residual = self.model.loss_and_residual(scores + self.moved[:, None], block)
         if self.curved:
             H, weights = self.model.between_classes(residual, block)
         else:
             H, weights = None, self.model.class_variances(residual, block)
-        return (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block)), residual
+        along = (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block))
+        return along, residual if self.keep else None
 
 
 @dataclass(frozen=True, eq=False)
 class ClassTotals:
     """How much of each class was observed."""
+
+    reads_rows: ClassVar[bool] = False
 
     model: WithIntercept
 
@@ -167,6 +173,8 @@ class ClassTotals:
 @dataclass(frozen=True, eq=False)
 class LostToTheCentre:
     """How much the loss may rise when the intercept of centred columns is rounded to one of columns as they are."""
+
+    reads_rows: ClassVar[bool] = False
 
     model: WithIntercept
     theta: Array
@@ -180,6 +188,8 @@ class LostToTheCentre:
 class FarthestScore:
     """The largest finite score, less than zero: minima are what adds up."""
 
+    reads_rows: ClassVar[bool] = False
+
     def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
         """Return −max |score|."""
         farthest = float(np.abs(scores).max(initial=0.0))
@@ -192,8 +202,10 @@ def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, ne
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
-    (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None), scores)
-    return _Expansion(moved, loss, residuals, slope, nearby or _Hessian(moved, H), squares, rows)
+    keep = not isinstance(scores, Again)
+    (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None, keep), scores)
+    kept = residuals if keep else None
+    return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)
 
 
 def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:

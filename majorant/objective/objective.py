@@ -22,7 +22,7 @@ from majorant.objective.facts import Facts
 from majorant.objective.intercept import profile_intercept
 from majorant.objective.penalty import Penalty, read_penalty
 from majorant.objective.ray import DirectRay, LeapingRay, Point, Ray, ScoreRay
-from majorant.objective.reduce import Blocks, Reducer, Threads
+from majorant.objective.reduce import Again, Blocks, Kept, Reducer, Threads
 from majorant.objective.tasks import (
     ClassCurvature,
     Curve,
@@ -114,6 +114,7 @@ class Objective:
         """Return θ with F, ∇F and, if they are worth keeping, the scores there."""
         θ = self._read(theta)
         self.spend(passes=1)
+        keep = keep and self.keeps_scores
         (loss, of_loss), scores = self.blocks.run(LossAndGradient(self.model, θ, keep))
         return self._at(θ, loss, of_loss, scores if keep else None)
 
@@ -124,7 +125,7 @@ class Objective:
         """
         self.spend(curvatures=1)
         curve = Curve(self.model, majorizes, absorb)
-        if self.model.keeps_scores:
+        if self.keeps_scores:
             point = at if isinstance(at, Point) and at.scores is not None else self.point(_theta(at))
             rows = self.model.curvature_rows(self.like)
             return point, self.blocks.total_of_large(curve, rows, self.size**2, point.scores)
@@ -153,13 +154,13 @@ class Objective:
 
     def class_curvature(self, at: Point) -> tuple[Array, Array]:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
-        return self.blocks.total(ClassCurvature(self.model), at.scores)
+        return self.blocks.total(ClassCurvature(self.model), self._scores(at))
 
     def mean_gram(self, at: Point, rows: float, dtype: Any) -> tuple[Array, Array]:
         """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ of a model with classes, from that share of the rows."""
         task, enough = MeanGram(self.model, rows, dtype), self.model.curvature_rows(self.like)
         columns = self.size // self.model.classes(self.like)
-        return self.blocks.total_of_large(task, int(enough / rows), columns**2, at.scores)
+        return self.blocks.total_of_large(task, int(enough / rows), columns**2, self._scores(at))
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
@@ -177,7 +178,7 @@ class Objective:
         θ, δ = self._read(here.theta), self._read(direction)
         if leap and here.scores is not None:
             return LeapingRay(self, here, δ)
-        return ScoreRay(self, θ, δ, here.scores, here.reach) if self.model.keeps_scores else DirectRay(self, θ, δ)
+        return ScoreRay(self, θ, δ, here.scores, here.reach) if self.keeps_scores else DirectRay(self, θ, δ)
 
     # --- how far from the optimum -------------------------------------------------------------------------
 
@@ -224,7 +225,8 @@ class Objective:
         if intercept is None:
             return θ
         self.spend(passes=0.5)
-        _, scores = self.blocks.run(Scores(self.model, θ))
+        task = Scores(self.model, θ)
+        scores = self.blocks.run(task)[1] if self.keeps_scores else Again(task)
         return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores, self.facts.class_totals).moved)
 
     def with_likely_intercept(self, theta: Array) -> Array:
@@ -288,6 +290,11 @@ class Objective:
         return self.facts.convex
 
     @property
+    def keeps_scores(self) -> bool:
+        """Whether scores are few enough to be kept: then F along a ray is found without the rows."""
+        return self.facts.keeps_scores
+
+    @property
     def narrow(self) -> bool:
         """Whether the data are multiplied in single precision."""
         return self.facts.narrow
@@ -337,8 +344,11 @@ class Objective:
         self.work.curvatures += curvatures
 
     def _at(self, θ: Array, loss: float, of_loss: Array, scores: Any) -> Point:
-        kept = scores if self.model.keeps_scores else None
-        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), kept)
+        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), scores)
+
+    def _scores(self, at: Point) -> Kept:
+        """Return the scores of a point, or how they are found again if they are too many to be kept."""
+        return Again(Scores(self.model, at.theta)) if at.scores is None else at.scores
 
     def _read(self, theta: ArrayLike) -> Array:
         """Return the parameters, the same array if they are one: states know their points by it."""

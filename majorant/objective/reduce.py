@@ -26,17 +26,34 @@ Kept: TypeAlias = Any
 LARGE = 2**20
 # Nor are those of fewer blocks than a third of the threads: they share what is done with a block instead.
 ENOUGH = 3
+# Numbers that are kept with blocks of rows which are not in memory.
+KEPT = 2**25
 
 
 class Task(Protocol):
-    """What is done with each block."""
+    """What is done with each block.
+
+    One that looks at labels, weights and what was kept, but not at rows, says so (``reads_rows = False``): rows that
+    are not in memory are then not read for it.
+    """
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
         """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block."""
 
 
+@dataclass(frozen=True, eq=False)
+class Again:
+    """What is too large to be kept with the blocks: a task finds it again whenever it is needed."""
+
+    task: Task
+
+
 class Blocks(ABC):
     """The blocks of data, wherever they are."""
+
+    def keep(self, numbers: float) -> bool:
+        """Return whether so many numbers can be kept with the blocks, all together."""
+        return True
 
     @abstractmethod
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
@@ -83,7 +100,9 @@ class Threads(Reducer):
 
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of so many rows."""
-        return LocalBlocks(data.blocks(max(rows, 1)), self.threads, Merging(data, rows))
+        rows = max(rows, 1)
+        outlines = None if data.whole is not None else data.outlines(rows)
+        return LocalBlocks(data.blocks(rows), self.threads, Merging(data, rows), outlines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +113,9 @@ class Merging:
     rows: int
 
     def merged(self, rows: int, kept: tuple[Kept, ...]) -> tuple[Iterable[Any], tuple[Kept, ...]]:
-        """Return blocks of about so many rows, if they are in memory, and what was kept with them, side by side."""
+        """Return blocks of about so many rows, and what was kept with them, side by side."""
         many = max(rows // self.rows, 1)
-        if many == 1 or self.data.whole is None:
+        if many == 1:
             return self.data.blocks(self.rows), kept
         return self.data.blocks(many * self.rows), tuple([_joined(each, many) for each in kept])
 
@@ -104,13 +123,24 @@ class Merging:
 class LocalBlocks(Blocks):
     """Blocks that are read here, one after the other, or by threads that each work on one at a time."""
 
-    def __init__(self, blocks: Iterable[Any], threads: int = 1, merging: Merging | None = None) -> None:
-        self._blocks, self._threads, self._merging = blocks, threads, merging
+    def __init__(
+        self,
+        blocks: Iterable[Any],
+        threads: int = 1,
+        merging: Merging | None = None,
+        outlines: Iterable[Any] | None = None,  # of blocks whose rows have to be read
+    ) -> None:
+        self._blocks, self._threads, self._merging, self._outlines = blocks, threads, merging, outlines
         self._count = -1  # of blocks, once they have been gone through
+
+    def keep(self, numbers: float) -> bool:
+        """Return whether rows are in memory, beside which this is little, or it is little anyway."""
+        return self._outlines is None or numbers <= KEPT
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
-        total, pieces = _run(task, self._blocks, kept, self._threads)
+        task, kept = found_again(task, kept)
+        total, pieces = _run(task, self._those(task), kept, self._threads)
         self._count = len(pieces)
         return total, pieces
 
@@ -119,7 +149,7 @@ class LocalBlocks(Blocks):
 
         Threads then share what is done with a block, as far as that can be shared.
         """
-        if self._merging is None:
+        if self._merging is None or self._outlines is not None:
             return self.total(task, *kept)
         blocks, kept = self._merging.merged(rows, kept)
         apart = size <= LARGE and not _fewer(blocks, -(-self._threads // ENOUGH))
@@ -127,7 +157,37 @@ class LocalBlocks(Blocks):
 
     def fits(self, kept: Kept) -> bool:
         """Return whether there is as much kept as there are blocks."""
-        return len(kept) == self._count
+        return not isinstance(kept, Again) and len(kept) == self._count
+
+    def _those(self, task: Task) -> Iterable[Any]:
+        """Return the blocks, without their rows if these would have to be read and nobody looks at them."""
+        return self._blocks if self._outlines is None or reads_rows(task) else self._outlines
+
+
+def reads_rows(task: Task) -> bool:
+    """Return whether a task looks at rows."""
+    return bool(getattr(task, "reads_rows", True))
+
+
+def found_again(task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
+    """Return a task that finds what was not kept before it does its own, and what was."""
+    if not any(isinstance(each, Again) for each in kept):
+        return task, kept
+    makers = tuple(each.task if isinstance(each, Again) else None for each in kept)
+    return Finding(task, makers), tuple(each for each in kept if not isinstance(each, Again))
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A task that is given what others find; None stands for what was kept."""
+
+    task: Task
+    makers: tuple[Task | None, ...]
+
+    def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
+        """Return what the task does."""
+        left = iter(kept)
+        return self.task(block, *[next(left) if make is None else make(block)[1] for make in self.makers])
 
 
 def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int) -> tuple[Any, Kept]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class LossAtZero:
 
     model: Model[Any]
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the model is not known to know it."""
+        return type(self.model).loss_at_zero is Model.loss_at_zero
+
     def __call__(self, block: Any) -> tuple[tuple[float, int], None]:
         """Return it, and how many rows had to be looked at."""
         known = self.model.loss_at_zero(block)
@@ -51,7 +56,7 @@ class LossAtZero:
 
 @dataclass(frozen=True, eq=False)
 class LossAndGradient:
-    """Loss and gradient at θ; scores are kept if the model keeps any, and they are wanted."""
+    """Loss and gradient at θ; scores are kept if they are wanted."""
 
     model: Model[Any]
     theta: Array
@@ -59,7 +64,7 @@ class LossAndGradient:
 
     def __call__(self, block: Any) -> tuple[tuple[float, Array], Array | None]:
         """Return them."""
-        if not (self.keep and self.model.keeps_scores):
+        if not self.keep:
             return self.model.loss_and_gradient(self.theta, block), None
         scores = self.model.scores(self.theta, block)
         loss, residual = self.model.loss_and_residual(scores, block)
@@ -94,6 +99,8 @@ class Potentials:
 class Along:
     """Loss and slope at a point of a ray, from scores S and their changes V."""
 
+    reads_rows: ClassVar[bool] = False
+
     model: Model[Any]
     a: float
 
@@ -121,6 +128,8 @@ class Leap:
 class ScoresOf:
     """The scores of a step that was made whole, which are kept alone."""
 
+    reads_rows: ClassVar[bool] = False
+
     def __call__(self, block: Any, leapt: Leapt) -> tuple[None, Array]:
         """Keep them."""
         return None, leapt.scores
@@ -128,6 +137,8 @@ class ScoresOf:
 
 class SlopesOf:
     """How scores have changed along such a step, which is kept alone."""
+
+    reads_rows: ClassVar[bool] = False
 
     def __call__(self, block: Any, leapt: Leapt) -> tuple[None, Array]:
         """Keep it."""
@@ -281,11 +292,24 @@ class ColumnSquares:
 class Unlike:
     """Whether scores differ, as a number above zero."""
 
+    reads_rows: ClassVar[bool] = False
+
     def __call__(self, block: Any, a: Array | None, b: Array | None) -> tuple[int, None]:
         """Return it."""
         if a is None or b is None:
             return int(a is not b), None
         return int(a.shape != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-9)), None
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """Several tasks that need nothing kept, in one visit to the rows."""
+
+    tasks: tuple[Task, ...]
+
+    def __call__(self, block: Any) -> tuple[tuple[Any, ...], None]:
+        """Return what adds up of each."""
+        return tuple(task(block)[0] for task in self.tasks), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ class SteppingSolver(Solver[S]):
 def known(objective: Objective, state: State) -> Point:
     """Return the point of a state, scores included where they are kept; it is found if it is not known."""
     point = state.point
-    if point is None or (point.scores is None and objective.model.keeps_scores):
+    if point is None or (point.scores is None and objective.keeps_scores):
         return objective.point(state.theta)
     return point
 

@@ -42,6 +42,7 @@ class Dual:
     ridge: float
     residual: Array
     coefficients: Array
+    centre: Array | None = None  # where the columns of θ are measured from
     moved: float = np.inf
     sweeps: int = 0
     contracts: bool = True
@@ -49,7 +50,10 @@ class Dual:
     @property
     def theta(self) -> Array:
         """The parameters, class by class."""
-        return np.ascontiguousarray(self.coefficients.T / self.scale).ravel()
+        W = np.ascontiguousarray(self.coefficients.T / self.scale)
+        if self.centre is not None:
+            W[:, -1] += W[:, :-1] @ self.centre
+        return W.ravel()
 
 
 def suits(objective: Objective, theta: Array) -> bool:
@@ -82,7 +86,7 @@ def begin(objective: Objective) -> Dual:
         scale, ridge = _column_scales(λ.reshape(n, -1).mean(axis=0))
         X = X._replace(data=X.data / scale[X.indices])
     norms = kernels.dual.row_squares(X) / ridge
-    return Dual(X, rows.y, rows.weight, norms, scale, ridge, np.zeros((t, n)), np.zeros((p, n)))
+    return Dual(X, rows.y, rows.weight, norms, scale, ridge, np.zeros((t, n)), np.zeros((p, n)), rows.centre)
 
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:

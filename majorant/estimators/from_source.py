@@ -1,0 +1,90 @@
+"""Fitting rows that are not in memory, and predicting them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant._threads import sharing, threads
+from majorant.estimators.sklearn_callbacks import StepTasks
+from majorant.estimators.sweep import Sweep
+from majorant.estimators.threads import fit_threads
+from majorant.objective import Objective, Threads
+from majorant.sources import Source
+from majorant.sources.encoding import Encoding
+from majorant.sources.spool import Spool
+from majorant.sources.streamed import Streamed
+from majorant.sources.survey import Outline, Survey, survey_source
+
+# Passes over rows that have to be read are worth sharing, however few they are.
+LARGE = 2**62
+Classifier = TypeVar("Classifier", bound=Any)
+
+
+class First(NamedTuple):
+    """What a first look at a source has found, and a copy of its rows."""
+
+    survey: Survey
+    outline: Outline
+    spool: Spool
+
+    @classmethod
+    def look(cls, source: Source) -> First:
+        """Read it all."""
+        spool = Spool()
+        return cls(*survey_source(source, spool), spool)
+
+
+class FitSource:
+    """``fit`` of a source, for a linear classifier."""
+
+    def _fit_source(self: Classifier, source: Source, **beside: Any) -> Classifier:
+        """Fit to all rows of a source: a first look, then as many passes as it takes."""
+        for name, value in beside.items():
+            if value is not None:
+                raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
+        sweep = Sweep() if self._sweep is None else self._sweep
+        with sharing(fit_threads(self.n_jobs, LARGE)):
+            seen = sweep.seen(lambda: First.look(source))
+            self._take_note(source, seen.survey)
+            objective = sweep.under(self._ridge, lambda: self._objective_of(source, seen))
+            self._solve(objective, sweep, StepTasks(self, None, lambda: np.empty(0), self._attributes))
+        return self
+
+    def _objective_of(self: Any, source: Source, seen: First) -> Objective:
+        data = Streamed(source, seen.survey, seen.outline, self._encoding(seen.survey), seen.spool)
+        return Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
+
+    def _take_note(self: Any, source: Source, found: Survey) -> None:
+        """Set what is known of rows and labels once all have been looked at."""
+        self.n_features_in_ = found.columns
+        self.__dict__.pop("feature_names_in_", None)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        self._dtype = found.dtype
+        self._set_classes(found.names)
+
+    def _encoding(self: Any, found: Survey) -> Encoding:
+        return Encoding(
+            classes=self.classes_,
+            class_weights=class_weights(self.class_weight, found),
+            columns=found.columns,
+            dtype=found.dtype,
+            constant=bool(self.fit_intercept),
+            centre=found.centre() if self._is_free else None,
+            total=found.rows,
+        )
+
+
+def class_weights(class_weight: Any, found: Survey) -> Array | None:
+    """Return the weight of each class, of rows of which only totals are known."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        return float(found.weights.sum()) / (len(found.names) * found.weights)
+    unknown = [label for label in class_weight if label not in found.names]
+    if unknown:
+        raise ValueError(f"class_weight names classes that no row has: {unknown}; there are {found.names.tolist()}")
+    return np.array([float(class_weight.get(name, 1.0)) for name in found.names.tolist()])

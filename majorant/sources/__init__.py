@@ -1,0 +1,9 @@
+"""Rows that need not fit in memory: files, and functions that yield them."""
+
+from majorant.sources.base import Chunk, Piece, Source
+from majorant.sources.chunks import Chunks
+from majorant.sources.npy import Npy
+from majorant.sources.parquet import Parquet
+from majorant.sources.svmlight import Svmlight
+
+__all__ = ["Chunk", "Chunks", "Npy", "Parquet", "Piece", "Source", "Svmlight"]

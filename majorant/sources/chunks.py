@@ -1,0 +1,102 @@
+"""Rows that a function yields, whenever it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.sources.base import Chunk, Labels, Piece, RowError, Source
+
+
+@dataclass(frozen=True)
+class Chunks(Source):
+    """Rows from a function without arguments that yields ``(X, y)`` or ``(X, y, weight)``, the same every time.
+
+    Parameters
+    ----------
+    factory : callable, or a list of them
+        Called once for every pass over the data. Several are several pieces, which workers can share. ``X`` is an
+        array, a data frame or a sparse matrix, of as many rows as memory holds several times. Where nothing is to be
+        learnt (``predict``), ``X`` alone will do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import majorant
+    >>> def rows():
+    ...     for seed in range(10):
+    ...         X = np.random.default_rng(seed).normal(size=(100, 3))
+    ...         yield X, X @ [1.0, -1.0, 0.0] > 0
+    >>> model = majorant.LogisticRegression().fit(majorant.Chunks(rows))
+    >>> model.result_.converged, model.score(majorant.Chunks(rows)) > 0.95
+    (True, True)
+    """
+
+    factory: Callable[[], Any] | Sequence[Callable[[], Any]]
+
+    def __post_init__(self) -> None:
+        for each in self._factories():
+            if not callable(each):
+                raise TypeError(
+                    f"Chunks needs a function that yields (X, y) whenever it is called, got {type(each).__name__}: a "
+                    "fit reads the rows again and again, and a generator ends after the first time; "
+                    "pass the function that makes it"
+                )
+
+    def pieces(self) -> Sequence[Piece]:
+        """Return one piece for each function."""
+        many = self._factories()
+        names = ["chunk"] if len(many) == 1 else [f"function {number}, chunk" for number in range(len(many))]
+        return [CallPiece(each, name) for each, name in zip(many, names, strict=True)]
+
+    def _factories(self) -> Sequence[Callable[[], Any]]:
+        return self.factory if isinstance(self.factory, list | tuple) else [self.factory]  # type: ignore[list-item]
+
+
+@dataclass(frozen=True)
+class CallPiece:
+    """What one function yields."""
+
+    factory: Callable[[], Any]
+    name: str
+
+    def read(self) -> Iterator[Chunk]:
+        """Call it, and yield its chunks."""
+        for number, item in enumerate(self.factory()):
+            yield chunk_of(item, f"{self.name} {number}")
+
+
+def chunk_of(item: Any, where: str) -> Chunk:
+    """Return what somebody yielded as a chunk."""
+    parts = item if isinstance(item, tuple) else (item,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{where}: expected (X, y) or (X, y, weight), got {len(parts)} things")
+    X, y, weight = (*parts, None, None)[:3]
+    try:
+        rows = rows_of(X)
+        labels = None if y is None else Labels.of(y)
+        return Chunk(rows, labels, None if weight is None else np.asarray(weight, dtype=np.float64).reshape(-1), where)
+    except RowError as problem:
+        raise ValueError(f"{where}, row {problem.row}: {problem.what}") from None
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{where}: {problem}") from None
+
+
+def rows_of(X: Any) -> Array | sp.csr_array:
+    """Return rows as an array or a CSR matrix of floating-point numbers."""
+    if sp.issparse(X):
+        csr = sp.csr_array(X)
+        csr = csr if csr.dtype == np.float32 else csr.astype(np.float64, copy=False)
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        return csr
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got shape {array.shape}")
+    return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)

@@ -1,0 +1,193 @@
+"""Rows of a source as the data of an objective: read anew at every pass, a little ahead of who works on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.data import Labelled, Order
+from majorant.data.base import CHUNK
+from majorant.design import Absent
+from majorant.sources.ahead import read_ahead
+from majorant.sources.base import Chunk, Labels, Source
+from majorant.sources.encoding import Encoding
+from majorant.sources.spool import Spool
+from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
+
+# Rows that show what all look like.
+SHOWN = 1_000
+Watcher = Callable[[int], None]
+
+
+class Streamed:
+    """Labelled rows that stay where they are. Labels and weights are kept, a byte or a few for each row.
+
+    Parameters
+    ----------
+    source : Source
+    survey, outline
+        What a first look has found.
+    encoding : Encoding
+        How chunks become labelled rows.
+    spool : Spool
+        A copy of the rows that is quicker to read, if there was room for one.
+    """
+
+    whole = None
+
+    def __init__(self, source: Source, survey: Survey, outline: Outline, encoding: Encoding, spool: Spool) -> None:
+        self._source, self._chunks, self._encoding, self._spool = source, survey.chunks, encoding, spool
+        self._labels, self._weight = outline.labels, outline.weight
+        self._codes = outline.codes(encoding.classes)
+        self._starts = starts_of(survey.chunks)
+        self.watcher: Watcher | None = None  # told of rows as they are read
+        self.like = encoding(_shown(next(self._all())[1]))
+
+    def __len__(self) -> int:
+        return self._encoding.total
+
+    def blocks(self, rows: int) -> ReadBlocks:
+        """Return the data in blocks of at most so many rows; going through them reads everything."""
+        return ReadBlocks(self, rows)
+
+    def outlines(self, rows: int) -> OutlineBlocks:
+        """Return the same blocks without their rows, for who looks at labels and weights alone."""
+        return OutlineBlocks(self, rows)
+
+    def sample(self, rows: int, seed: int) -> Labelled:
+        """Return so many rows drawn at random without replacement, in one pass."""
+        wanted = _drawn(np.random.default_rng(seed), len(self), min(rows, len(self)))
+        found = []
+        for at, chunk in self._all():
+            first, last = np.searchsorted(wanted, (at, at + len(chunk)))
+            if first < last:
+                found.append(only_rows(chunk, wanted[first:last] - at))
+        return self._encoding(_stacked(found)).as_some_of(len(wanted))
+
+    def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
+        """Yield the rows from ``begin`` to ``end`` of a pass, a multiple of so many at a time, or the rest of a chunk.
+
+        Chunks come as they stand, and each is shuffled: rows of a file that is sorted by label are better not streamed.
+        """
+        size = max(CHUNK // multiple, 1) * multiple
+        for number, (at, chunk) in enumerate(self._all()):
+            first, last = max(begin - at, 0), min(end - at, len(chunk))
+            if first >= last:
+                if at >= end:
+                    return
+                continue
+            rows = order.of_chunk(passes, number, len(chunk))[first:last]
+            labelled = self._encoding(chunk)
+            for start in range(0, len(rows), size):
+                yield labelled.take(rows[start : start + size])
+
+    def read_blocks(self, rows: int) -> Iterator[Labelled]:
+        """Yield blocks of at most so many rows, read anew."""
+        for _, chunk in self._all():
+            labelled = self._encoding(chunk)
+            yield from (labelled.part(begin, end) for begin, end in _even(len(chunk), rows))
+            if self.watcher is not None:
+                self.watcher(len(chunk))
+
+    def outline_blocks(self, rows: int) -> Iterator[Labelled]:
+        """Yield the same blocks without their rows."""
+        for at, length in zip(self._starts, self._chunks, strict=True):
+            for begin, end in _even(length, rows):
+                yield self._outline(slice(at + begin, at + end))
+
+    def block_count(self, rows: int) -> int:
+        """Return how many blocks there are of at most so many rows."""
+        return sum(len(_even(length, rows)) for length in self._chunks)
+
+    def _outline(self, rows: slice) -> Labelled:
+        codes = self._codes[rows].astype(np.intp)
+        weight = self._encoding.weight_of(codes, None if self._weight is None else self._weight[rows])
+        absent = Absent(len(codes), self.like.design)
+        outline = object.__new__(Labelled)
+        outline._store(absent, codes, weight, None, self._encoding.constant, len(self))
+        return outline
+
+    def _read(self) -> Iterator[Chunk]:
+        """Return an iterator over all chunks, from the copy if there is one."""
+        return self._read_copy() if self._spool.is_open else read_all(self._source)
+
+    def _read_copy(self) -> Iterator[Chunk]:
+        for number, (at, length) in enumerate(zip(self._starts, self._chunks, strict=True)):
+            weight = None if self._weight is None else self._weight[at : at + length]
+            yield Chunk(self._spool[number], self._labels[number], weight)
+
+    def _all(self) -> Iterator[tuple[int, Chunk]]:
+        """Yield every chunk with the number of its first row, read ahead; refuse what has changed since the survey."""
+        number = -1
+        for number, chunk in enumerate(read_ahead(self._read)):
+            if number >= len(self._chunks) or len(chunk) != self._chunks[number]:
+                raise chunk.refuse("the source has changed since it was first read: it must yield the same chunks")
+            yield self._starts[number], chunk
+        if number + 1 < len(self._chunks):
+            raise ValueError(
+                f"the source ended after {number + 1} chunks, of {len(self._chunks)} when it was first read: "
+                "it must yield the same chunks every time"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ReadBlocks:
+    """Blocks that are read whenever somebody goes through them."""
+
+    data: Streamed
+    rows: int
+
+    def __iter__(self) -> Iterator[Labelled]:
+        return self.data.read_blocks(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class OutlineBlocks:
+    """The same, without their rows, which are not read."""
+
+    data: Streamed
+    rows: int
+
+    def __iter__(self) -> Iterator[Labelled]:
+        return self.data.outline_blocks(self.rows)
+
+    def __len__(self) -> int:
+        return self.data.block_count(self.rows)
+
+
+def _even(length: int, rows: int) -> list[tuple[int, int]]:
+    """Return the ends of parts of a chunk, all about as long, of at most so many rows."""
+    parts = max(-(-length // max(rows, 1)), 1)
+    ends = [length * k // parts for k in range(parts + 1)]
+    return list(pairwise(ends))
+
+
+def _shown(chunk: Chunk) -> Chunk:
+    return only_rows(chunk, np.arange(min(len(chunk), SHOWN)))
+
+
+def _drawn(rng: np.random.Generator, total: int, rows: int) -> Array:
+    """Return different numbers below a total, in order, without a list of all there are."""
+    if 2 * rows >= total:
+        return np.sort(rng.permutation(total)[:rows])
+    drawn = np.empty(0, dtype=np.int64)
+    while len(drawn) < rows:
+        drawn = np.unique(np.append(drawn, rng.integers(total, size=rows)))
+    return np.sort(rng.choice(drawn, rows, replace=False))
+
+
+def _stacked(chunks: list[Chunk]) -> Chunk:
+    """Return the rows of several chunks as one."""
+    X = sp.vstack([each.X for each in chunks], format="csr") if chunks[0].is_sparse else None
+    names = [each.labels.names[each.labels.codes] for each in chunks if each.labels is not None]
+    weights = [np.ones(len(each)) if each.weight is None else each.weight for each in chunks]
+    return Chunk(
+        np.concatenate([each.X for each in chunks]) if X is None else X,
+        Labels.of(np.concatenate(names)),
+        None if all(each.weight is None for each in chunks) else np.concatenate(weights),
+    )

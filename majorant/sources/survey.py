@@ -1,0 +1,231 @@
+"""The first look at a source: how many rows, which labels, where columns are, and whether anything is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.design import Moments, far_means
+from majorant.sources.ahead import read_ahead
+from majorant.sources.base import Chunk, Labels, Piece, Source
+from majorant.sources.spool import Spool
+
+# Rows of a chunk that tell where columns are, evenly spread.
+ENOUGH_ROWS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What there is to know of some rows before they are fitted; those of several pieces add up."""
+
+    chunks: tuple[int, ...]  # rows of each
+    columns: int
+    dtype: np.dtype[Any]
+    is_sparse: bool
+    stored: int  # numbers
+    moments: Moments
+    names: Array  # of the labels, in order
+    counts: Array  # rows of each label
+    weights: Array  # of all rows of each label
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> Survey:
+        """Return what there is to know of a chunk, in which nothing is wrong."""
+        assert chunk.labels is not None
+        weight = chunk.weight
+        names, place = np.unique(chunk.labels.names, return_inverse=True)
+        codes, many = place[chunk.labels.codes], len(names)
+        return cls(
+            (len(chunk),),
+            chunk.X.shape[1],
+            chunk.X.dtype,
+            chunk.is_sparse,
+            chunk.X.nnz if chunk.is_sparse else chunk.X.size,
+            _moments(chunk),
+            names,
+            np.bincount(codes, minlength=many),
+            np.bincount(codes, weights=weight, minlength=many).astype(np.float64),
+        )
+
+    def __add__(self, other: Survey) -> Survey:
+        columns = max(self.columns, other.columns)
+        names = merged_names(self.names, other.names)
+        return Survey(
+            self.chunks + other.chunks,
+            columns,
+            np.result_type(self.dtype, other.dtype),
+            self.is_sparse and other.is_sparse,
+            self.stored + other.stored,
+            self.moments.widened(columns) + other.moments.widened(columns),
+            names,
+            _spread(self.names, self.counts, names) + _spread(other.names, other.counts, names),
+            _spread(self.names, self.weights, names) + _spread(other.names, other.weights, names),
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(self.chunks)
+
+    def centre(self) -> Array | None:
+        """Return where columns are measured from that are far from zero; nothing if none is."""
+        centre = far_means(self.moments.mean, self.moments.variance)[0]
+        return centre if centre.any() else None
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """Labels and weights of all rows, which are small enough to be kept where the rows themselves are not."""
+
+    labels: tuple[Labels, ...]  # of each chunk
+    weight: Array | None  # of each row
+
+    def codes(self, classes: Array) -> Array:
+        """Return for each row which of the classes is its own, as few bytes as will do."""
+        dtype = np.min_scalar_type(max(len(classes) - 1, 1))
+        each = [np.searchsorted(classes, some.names).astype(dtype)[some.codes] for some in self.labels]
+        return np.concatenate(each)
+
+
+def survey(chunks: Iterator[Chunk]) -> tuple[Survey, Outline]:
+    """Return what there is to know of all rows, and their labels and weights."""
+    total, labels, weights = None, [], []
+    for chunk in chunks:
+        found = Survey.of(chunk)
+        if total is not None:
+            _refuse_other_columns(total, chunk)
+            _refuse_other_labels(total, chunk)
+        total = found if total is None else total + found
+        assert chunk.labels is not None
+        labels.append(_small(chunk.labels))
+        weights.append(chunk.weight)
+    if total is None:
+        raise ValueError("there are no rows to fit: every piece of the source is empty")
+    return total, Outline(tuple(labels), _joined(weights, total.chunks))
+
+
+def survey_source(source: Source, spool: Spool) -> tuple[Survey, Outline]:
+    """Return what there is to know of a source, whose rows are written to a spool on the way."""
+
+    def spooled() -> Iterator[Chunk]:
+        for chunk in read_ahead(lambda: read_all(source)):
+            spool.add(chunk.X)
+            yield chunk
+
+    return survey(spooled())
+
+
+def read_all(source: Source) -> Iterator[Chunk]:
+    """Yield every chunk of a source that has rows that count."""
+    for piece in source.pieces():
+        yield from read_checked(piece)
+
+
+def survey_piece(piece: Piece) -> Survey | None:
+    """Return what there is to know of a piece, nothing if that has no rows."""
+    found = [Survey.of(chunk) for chunk in read_checked(piece)]
+    return reduce(Survey.__add__, found) if found else None
+
+
+def read_checked(piece: Piece) -> Iterator[Chunk]:
+    """Yield the chunks of a piece that have rows that count, after a look for what is wrong with them."""
+    for chunk in piece.read():
+        checked = _checked(chunk)
+        if len(checked):
+            yield checked
+
+
+def _checked(chunk: Chunk) -> Chunk:
+    """Return the rows that weigh something, or refuse what cannot be fitted, naming its place."""
+    if chunk.labels is None:
+        raise chunk.refuse("there are no labels to learn from")
+    for what, values in (("labels", chunk.labels), ("weights", chunk.weight)):
+        if values is not None and len(values) != len(chunk):
+            raise chunk.refuse(f"there are {len(chunk)} rows, but {len(values)} {what}")
+    _refuse_non_finite(chunk)
+    if chunk.weight is None:
+        return chunk
+    bad = ~(chunk.weight >= 0) | np.isinf(chunk.weight)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise chunk.refuse(f"the weight must be a finite number ≥ 0, got {chunk.weight[row]}", row)
+    return chunk if chunk.weight.all() else only_rows(chunk, np.flatnonzero(chunk.weight))
+
+
+def only_rows(chunk: Chunk, rows: Array) -> Chunk:
+    """Return some rows of a chunk."""
+    labels = None if chunk.labels is None else replace(chunk.labels, codes=chunk.labels.codes[rows])
+    weight = None if chunk.weight is None else chunk.weight[rows]
+    return replace(chunk, X=chunk.X[rows], labels=labels, weight=weight)
+
+
+def merged_names(a: Array, b: Array) -> Array:
+    """Return the names of both, in order; numbers and strings have none."""
+    if (a.dtype.kind in "US") != (b.dtype.kind in "US") and "O" not in (a.dtype.kind, b.dtype.kind):
+        raise ValueError(f"labels must be of one type, got {a.tolist()[:3]} here and {b.tolist()[:3]} there")
+    return np.unique(np.concatenate([a, b]))
+
+
+def _moments(chunk: Chunk) -> Moments:
+    rows = len(chunk)
+    some = np.arange(min(rows, ENOUGH_ROWS)) * rows // min(rows, ENOUGH_ROWS)
+    found = Moments.of(chunk.X[some], None if chunk.weight is None else chunk.weight[some])
+    # These few stand for all of the chunk.
+    return replace(found, rows=rows, weight=float(rows if chunk.weight is None else chunk.weight.sum()))
+
+
+def _refuse_non_finite(chunk: Chunk) -> None:
+    values = chunk.X.data if sp.issparse(chunk.X) else chunk.X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()) or np.isfinite(values).all():
+            return
+    bad = ~np.isfinite(chunk.X.toarray() if sp.issparse(chunk.X) else chunk.X)
+    row, column = (int(place) for place in np.argwhere(bad)[0])
+    value = chunk.X[row, column]
+    raise chunk.refuse(f"column {column} holds {value}; fill in or drop what is missing", row)
+
+
+def _refuse_other_columns(before: Survey, chunk: Chunk) -> None:
+    if chunk.X.shape[1] != before.columns and not chunk.open_ended:
+        raise chunk.refuse(f"there are {chunk.X.shape[1]} columns, but {before.columns} in the rows before")
+    if chunk.is_sparse != before.is_sparse:
+        kinds = ("dense", "sparse")
+        raise chunk.refuse(f"rows are {kinds[chunk.is_sparse]}, those before were {kinds[before.is_sparse]}")
+
+
+def _refuse_other_labels(before: Survey, chunk: Chunk) -> None:
+    assert chunk.labels is not None
+    try:
+        merged_names(before.names, chunk.labels.names)
+    except (TypeError, ValueError):
+        ours, theirs = before.names.tolist()[:3], chunk.labels.names.tolist()[:3]
+        raise chunk.refuse(f"labels must be of one type, got {theirs} after {ours}") from None
+
+
+def _small(labels: Labels) -> Labels:
+    return replace(labels, codes=labels.codes.astype(np.min_scalar_type(max(len(labels.names) - 1, 1))))
+
+
+def _joined(weights: Sequence[Array | None], chunks: tuple[int, ...]) -> Array | None:
+    if all(weight is None for weight in weights):
+        return None
+    pairs = zip(weights, chunks, strict=True)
+    return np.concatenate([np.ones(rows) if weight is None else weight for weight, rows in pairs])
+
+
+def _spread(names: Array, values: Array, onto: Array) -> Array:
+    spread = np.zeros(len(onto), dtype=values.dtype)
+    spread[np.searchsorted(onto, names)] = values
+    return spread
+
+
+def starts_of(chunks: Sequence[int]) -> list[int]:
+    """Return the number of the first row of each chunk."""
+    return list(accumulate(chunks, initial=0))[:-1]

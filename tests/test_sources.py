@@ -1,0 +1,380 @@
+"""Rows that are read pass by pass: the same fits as in memory, and errors that name the place."""
+
+import bz2
+import gzip
+import pickle
+import re
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import majorant
+from majorant import Chunks, LogisticRegression, Npy, Parquet, Svmlight
+from majorant.sources import spool
+from majorant.sources.ahead import read_ahead
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def rows(classes=3, sparse=False, dtype=np.float64, t=900, seed=0):
+    rng = np.random.default_rng(seed)
+    if sparse:
+        X = sp.random_array((t, 40), density=0.1, rng=rng, format="csr").astype(dtype)
+    else:
+        X = (rng.normal(size=(t, 4)) * [1, 10, 0.1, 1] + [0, 50, 0, 1]).astype(dtype)
+    scores = (X @ rng.normal(size=(X.shape[1], classes))) * 0.3
+    names = np.array([f"class {k}" for k in range(classes)])
+    return X, names[(scores - scores.mean(axis=0) + rng.gumbel(size=(t, classes))).argmax(axis=1)]
+
+
+def in_chunks(X, y, weight=None, size=130):
+    def chunks():
+        for k in range(0, X.shape[0], size):
+            some = slice(k, k + size)
+            yield (X[some], y[some]) if weight is None else (X[some], y[some], weight[some])
+
+    return Chunks(chunks)
+
+
+def assert_same(ours, theirs, atol=1e-8):
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=atol)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=atol * 100)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["scores kept", "scores found again"])
+@pytest.mark.parametrize("spooled", [True, False], ids=["copied", "read again"])
+@pytest.mark.parametrize("weighted", [True, False], ids=["weighted", "plain"])
+@pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_source_is_fitted_as_rows_in_memory(classes, sparse, weighted, spooled, kept, monkeypatch):
+    monkeypatch.setattr(spool, "SHARE", 0.25 if spooled else 0.0)
+    monkeypatch.setattr("majorant.objective.reduce.KEPT", 2**25 if kept else 0)
+    X, y = rows(classes, sparse)
+    weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
+    settings = dict(C=0.7, tol=1e-13, class_weight="balanced" if weighted else None)
+    ours = LogisticRegression(**settings).fit(in_chunks(X, y, weight))
+    theirs = LogisticRegression(**settings).fit(X, y, weight)
+    assert ours.result_.converged, ours.result_
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs", "proximal"])
+@pytest.mark.parametrize("free", [True, False])
+def test_every_solver_reads_sources(solver, free):
+    X, y = rows()
+    settings = dict(solver=solver, tol=1e-10, penalize_intercept=not free)
+    ours, theirs = LogisticRegression(**settings).fit(in_chunks(X, y)), LogisticRegression(**settings).fit(X, y)
+    assert ours.result_.converged, ours.result_
+    assert_same(ours, theirs, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:stopped at the limit")
+@pytest.mark.parametrize("solver", ["sbm", "sgd", "asgd"])
+def test_comparators_read_sources(solver):
+    X, y = rows()
+    model = LogisticRegression(solver=solver, max_iter=3, penalize_intercept=True, tol=0.5, random_state=0)
+    one, again = (model.fit(in_chunks(X, y)).coef_ for _ in range(2))
+    assert np.isfinite(one).all()
+    np.testing.assert_array_equal(one, again)
+
+
+def test_tall_rows_start_from_a_sample():
+    X, y = rows(2, t=30_000)
+    ours = LogisticRegression(tol=1e-14).fit(in_chunks(X, y, size=7_000))
+    theirs = LogisticRegression(tol=1e-14).fit(X, y)
+    assert "Newton steps on" in ours.result_.account[0][1]
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_single_precision_stays_single(dtype):
+    X, y = rows(2, dtype=dtype)
+    ours, theirs = LogisticRegression().fit(in_chunks(X, y)), LogisticRegression().fit(X, y)
+    assert ours.coef_.dtype == theirs.coef_.dtype == dtype
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+
+
+def test_threads_do_not_matter():
+    X, y = rows(3)
+    one, two = (LogisticRegression(n_jobs=n).fit(in_chunks(X, y)) for n in (1, 3))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def write_parquet(folder, X, y, weight=None, files=3, groups=100, **more):
+    folder.mkdir(exist_ok=True)
+    for k, some in enumerate(np.array_split(np.arange(len(y)), files)):
+        columns = {f"x{i}": X[some, i] for i in range(X.shape[1])} | {"label": pa.array(y[some], **more)}
+        if weight is not None:
+            columns["w"] = weight[some]
+        parquet.write_table(pa.table(columns), folder / f"part-{k}.parquet", row_group_size=groups)
+    return folder
+
+
+@pytest.mark.parametrize("encoded", [True, False], ids=["dictionary", "strings"])
+def test_parquet_folders(tmp_path, encoded):
+    X, y = rows()
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    folder = write_parquet(tmp_path / "data", X, y, weight)
+    if encoded:
+        for path in folder.iterdir():
+            table = parquet.read_table(path)
+            place = table.schema.get_field_index("label")
+            parquet.write_table(table.set_column(place, "label", table["label"].dictionary_encode()), path)
+    (folder / "_SUCCESS").write_text("")
+    theirs = LogisticRegression(tol=1e-13).fit(X, y, weight)
+    for path in (folder, str(folder / "*.parquet"), sorted(folder.glob("*.parquet"))):
+        source = Parquet(path, target="label", weight="w")
+        ours = LogisticRegression(tol=1e-13).fit(source)
+        assert_same(ours, theirs)
+        assert ours.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+        np.testing.assert_allclose(ours.predict_proba(source), theirs.predict_proba(X), atol=1e-8)
+        assert ours.score(source) == pytest.approx(theirs.score(X, y, weight))
+    assert pickle.loads(pickle.dumps(source)).feature_names == source.feature_names
+
+
+def test_parquet_columns_are_chosen(tmp_path):
+    X, y = rows(2)
+    folder = write_parquet(tmp_path / "data", X, y)
+    ours = LogisticRegression(tol=1e-13).fit(Parquet(folder, target="label", features=["x2", "x0"]))
+    assert_same(ours, LogisticRegression(tol=1e-13).fit(X[:, [2, 0]], y))
+    assert len(ours.predict(Parquet(folder, features=["x2", "x0"]))) == len(y)
+    with pytest.raises(ValueError, match="the columns must be those of the fit"):
+        ours.predict(Parquet(folder, features=["x0", "x2"]))
+
+
+def test_large_row_groups_are_read_in_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("majorant.sources.base.CHUNK_NUMBERS", 400)
+    X, y = rows(2)
+    source = Parquet(write_parquet(tmp_path / "data", X, y, files=1, groups=900), target="label")
+    assert max(len(chunk) for chunk in source.chunks()) == 100
+    assert sum(len(chunk) for chunk in source.chunks()) == 900
+    assert_same(LogisticRegression(tol=1e-13).fit(source), LogisticRegression(tol=1e-13).fit(X, y))
+
+
+@pytest.mark.parametrize(("ending", "opener"), [("txt", open), ("gz", gzip.open), ("bz2", bz2.open)])
+def test_svmlight_files(tmp_path, ending, opener, monkeypatch):
+    from sklearn.datasets import dump_svmlight_file
+
+    monkeypatch.setattr("majorant.sources.svmlight.STRETCH", 2_000)
+    X, names = rows(3, sparse=True)
+    y = np.unique(names, return_inverse=True)[1]
+    paths = []
+    for k, some in enumerate((slice(0, 500), slice(500, 900))):
+        paths.append(tmp_path / f"{k}.{ending}")
+        with opener(paths[-1], "wb") as file:
+            dump_svmlight_file(X[some], y[some], file, zero_based=False)
+    theirs = LogisticRegression(tol=1e-13).fit(X, y)
+    ours = LogisticRegression(tol=1e-13).fit(Svmlight(paths))
+    assert_same(ours, theirs)
+    np.testing.assert_array_equal(ours.predict(Svmlight(paths)), theirs.predict(X))
+    assert LogisticRegression().fit(Svmlight(paths, n_features=50)).n_features_in_ == 50
+
+
+def test_npy_files(tmp_path):
+    X, y = rows(3)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    for name, array in (("X", X), ("y", y), ("w", weight)):
+        np.save(tmp_path / f"{name}.npy", array)
+    source = Npy(tmp_path / "X.npy", tmp_path / "y.npy", tmp_path / "w.npy")
+    theirs = LogisticRegression(tol=1e-13).fit(X, y, weight)
+    assert_same(LogisticRegression(tol=1e-13).fit(source), theirs)
+    assert_same(LogisticRegression(tol=1e-13).fit(Npy(tmp_path / "X.npy", y, weight)), theirs)
+    np.save(tmp_path / "F.npy", np.asfortranarray(X))
+    with pytest.raises(ValueError, match="stored column by column"):
+        LogisticRegression().fit(Npy(tmp_path / "F.npy", y))
+    with pytest.raises(ValueError, match="y must have one entry for each row"):
+        LogisticRegression().fit(Npy(tmp_path / "X.npy", y[:-1]))
+    (tmp_path / "no.npy").write_text("nothing")
+    with pytest.raises(ValueError, match=r"is not a \.npy file"):
+        LogisticRegression().fit(Npy(tmp_path / "no.npy", y))
+
+
+# --- what is wrong, and where -----------------------------------------------------------------------------
+
+
+def broken(*items):
+    return Chunks(lambda: iter(items))
+
+
+GOOD = (np.eye(4), np.array([0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        ([GOOD, (np.where(np.eye(4) == 1, np.nan, 0), GOOD[1])], "chunk 1, row 0: column 0 holds nan"),
+        ([GOOD, (np.ones((4, 5)), GOOD[1])], "chunk 1: there are 5 columns, but 4"),
+        ([GOOD, (sp.eye_array(4, format="csr"), GOOD[1])], "chunk 1: rows are sparse, those before were dense"),
+        ([GOOD, (np.eye(4), ["a", "b", "a", "b"])], "chunk 1: labels must be of one type, got ['a', 'b'] after [0, 1]"),
+        ([GOOD, (np.eye(4), [0.0, np.nan, 1.0, 0.0])], "chunk 1, row 1: the label is missing"),
+        ([GOOD, (np.eye(4), np.array(["a", None, "b", "a"], dtype=object))], "chunk 1, row 1: the label is missing"),
+        ([GOOD, (np.eye(4), GOOD[1][:3])], "chunk 1: there are 4 rows, but 3 labels"),
+        ([GOOD, (*GOOD, [1, 1, -1, 1])], "chunk 1, row 2: the weight must be a finite number ≥ 0, got -1"),
+        ([GOOD, (*GOOD, None, None)], "chunk 1: expected (X, y) or (X, y, weight), got 4"),
+        ([GOOD, np.eye(4)], "chunk 1: there are no labels to learn from"),
+        ([GOOD, (np.eye(4)[0], GOOD[1])], "chunk 1: X must have two dimensions"),
+        ([GOOD, ([["a"]], [0])], "chunk 1: could not convert string to float"),
+        ([], "there are no rows to fit"),
+        ([(np.eye(2), [1, 1])], "at least two classes"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(items, says):
+    model = LogisticRegression().fit(*GOOD)
+    before = model.coef_
+    with pytest.raises(ValueError, match=re.escape(says)):
+        model.fit(broken(*items))
+    assert model.coef_ is before
+
+
+def test_a_source_has_to_begin_anew():
+    with pytest.raises(TypeError, match="a generator ends after the first time"):
+        Chunks(chunk for chunk in [GOOD])
+    once = iter([GOOD])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spool, "SHARE", 0.0)
+        with pytest.raises(ValueError, match="the source ended after 0 chunks, of 1"):
+            LogisticRegression().fit(Chunks(lambda: once))
+    with pytest.raises(ValueError, match="y must be left out"):
+        LogisticRegression().fit(broken(GOOD), GOOD[1])
+
+
+def test_a_source_must_not_change(monkeypatch):
+    monkeypatch.setattr(spool, "SHARE", 0.0)
+    calls = []
+
+    def more_each_time():
+        calls.append(1)
+        yield from [GOOD] * (2 if len(calls) < 3 else 3)
+
+    with pytest.raises(ValueError, match="has changed since it was first read"):
+        LogisticRegression().fit(Chunks(more_each_time))
+
+
+def test_parquet_says_which_file_and_row_group(tmp_path):
+    X, y = rows(2)
+    folder = write_parquet(tmp_path / "data", X, y, groups=120)
+    source = Parquet(folder, target="label")
+
+    def spoil(name, column, value):
+        table = parquet.read_table(folder / name)
+        values = table[column].to_pylist()
+        values[250] = value
+        place = table.schema.get_field_index(column)
+        parquet.write_table(table.set_column(place, column, pa.array(values)), folder / name, row_group_size=120)
+
+    spoil("part-1.parquet", "x2", None)
+    with pytest.raises(ValueError, match=r"part-1.parquet, row groups 0–2, row 250: column 2 holds nan"):
+        LogisticRegression().fit(source)
+    spoil("part-1.parquet", "x2", 0.0)
+    spoil("part-2.parquet", "label", None)
+    with pytest.raises(ValueError, match=r"part-2.parquet, row groups 0–2, row 250: the label 'label' is missing"):
+        LogisticRegression().fit(source)
+
+
+def test_parquet_schemas(tmp_path):
+    X, y = rows(2)
+    folder = write_parquet(tmp_path / "data", X, y)
+    for says, source in (
+        ("there is no column 'nope'; there are x0, x1, x2, x3, label", Parquet(folder, target="nope")),
+        ("column 'label' holds string, not numbers", Parquet(folder, target="x0")),
+        ("there is no column 'w'", Parquet(folder, target="label", weight="w")),
+    ):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            LogisticRegression().fit(source)
+    odd = pa.table({"x0": ["a"], "x1": [0.0], "x2": [0.0], "x3": [0.0], "label": ["class 0"]})
+    parquet.write_table(odd, folder / "part-9.parquet")
+    with pytest.raises(ValueError, match=r"part-9.parquet: column 'x0' holds string, but double"):
+        LogisticRegression().fit(Parquet(folder, target="label"))
+    parquet.write_table(odd.drop_columns(["x0"]), folder / "part-9.parquet")
+    with pytest.raises(ValueError, match=r"part-9.parquet: there is no column 'x0'"):
+        LogisticRegression().fit(Parquet(folder, target="label"))
+    empty = parquet.read_table(folder / "part-0.parquet").slice(0, 0)
+    parquet.write_table(empty, folder / "part-9.parquet")  # no rows, but the right columns: nothing is wrong
+    assert LogisticRegression().fit(Parquet(folder, target="label")).result_.converged
+    (folder / "part-9.parquet").write_text("nothing")
+    with pytest.raises(ValueError, match=r"part-9.parquet is not a Parquet file"):
+        LogisticRegression().fit(Parquet(folder, target="label"))
+    with pytest.raises(FileNotFoundError, match="no file is called"):
+        LogisticRegression().fit(Parquet(tmp_path / "nowhere", target="label"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"holds no \.parquet files"):
+        LogisticRegression().fit(Parquet(tmp_path / "empty", target="label"))
+
+
+def test_ragged_svmlight_rows(tmp_path):
+    (tmp_path / "a.txt").write_text("1 1:2 3:1\n0 2:1\n1 x:3\n")
+    with pytest.raises(ValueError, match=r"a.txt, row 2: .* in '1 x:3'"):
+        LogisticRegression().fit(Svmlight(tmp_path / "a.txt"))
+    (tmp_path / "a.txt").write_text("1 0:2 3:1\n0 2:1\n")
+    with pytest.raises(ValueError, match=r"a.txt, row 0: .*zero_based"):
+        LogisticRegression().fit(Svmlight(tmp_path / "a.txt"))
+    assert LogisticRegression().fit(Svmlight(tmp_path / "a.txt", zero_based=True)).n_features_in_ == 4
+
+
+def test_a_label_of_the_last_chunk_counts():
+    X, y = rows(3)
+    order = np.argsort(y)
+    assert_same(
+        LogisticRegression(tol=1e-13).fit(in_chunks(X[order], y[order])), LogisticRegression(tol=1e-13).fit(X, y)
+    )
+
+
+# --- how they are read ------------------------------------------------------------------------------------
+
+
+def test_who_stops_reading_stops_the_reader():
+    read = []
+
+    def numbers():
+        for k in range(1000):
+            read.append(k)
+            yield k
+
+    ahead = read_ahead(numbers)
+    assert [next(ahead) for _ in range(3)] == [0, 1, 2]
+    ahead.close()
+    for thread in threading.enumerate():
+        if thread.name == "majorant reader":
+            thread.join(5)
+            assert not thread.is_alive()
+    assert len(read) < 20
+
+
+def test_errors_of_a_reader_are_passed_on():
+    def fails():
+        yield 1
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(read_ahead(fails))
+
+
+def test_a_full_disk_is_no_harm(monkeypatch):
+    X, y = rows(2)
+
+    def full(self, array):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool.Spool, "_write", full)
+    assert_same(LogisticRegression(tol=1e-13).fit(in_chunks(X, y)), LogisticRegression(tol=1e-13).fit(X, y))
+
+
+def test_paths_read_sources_once():
+    X, y = rows(3)
+    reads = []
+
+    def chunks():
+        reads.append(1)
+        yield from in_chunks(X, y).factory()
+
+    path = majorant.logistic_regression_path(Chunks(chunks), Cs=[0.1, 1.0, 10.0])
+    theirs = majorant.logistic_regression_path(X, y, Cs=[0.1, 1.0, 10.0])
+    np.testing.assert_allclose(path.coefs, theirs.coefs, atol=1e-5)
+    assert len(reads) == 1
