@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
 from majorant.data.base import InMemory
-from majorant.design import Design, read_design, with_constant
+from majorant.design import Design, joined, read_design, with_constant
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -115,6 +116,21 @@ class Labelled(InMemory):
         """Return the rows as some of so many, which are not all here."""
         return self._with(self.design, slice(None), total)
 
+    @staticmethod
+    def joined(parts: Sequence[Labelled]) -> Labelled:
+        """Return the rows of several parts, one after the other, as all there are."""
+        rows, first = sum(len(part) for part in parts), parts[0]
+        whole = object.__new__(Labelled)
+        whole._store(
+            joined([part.design for part in parts]),
+            np.concatenate([part.y for part in parts], axis=-1),
+            _joined_weights(parts),
+            None if first.offset is None else np.concatenate([part.offset for part in parts], axis=1),
+            first.constant,
+            rows,
+        )
+        return whole
+
     def _with(self, design: Design, rows: Any, total: int | None = None) -> Labelled:
         part = object.__new__(Labelled)
         part._store(
@@ -126,6 +142,12 @@ class Labelled(InMemory):
             self.total if total is None else total,
         )
         return part
+
+
+def _joined_weights(parts: Sequence[Labelled]) -> Array | None:
+    if all(part.weight is None for part in parts):
+        return None
+    return np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts])
 
 
 def _read_labels(y: ArrayLike, rows: int) -> Array:

@@ -5,6 +5,7 @@ from majorant.design.base import Design
 from majorant.design.constant import Constant
 from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
+from majorant.design.joining import joined
 from majorant.design.moments import Moments
 from majorant.design.reading import far_means, read_design, with_constant
 
@@ -16,6 +17,7 @@ __all__ = [
     "Design",
     "Moments",
     "far_means",
+    "joined",
     "read_design",
     "with_constant",
 ]

@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant._threads import sharing, threads
+from majorant._threads import sharing
+from majorant.estimators.placing import Place, place_of
 from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
-from majorant.objective import Objective, Threads
+from majorant.objective import Objective
 from majorant.sources import Source
 from majorant.sources.encoding import Encoding
-from majorant.sources.spool import Spool
-from majorant.sources.streamed import Streamed
-from majorant.sources.survey import Outline, Survey, survey_source
+from majorant.sources.survey import Survey
 
 # Passes over rows that have to be read are worth sharing, however few they are.
 LARGE = 2**62
 Classifier = TypeVar("Classifier", bound=Any)
 
 
-class First(NamedTuple):
-    """What a first look at a source has found, and a copy of its rows."""
-
-    survey: Survey
-    outline: Outline
-    spool: Spool
-
-    @classmethod
-    def look(cls, source: Source) -> First:
-        """Read it all."""
-        spool = Spool()
-        return cls(*survey_source(source, spool), spool)
-
-
 class FitSource:
     """``fit`` of a source, for a linear classifier."""
 
-    def _fit_source(self: Classifier, source: Source, **beside: Any) -> Classifier:
+    def _fit_source(self: Classifier, source: Source, executor: Any = None, **beside: Any) -> Classifier:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
         for name, value in beside.items():
             if value is not None:
                 raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
         sweep = Sweep() if self._sweep is None else self._sweep
         with sharing(fit_threads(self.n_jobs, LARGE)):
-            seen = sweep.seen(lambda: First.look(source))
-            self._take_note(source, seen.survey)
-            objective = sweep.under(self._ridge, lambda: self._objective_of(source, seen))
+            place = sweep.seen(place_of(source, executor))
+            self._take_note(source, place.survey)
+            objective = sweep.under(self._ridge, lambda: self._objective_at(place))
             self._solve(objective, sweep, StepTasks(self, None, lambda: np.empty(0), self._attributes))
         return self
 
-    def _objective_of(self: Any, source: Source, seen: First) -> Objective:
-        data = Streamed(source, seen.survey, seen.outline, self._encoding(seen.survey), seen.spool)
-        return Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
+    def _objective_at(self: Any, place: Place) -> Objective:
+        data, reducer = place.put(self._encoding(place.survey))
+        return Objective(self._model(), data, ridge=self._ridge(), reducer=reducer)
 
     def _take_note(self: Any, source: Source, found: Survey) -> None:
         """Set what is known of rows and labels once all have been looked at."""

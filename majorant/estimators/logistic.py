@@ -24,6 +24,7 @@ from majorant.estimators.from_source import FitSource
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
+from majorant.estimators.placing import Placed, check_executor, shared_out
 from majorant.estimators.settings import (
     check_class_count,
     check_labels,
@@ -45,6 +46,7 @@ from majorant.models import Binary, Multinomial
 from majorant.objective import Objective, Threads
 from majorant.solvers import Solver
 from majorant.sources import Source
+from majorant.sources.dask import DaskCollections, is_dask
 
 # A fit in single precision that can get no further is worth a warning above this gap.
 STUCK = 1e-4
@@ -170,30 +172,37 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
     # --- fitting ------------------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *, executor: Any = None
+    ) -> Self:
         """Fit to rows X with labels y.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n_samples, n_features), or a Source
             A source (:class:`~majorant.Parquet`, :class:`~majorant.Chunks`, …) brings its own labels and weights, and
-            is read pass by pass: it may be larger than memory.
+            is read pass by pass: it may be larger than memory. So may Dask arrays and data frames.
         y : array of labels, shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
         offset : array, optional
             Added to the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Whose workers add up over the rows; each reads its share of a source for itself.
         """
         with all_or_nothing(self):
             self._check_settings()
+            check_executor(executor)
+            if is_dask(X):
+                return self._fit_source(DaskCollections(X, y, sample_weight), executor, offset=offset)
             if isinstance(X, Source):
-                return self._fit_source(X, y=y, sample_weight=sample_weight, offset=offset)
+                return self._fit_source(X, executor, y=y, sample_weight=sample_weight, offset=offset)
             X, y = self._validate(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
             self._set_classes(classes)
             weight = self._weights(sample_weight, X, y)
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
                 raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
-            return self._fit(X, labels, weight, offset)
+            return self._fit(X, labels, weight, offset, executor)
 
     @with_callbacks
     def fit_soft(self, X: Any, P: Any, sample_weight: Any = None, offset: Any = None, classes: Any = None) -> Self:
@@ -208,18 +217,18 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
             self._set_classes(names)
             return self._fit(X, P, read_weights(sample_weight, X), offset)
 
-    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
+    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, executor: Any = None) -> Self:
         numbers = (X.nnz if issparse(X) else X.size) * len(self.classes_)
         with sharing(fit_threads(self.n_jobs, numbers)):
-            self._fit_rows(X, labels, weight, offset)
+            self._fit_rows(X, labels, weight, offset, executor)
         return self
 
-    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> None:
+    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, executor: Any) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         sweep = Sweep() if self._sweep is None else self._sweep
-        objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset))
+        objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         self._solve(objective, sweep, tasks, offset)
 
@@ -243,10 +252,13 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
         if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
             warn(fitted.result, stacklevel=6)
 
-    def _read_objective(self, X: Any, labels: Array, weight: Array | None, offset: Array | None) -> Objective:
+    def _read_objective(
+        self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
+    ) -> Objective:
         design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        return Objective(self._model(), data, ridge=self._ridge(), reducer=Threads(threads()))
+        placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
+        return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array
 from majorant.data import Labelled, Order
 from majorant.data.base import CHUNK
 from majorant.design import Absent
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Chunk, Labels, Source
+from majorant.sources.base import Chunk, Source
 from majorant.sources.encoding import Encoding
 from majorant.sources.spool import Spool
 from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
@@ -66,8 +65,8 @@ class Streamed:
         for at, chunk in self._all():
             first, last = np.searchsorted(wanted, (at, at + len(chunk)))
             if first < last:
-                found.append(only_rows(chunk, wanted[first:last] - at))
-        return self._encoding(_stacked(found)).as_some_of(len(wanted))
+                found.append(self._encoding(only_rows(chunk, wanted[first:last] - at)))
+        return Labelled.joined(found)
 
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
         """Yield the rows from ``begin`` to ``end`` of a pass, a multiple of so many at a time, or the rest of a chunk.
@@ -179,15 +178,3 @@ def _drawn(rng: np.random.Generator, total: int, rows: int) -> Array:
     while len(drawn) < rows:
         drawn = np.unique(np.append(drawn, rng.integers(total, size=rows)))
     return np.sort(rng.choice(drawn, rows, replace=False))
-
-
-def _stacked(chunks: list[Chunk]) -> Chunk:
-    """Return the rows of several chunks as one."""
-    X = sp.vstack([each.X for each in chunks], format="csr") if chunks[0].is_sparse else None
-    names = [each.labels.names[each.labels.codes] for each in chunks if each.labels is not None]
-    weights = [np.ones(len(each)) if each.weight is None else each.weight for each in chunks]
-    return Chunk(
-        np.concatenate([each.X for each in chunks]) if X is None else X,
-        Labels.of(np.concatenate(names)),
-        None if all(each.weight is None for each in chunks) else np.concatenate(weights),
-    )

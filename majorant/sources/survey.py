@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
@@ -19,6 +19,7 @@ from majorant.sources.spool import Spool
 
 # Rows of a chunk that tell where columns are, evenly spread.
 ENOUGH_ROWS = 500
+NO_ROWS = "there are no rows to fit: every piece of the source is empty"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Survey:
     names: Array  # of the labels, in order
     counts: Array  # rows of each label
     weights: Array  # of all rows of each label
+    where: str  # the first of them stand
+    open_ended: bool  # whether further columns, all zero, are not written down
 
     @classmethod
     def of(cls, chunk: Chunk) -> Survey:
@@ -52,11 +55,13 @@ class Survey:
             names,
             np.bincount(codes, minlength=many),
             np.bincount(codes, weights=weight, minlength=many).astype(np.float64),
+            chunk.where,
+            chunk.open_ended,
         )
 
     def __add__(self, other: Survey) -> Survey:
-        columns = max(self.columns, other.columns)
-        names = merged_names(self.names, other.names)
+        _refuse_unlike(self, other)
+        columns, names = max(self.columns, other.columns), np.unique(np.concatenate([self.names, other.names]))
         return Survey(
             self.chunks + other.chunks,
             columns,
@@ -67,6 +72,8 @@ class Survey:
             names,
             _spread(self.names, self.counts, names) + _spread(other.names, other.counts, names),
             _spread(self.names, self.weights, names) + _spread(other.names, other.weights, names),
+            self.where,
+            self.open_ended and other.open_ended,
         )
 
     @property
@@ -99,15 +106,12 @@ def survey(chunks: Iterator[Chunk]) -> tuple[Survey, Outline]:
     total, labels, weights = None, [], []
     for chunk in chunks:
         found = Survey.of(chunk)
-        if total is not None:
-            _refuse_other_columns(total, chunk)
-            _refuse_other_labels(total, chunk)
         total = found if total is None else total + found
         assert chunk.labels is not None
         labels.append(_small(chunk.labels))
         weights.append(chunk.weight)
     if total is None:
-        raise ValueError("there are no rows to fit: every piece of the source is empty")
+        raise ValueError(NO_ROWS)
     return total, Outline(tuple(labels), _joined(weights, total.chunks))
 
 
@@ -132,6 +136,14 @@ def survey_piece(piece: Piece) -> Survey | None:
     """Return what there is to know of a piece, nothing if that has no rows."""
     found = [Survey.of(chunk) for chunk in read_checked(piece)]
     return reduce(Survey.__add__, found) if found else None
+
+
+def together(surveys: Iterable[Survey | None]) -> Survey:
+    """Return what there is to know of all pieces, in their order."""
+    found = [each for each in surveys if each is not None]
+    if not found:
+        raise ValueError(NO_ROWS)
+    return reduce(Survey.__add__, found)
 
 
 def read_checked(piece: Piece) -> Iterator[Chunk]:
@@ -159,18 +171,11 @@ def _checked(chunk: Chunk) -> Chunk:
     return chunk if chunk.weight.all() else only_rows(chunk, np.flatnonzero(chunk.weight))
 
 
-def only_rows(chunk: Chunk, rows: Array) -> Chunk:
+def only_rows(chunk: Chunk, rows: Array | slice) -> Chunk:
     """Return some rows of a chunk."""
     labels = None if chunk.labels is None else replace(chunk.labels, codes=chunk.labels.codes[rows])
     weight = None if chunk.weight is None else chunk.weight[rows]
     return replace(chunk, X=chunk.X[rows], labels=labels, weight=weight)
-
-
-def merged_names(a: Array, b: Array) -> Array:
-    """Return the names of both, in order; numbers and strings have none."""
-    if (a.dtype.kind in "US") != (b.dtype.kind in "US") and "O" not in (a.dtype.kind, b.dtype.kind):
-        raise ValueError(f"labels must be of one type, got {a.tolist()[:3]} here and {b.tolist()[:3]} there")
-    return np.unique(np.concatenate([a, b]))
 
 
 def _moments(chunk: Chunk) -> Moments:
@@ -192,21 +197,17 @@ def _refuse_non_finite(chunk: Chunk) -> None:
     raise chunk.refuse(f"column {column} holds {value}; fill in or drop what is missing", row)
 
 
-def _refuse_other_columns(before: Survey, chunk: Chunk) -> None:
-    if chunk.X.shape[1] != before.columns and not chunk.open_ended:
-        raise chunk.refuse(f"there are {chunk.X.shape[1]} columns, but {before.columns} in the rows before")
-    if chunk.is_sparse != before.is_sparse:
+def _refuse_unlike(before: Survey, after: Survey) -> None:
+    """Refuse rows that cannot be those of one matrix, naming where they are."""
+    if after.columns != before.columns and not after.open_ended:
+        raise ValueError(f"{after.where}: there are {after.columns} columns, but {before.columns} in the rows before")
+    if after.is_sparse != before.is_sparse:
         kinds = ("dense", "sparse")
-        raise chunk.refuse(f"rows are {kinds[chunk.is_sparse]}, those before were {kinds[before.is_sparse]}")
-
-
-def _refuse_other_labels(before: Survey, chunk: Chunk) -> None:
-    assert chunk.labels is not None
-    try:
-        merged_names(before.names, chunk.labels.names)
-    except (TypeError, ValueError):
-        ours, theirs = before.names.tolist()[:3], chunk.labels.names.tolist()[:3]
-        raise chunk.refuse(f"labels must be of one type, got {theirs} after {ours}") from None
+        ours, theirs = kinds[before.is_sparse], kinds[after.is_sparse]
+        raise ValueError(f"{after.where}: rows are {theirs}, those before were {ours}")
+    if (before.names.dtype.kind in "US") != (after.names.dtype.kind in "US"):
+        ours, theirs = before.names.tolist()[:3], after.names.tolist()[:3]
+        raise ValueError(f"{after.where}: labels must be of one type, got {theirs} after {ours}")
 
 
 def _small(labels: Labels) -> Labels:

@@ -1,0 +1,167 @@
+"""Where the rows of a fit are: in memory, read pass by pass, or with the workers of an executor or a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, Protocol
+
+from majorant._threads import threads
+from majorant.data import Labelled
+from majorant.data.base import Data
+from majorant.objective import Reducer, Threads
+from majorant.objective.elsewhere import AtWorkers, Elsewhere
+from majorant.sources import Source
+from majorant.sources.dask import DaskCollections
+from majorant.sources.encoding import Encoding
+from majorant.sources.shares import ShareOfSource, blocks_of, evenly, shown
+from majorant.sources.spool import Spool
+from majorant.sources.streamed import Streamed
+from majorant.sources.survey import Outline, Survey, survey_piece, survey_source, together
+
+# Shares for each worker: who has finished one early takes another.
+SHARES_PER_WORKER = 2
+# Bytes of a share that a worker may keep in memory; of the memory of a cluster, the share that rows may take.
+LARGEST_SHARE = 2**28
+PINNED = 0.5
+
+
+class Placed(NamedTuple):
+    """Data, and who adds up over them."""
+
+    data: Data
+    reducer: Reducer
+
+
+class Place(Protocol):
+    """A place for rows, which have been looked at once."""
+
+    @property
+    def survey(self) -> Survey:
+        """What there is to know of the rows."""
+
+    def put(self, encoding: Encoding) -> Placed:
+        """Return them, encoded."""
+
+
+class Here(NamedTuple):
+    """Rows that this process reads pass by pass."""
+
+    source: Source
+    survey: Survey
+    outline: Outline
+    spool: Spool
+
+    @classmethod
+    def look(cls, source: Source) -> Here:
+        """Read them a first time, and copy them where there is room."""
+        spool = Spool()
+        return cls(source, *survey_source(source, spool), spool)
+
+    def put(self, encoding: Encoding) -> Placed:
+        """Return rows that are read."""
+        return Placed(Streamed(self.source, self.survey, self.outline, encoding, self.spool), Threads(threads()))
+
+
+class WithExecutor(NamedTuple):
+    """Rows that the workers of an executor read."""
+
+    executor: Executor
+    pieces: Sequence[Any]
+    survey: Survey
+
+    @classmethod
+    def look(cls, executor: Executor, source: Source) -> WithExecutor:
+        """Let the workers read them a first time."""
+        pieces = source.pieces()
+        return cls(executor, pieces, together(executor.map(survey_piece, pieces)))
+
+    def put(self, encoding: Encoding) -> Placed:
+        """Return rows that workers share."""
+        from majorant.objective.executors import ExecutorBlocks
+
+        shares = evenly(self.pieces, SHARES_PER_WORKER * workers_of(self.executor))
+        fits = self.survey.stored * self.survey.dtype.itemsize <= LARGEST_SHARE * len(shares)
+        blocks = ExecutorBlocks(self.executor, [ShareOfSource(share, encoding, fits) for share in shares])
+        like = shown(encoding, self.pieces)
+        assert like is not None
+        return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
+
+
+class OnDask(NamedTuple):
+    """Rows that the workers of a Dask cluster hold, or read at every round if there are too many."""
+
+    client: Any
+    pieces: Sequence[Any]  # or what Dask has yet to compute
+    survey: Survey
+
+    @classmethod
+    def look(cls, client: Any, source: Source) -> OnDask:
+        """Let the workers read them a first time."""
+        from dask import delayed
+
+        given = source.delayed_pieces() if isinstance(source, DaskCollections) else source.pieces()
+        looks = client.compute([delayed(survey_piece)(piece) for piece in given])
+        return cls(client, given, together(client.gather(looks)))
+
+    def put(self, encoding: Encoding) -> Placed:
+        """Return rows that workers share."""
+        from dask import delayed
+
+        from majorant.objective.dask import DaskBlocks
+
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers))
+        many = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers)
+        make = delayed(blocks_of)
+        shares = [make(encoding, *some) for some in evenly(self.pieces, max(many, 1))]
+        pinned = self.survey.stored * self.survey.dtype.itemsize <= PINNED * memory
+        like = self.client.compute(delayed(shown)(encoding, list(self.pieces[:1]))).result()
+        blocks = DaskBlocks(self.client, shares, memory, pinned=pinned)
+        return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
+
+
+def place_of(source: Source, executor: Any) -> Callable[[], Place]:
+    """Return how to look at a source a first time, here or with workers."""
+    client = executor if hasattr(executor, "scheduler_info") else None
+    if executor is None and isinstance(source, DaskCollections):
+        client = _running_client()
+    if client is not None:
+        return lambda: OnDask.look(client, source)
+    if executor is None:
+        return lambda: Here.look(source)
+    return lambda: WithExecutor.look(executor, source)
+
+
+def check_executor(executor: Any) -> None:
+    """Refuse what can run nothing."""
+    if executor is None or isinstance(executor, Executor) or hasattr(executor, "scheduler_info"):
+        return
+    if not callable(getattr(executor, "map", None)):
+        raise TypeError(f"executor must be a concurrent.futures.Executor or a Dask Client, got {executor!r:.80}")
+
+
+def shared_out(data: Labelled, executor: Any) -> Placed:
+    """Return rows that are in memory here as rows that the workers of an executor hold."""
+    from majorant.objective.executors import ExecutorBlocks
+
+    many = SHARES_PER_WORKER * workers_of(executor)
+    shares = [[part] for part in data.blocks(max(-(-len(data) // many), 1))]
+    pool = executor.get_executor() if hasattr(executor, "scheduler_info") else executor
+    return Placed(Elsewhere(ExecutorBlocks.holding(pool, shares), data.part(0, 1_000), len(data)), AtWorkers())
+
+
+def workers_of(executor: Any) -> int:
+    """Return how many workers an executor has, or how many cores there are if it does not say."""
+    return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+
+
+def _running_client() -> Any:
+    """Return the Dask client of this process, if there is one."""
+    try:
+        from distributed import default_client
+
+        return default_client()
+    except (ImportError, ValueError):
+        return None
