@@ -29,6 +29,8 @@ from majorant.models.rounding import SAFETY, Magnitudes
 WORTH_COMPILING = 2**11
 # Class-space matrices (n² numbers a row) of some rows fit in a few megabytes.
 CLASS_MATRICES = 2**20
+# Of a row, in a metric, relative to the mean: the curvature of one that is nearly sure comes back as soon as θ moves.
+LEAST_WEIGHT, TINY = 0.2, 1e-300
 # Rows that a matrix of curvature is found from at a time: finding it then takes ten times as long as adding it up. Of
 # sparse rows there are more, as fewer of their products are not zero.
 CURVATURE_ROWS, PAIRS = 1_500, 120
@@ -140,7 +142,10 @@ class ClassModel(RowModel[Labelled]):
         return False
 
     def class_curvature(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
-        """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average: tr(B_j)/(n − 1)."""
+        """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average: tr(B_j)/(n − 1).
+
+        A row weighs no less than a share of their mean.
+        """
         C, each = self._class_means(scores, batch)
         return C, batch.design.pull_back_squares(each[None])[0]
 
@@ -151,7 +156,9 @@ class ClassModel(RowModel[Labelled]):
 
     def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
         C, weights = self.between_classes(self.loss_and_residual(scores, batch)[1], batch)
-        return C, weights.sum(axis=0) / max(self.coefficient_rows - 1, 1)
+        each = weights.sum(axis=0) / max(self.coefficient_rows - 1, 1)
+        mean = float(each.sum()) / max(total_weight(batch), TINY)
+        return C, np.maximum(each, LEAST_WEIGHT * mean * weights_of(batch))
 
     def potentials(self, theta: Array, batch: Labelled) -> Array:
         """Return W Xᵀ."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 from majorant._threads import numerics
 from majorant.objective.elsewhere import Rounds, work_on
@@ -21,6 +21,8 @@ class DaskBlocks(Rounds):
 
     A future that is lost with its worker is found again by Dask from what it was made of; so is what was kept with it.
     """
+
+    delay: ClassVar[float] = 2e7
 
     def __init__(self, client: Any, shares: Sequence[Any], memory: float, *, pinned: bool) -> None:
         self._client, self._memory, self._pinned = client, memory, pinned

@@ -15,7 +15,7 @@ import numpy as np
 
 from majorant.data import Labelled, Order
 from majorant.data.base import Data
-from majorant.objective.reduce import Blocks, Kept, PairwiseSum, Reducer, Task, Threads
+from majorant.objective.reduce import Again, Blocks, Kept, PairwiseSum, Reducer, Task, Threads
 
 
 def work_on(task: Task, share: Iterable[Any], *kept: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -110,6 +110,10 @@ class Rounds(Blocks):
 
     rounds: int = 0
 
+    def derive(self, task: Task, *kept: Kept) -> Kept:
+        """Return how it is found when it is needed: that spares a round."""
+        return Again(task, kept)
+
     def fits(self, kept: Kept) -> bool:
         """Return whether something was kept with these blocks."""
-        return isinstance(kept, list)
+        return isinstance(kept, list | Again)

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from majorant._threads import numerics
 from majorant.objective.elsewhere import Rounds, work_on
@@ -70,6 +70,8 @@ class ExecutorBlocks(Rounds):
 
     A worker is not known to get the same share again, so nothing is kept with blocks: scores are found from θ.
     """
+
+    delay: ClassVar[float] = 2e6
 
     def __init__(self, executor: Executor, readings: Sequence[Reading]) -> None:
         name = uuid.uuid4().hex

@@ -202,7 +202,7 @@ def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, ne
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
-    keep = not isinstance(scores, Again)
+    keep = not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
     (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None, keep), scores)
     kept = residuals if keep else None
     return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)

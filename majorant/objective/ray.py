@@ -124,12 +124,12 @@ class LeapingRay:
         reach = max(self._start.reach, norm(self._start.theta))
         if a != 1.0 or reach > FAR * length:
             return self._in_parts().land(a)
-        scores = F.blocks.run(ScoresOf(), self._leapt)[1]
+        scores = F.blocks.derive(ScoresOf(), self._leapt)
         return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, length))
 
     def _in_parts(self) -> ScoreRay:
         if self._other is None:
-            slopes, start = self._objective.blocks.run(SlopesOf(), self._leapt)[1], self._start
+            slopes, start = self._objective.blocks.derive(SlopesOf(), self._leapt), self._start
             self._other = ScoreRay(
                 self._objective, start.theta, self._direction, start.scores, start.reach, slopes=slopes
             )

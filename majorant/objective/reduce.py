@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sized
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from threading import Lock
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -43,13 +43,17 @@ class Task(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """What is too large to be kept with the blocks: a task finds it again whenever it is needed."""
+    """What is not kept with the blocks as it is: a task finds it, of them and of what is, whenever it is needed."""
 
     task: Task
+    kept: tuple[Kept, ...] = ()
 
 
 class Blocks(ABC):
     """The blocks of data, wherever they are."""
+
+    # Nanoseconds that pass before anybody has begun to work on them.
+    delay: ClassVar[float] = 0.0
 
     def keep(self, numbers: float) -> bool:
         """Return whether so many numbers can be kept with the blocks, all together."""
@@ -62,6 +66,10 @@ class Blocks(ABC):
     def total(self, task: Task, *kept: Kept) -> Any:
         """Return the sum over all blocks."""
         return self.run(task, *kept)[0]
+
+    def derive(self, task: Task, *kept: Kept) -> Kept:
+        """Return what a task makes of what was kept; where a look at the blocks is dear, not before it is needed."""
+        return self.run(task, *kept)[1]
 
     def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
         """Return the sum over all blocks of a task whose results are so large that it should see many rows at a time.
@@ -173,21 +181,31 @@ def found_again(task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, .
     """Return a task that finds what was not kept before it does its own, and what was."""
     if not any(isinstance(each, Again) for each in kept):
         return task, kept
-    makers = tuple(each.task if isinstance(each, Again) else None for each in kept)
-    return Finding(task, makers), tuple(each for each in kept if not isinstance(each, Again))
+    makers = tuple((each.task, len(each.kept)) if isinstance(each, Again) else None for each in kept)
+    lists = (each.kept if isinstance(each, Again) else (each,) for each in kept)
+    return Finding(task, makers), tuple(each for some in lists for each in some)
 
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """A task that is given what others find; None stands for what was kept."""
+    """A task that is given what others find, each of so much that was kept; None stands for what was kept itself."""
 
     task: Task
-    makers: tuple[Task | None, ...]
+    makers: tuple[tuple[Task, int] | None, ...]
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether any of them looks at rows."""
+        return reads_rows(self.task) or any(reads_rows(each[0]) for each in self.makers if each is not None)
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
         """Return what the task does."""
         left = iter(kept)
-        return self.task(block, *[next(left) if make is None else make(block)[1] for make in self.makers])
+
+        def found(make: tuple[Task, int] | None) -> Any:
+            return next(left) if make is None else make[0](block, *islice(left, make[1]))[1]
+
+        return self.task(block, *[found(make) for make in self.makers])
 
 
 def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int) -> tuple[Any, Kept]:

@@ -18,6 +18,8 @@ SCORE, PROBABILITY = 6.0, 14.0
 # others.
 NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
 CACHE = 500_000
+# A number of X that has to be read from a file.
+READ = 1.0
 # Of a product of matrices, a factorisation, a sum over pairs of non-zeros, and of touching a matrix at all.
 MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 0.7, 15.0
 # Of solving with a triangle, and of finding the dual variable of a score, if it stands alone and if it does not.
@@ -35,6 +37,7 @@ class Prices:
     columns: int
     stored: float  # numbers in a row
     sparse: bool
+    delay: float = 0.0  # before rows are at hand, at every look at them
 
     @classmethod
     def of(cls, objective: Objective) -> Prices:
@@ -43,25 +46,27 @@ class Prices:
         classes, design = max(model.classes(like), 1), model.design(like)
         columns = objective.size // classes
         rows = objective.rows * model.scores_per_row(like) // classes
-        return cls(rows, classes, columns, columns * design.density, design.is_sparse)
+        stored = columns * design.density
+        delay = objective.blocks.delay + (READ * rows * stored if objective.whole is None else 0.0)
+        return cls(rows, classes, columns, stored, design.is_sparse, delay)
 
     def step(self) -> float:
         """Return the price of a step: one pass and what comes with it."""
-        return STEP + self.rows * self.classes * (self._number() * self.stored + SCORE)
+        return STEP + self.delay + self.rows * self.classes * (self._number() * self.stored + SCORE)
 
     def diagonal(self) -> float:
         """Return the price of the diagonal of a Hessian."""
-        return CALL + self.rows * self.classes * (PROBABILITY + 0.5 * self._number() * self.stored)
+        return CALL + self.delay + self.rows * self.classes * (PROBABILITY + 0.5 * self._number() * self.stored)
 
     def between_classes(self) -> float:
         """Return the price of the squares of columns, and of a matrix between classes with its eigenvectors."""
         n, t = self.classes, self.rows
-        return CALL + t * (n * PROBABILITY + self.stored + n * n * MULTIPLY) + n**3
+        return CALL + self.delay + t * (n * PROBABILITY + self.stored + n * n * MULTIPLY) + n**3
 
     def gram(self, rows: float) -> float:
         """Return the price of a Gram matrix of so many rows, and its factors."""
         of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
-        calls = CALL + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
+        calls = CALL + self.delay + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
         # In single precision products take half as long.
         return calls + of_classes + 0.5 * self._product(rows) + self.columns**3 * FACTORISE
 
@@ -72,10 +77,11 @@ class Prices:
         return CALL_FOR_SOME / each
 
     def hessian(self, rows: float) -> float:
-        """Return the price of a Hessian of so many rows, and its factor."""
+        """Return the price of a Hessian of so many rows, and its factor; of some rows, once they are here."""
         n, d = self.classes, self.classes * self.columns
         products = n * (n + 1) / 2 * (self._product(rows) + rows * 2)
-        return CALL + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
+        delay = self.delay if rows >= self.rows else 0.0
+        return CALL + delay + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
 
     def rotations(self) -> float:
         """Return what a step pays for classes to be rotated there and back: once to scale it, and once for itself."""
