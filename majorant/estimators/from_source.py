@@ -40,7 +40,7 @@ class First(NamedTuple):
 class FitSource:
     """``fit`` of a source, for a linear classifier."""
 
-    def _fit_source(self: Classifier, source: Source, **beside: Any) -> Classifier:
+    def _fit_source(self: Classifier, source: Source, resume_from: Any = None, **beside: Any) -> Classifier:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
         for name, value in beside.items():
             if value is not None:
@@ -50,7 +50,8 @@ class FitSource:
             seen = sweep.seen(lambda: First.look(source))
             self._take_note(source, seen.survey)
             objective = sweep.under(self._ridge, lambda: self._objective_of(source, seen))
-            self._solve(objective, sweep, StepTasks(self, None, lambda: np.empty(0), self._attributes))
+            tasks = StepTasks(self, None, lambda: np.empty(0), self._attributes)
+            self._solve(objective, sweep, tasks, resume_from)
         return self
 
     def _objective_of(self: Any, source: Source, seen: First) -> Objective:

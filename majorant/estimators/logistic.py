@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from majorant._checks import Array
 from majorant._solution import Fitted, Result
@@ -17,13 +16,14 @@ from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design.dense import DenseDesign
-from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.from_source import FitSource
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
+from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.settings import (
     check_class_count,
     check_labels,
@@ -50,7 +50,7 @@ from majorant.sources import Source
 STUCK = 1e-4
 
 
-class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClassifier):  # type: ignore[misc]
+class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, Files, LinearClassifier):  # type: ignore[misc]
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -170,7 +170,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
     # --- fitting ------------------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, resume_from: Any = None
+    ) -> Self:
         """Fit to rows X with labels y.
 
         Parameters
@@ -182,21 +184,32 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
         sample_weight : array of shape (n_samples,), optional
         offset : array, optional
             Added to the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
+        resume_from : str or Path, optional
+            A file of :class:`~majorant.Checkpoint`: go on from there, to the same coefficients and trace as if the fit
+            had never stopped. Data and settings have to be the same; ``tol`` and ``max_iter`` may be others.
         """
         with all_or_nothing(self):
             self._check_settings()
             if isinstance(X, Source):
-                return self._fit_source(X, y=y, sample_weight=sample_weight, offset=offset)
+                return self._fit_source(X, resume_from, y=y, sample_weight=sample_weight, offset=offset)
             X, y = self._validate(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
             self._set_classes(classes)
             weight = self._weights(sample_weight, X, y)
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
                 raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
-            return self._fit(X, labels, weight, offset)
+            return self._fit(X, labels, weight, offset, resume_from)
 
     @with_callbacks
-    def fit_soft(self, X: Any, P: Any, sample_weight: Any = None, offset: Any = None, classes: Any = None) -> Self:
+    def fit_soft(
+        self,
+        X: Any,
+        P: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        classes: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
         """Fit to rows X with a distribution over the classes for each (rows of P sum to one)."""
         with all_or_nothing(self):
             self._check_settings()
@@ -206,32 +219,36 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
             self._dtype = X.dtype
             names, P = read_distributions(P, classes)
             self._set_classes(names)
-            return self._fit(X, P, read_weights(sample_weight, X), offset)
+            return self._fit(X, P, read_weights(sample_weight, X), offset, resume_from)
 
-    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Self:
+    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, resume_from: Any) -> Self:
         numbers = (X.nnz if issparse(X) else X.size) * len(self.classes_)
         with sharing(fit_threads(self.n_jobs, numbers)):
-            self._fit_rows(X, labels, weight, offset)
+            self._fit_rows(X, labels, weight, offset, resume_from)
         return self
 
-    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> None:
+    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, resume_from: Any) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
-        self._solve(objective, sweep, tasks, offset)
+        self._solve(objective, sweep, tasks, resume_from, offset)
 
-    def _solve(self, objective: Objective, sweep: Sweep, tasks: StepTasks, offset: Array | None = None) -> None:
+    def _solve(
+        self, objective: Objective, sweep: Sweep, tasks: StepTasks, resume_from: Any, offset: Array | None = None
+    ) -> None:
         centre = objective.model.as_rows().design(objective.like).centre
-        start = sweep.start() or self._first_params(objective, offset, centre)
+        saving = Saving(self, objective, self.classes_.tolist)
+        before = resumed(resume_from, self, saving)
+        start = before or sweep.start() or self._first_params(objective, offset, centre)
         self._forget_fit()
         self._centre = centre
         fitted = run(
             objective,
-            self._make_solver(objective),
-            Fit(objective.model, self._read_more, self._save_as),
+            self._make_solver(objective) if before is None else before.solver,
+            Fit(objective.model, self._read_more, saving),
             [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ()), tasks],
             start=start,
             tol=self.tol,
@@ -253,36 +270,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
         for name, value in self._attributes(fitted.params).items():
             setattr(self, name, value)
 
-    def _save_as(self, path: Any, fitted: Fitted) -> None:
-        """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
-        model = copy(self)
-        model._publish(fitted)
-        model.save(path)
-
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_"):
             self.__dict__.pop(name, None)
-
-    # --- files --------------------------------------------------------------------------------------------
-
-    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only.
-
-        ``notes`` are anything that JSON can hold; they travel with the model and come back as ``notes_``.
-
-        Callbacks and a random state that is not a number are left out, and so is what ``partial_fit`` has gathered: on
-        a loaded model it starts afresh.
-        """
-        check_is_fitted(self, "coef_")
-        storage.write(path, type(self).__name__, storage.facts_of(self, notes), storage.arrays_of(self))
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
-        extra, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(extra))
-        storage.restore(model, extra, arrays)
-        return model
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
