@@ -28,12 +28,8 @@ def fingerprint(data: Data, names: Iterable[Any]) -> Fingerprint:
     like = data.like
     some = like.take(np.arange(min(LOOKED_AT, len(like))) * len(like) // min(LOOKED_AT, len(like)))
     of_kind = _of_sequences(some) if isinstance(some, Sequences) else _of_rows(some)
-    return {
-        "number of rows": len(data),
-        **of_kind,
-        **_of_labels(data),
-        "names of classes or attributes": _digest_of_names(names),
-    }
+    named = {"names of classes or attributes": _digest_of_names(names)}
+    return {"number of rows": len(data), **_of_labels(data), **of_kind, **named}
 
 
 def difference(before: Fingerprint, now: Fingerprint) -> str:

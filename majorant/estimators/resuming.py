@@ -15,7 +15,7 @@ from majorant._solution import Fitted, Progress
 from majorant.estimators import storage
 from majorant.estimators.fingerprint import Fingerprint, difference, fingerprint
 from majorant.objective import Objective
-from majorant.solvers import State
+from majorant.solvers import Solver, State
 
 PART = "checkpoint"
 # Settings that a fit may go on with another value of: the problem, and the way to its solution, are the same.
@@ -60,12 +60,20 @@ def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
         raise ValueError(f"resume_from={str(path)!r} holds a model, but no checkpoint: only callbacks write those")
     _refuse_other_settings(storage.read(path, kind)[0]["settings"], storage.settings_of(estimator))
     part = rebuild()
-    if not isinstance(part, dict) or not isinstance(part.get("progress"), Progress):
-        raise ValueError(f"resume_from={str(path)!r} holds a checkpoint that this version did not write")
+    if not _is_whole(part):
+        raise ValueError(f"resume_from={str(path)!r} holds a checkpoint that this package did not write")
     differs = difference(part["data"], saving.fingerprint)
     if differs:
         raise ValueError(f"resume_from={str(path)!r} is a checkpoint of other data: {differs}")
     return part["progress"]
+
+
+def _is_whole(part: Any) -> bool:
+    """Return whether this is what is written."""
+    progress = part.get("progress") if isinstance(part, dict) and isinstance(part.get("data"), dict) else None
+    if not isinstance(progress, Progress):
+        return False
+    return isinstance(progress.state, State) and isinstance(progress.solver, Solver)
 
 
 def _refuse_other_settings(before: dict[str, Any], now: dict[str, Any]) -> None:

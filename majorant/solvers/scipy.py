@@ -130,6 +130,11 @@ class LBFGS(ScipySolver):
     ----------
     memory : int
         Number of correction pairs kept.
+
+    Notes
+    -----
+    A run that was interrupted goes on to the last bit while all gradients so far are no more than 4 million numbers.
+    A longer one starts afresh from its parameters, without its correction pairs, and its result says so.
     """
 
     method = "L-BFGS-B"
