@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 X, Y = dense()
 PENALISED = {"penalize_intercept": True, "max_iter": 4}
-SETTINGS = {"sbm": PENALISED, "sbm-lowrank": PENALISED, "sgd": {"max_iter": 4}, "asgd": {"max_iter": 4}}
+SETTINGS = {"sbm": PENALISED, "sbm-lowrank": PENALISED, "sgd": {"max_iter": 2}, "asgd": {"max_iter": 2}}
 OF_CHAINS = {"bbm": {"max_iter": 3}, "auto": {"tol": 1e-7}}
 
 
