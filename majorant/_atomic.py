@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # What a disk without room says; Python does not say of which file.
@@ -44,6 +45,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
             if target.exists():
                 shutil.copymode(target, temporary)
             os.replace(temporary, target)
+            _flush_folder(target.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -53,6 +55,26 @@ def _flush(temporary: Path) -> None:
     """Bring the contents to the disk before the name: a crash then leaves the old file or the new one, none empty."""
     with open(temporary, "r+b") as file:
         os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    """Bring the name to the disk as well, where folders can be flushed: a crash would else bring the old file back."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove what writers of a file have left beside it who were killed; there must be none at work."""
+    target = Path(path).resolve()
+    ours = re.compile(rf"{re.escape(target.stem)}\.[0-9a-f]{{8}}\.part{re.escape(target.suffix)}")
+    with suppress(OSError):
+        for beside in target.parent.iterdir():
+            if ours.fullmatch(beside.name):
+                beside.unlink(missing_ok=True)
 
 
 def _reserve(target: Path) -> Path:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
-from majorant._monitor import Limits, Metric, Monitor, Observer
-from majorant._solution import Solution
+from majorant._monitor import Follower, Limits, Metric, Monitor, Observer
+from majorant._solution import Progress, Solution
 from majorant._threads import numerics
 from majorant.models import Model
 from majorant.objective import Objective, Point
@@ -21,7 +22,7 @@ def minimize(
     objective: Objective,
     solver: Solver[Any] | None = None,
     *,
-    start: ArrayLike | Solution | None = None,
+    start: ArrayLike | Solution | Progress | None = None,
     tol: float = 1e-8,
     gradient_tol: float = 1e-8,
     max_steps: int = 1000,
@@ -38,10 +39,11 @@ def minimize(
         A model, data and a ridge.
     solver : Solver, optional
         ``BatchMajorization()`` if not given.
-    start : array of shape (d,) or Solution, optional
+    start : array of shape (d,), Solution or Progress, optional
         Where to begin: zero, these parameters, or where another run stopped. A run of the same solver on the same
         objective is resumed in its state; one of ``QuasiNewton`` under another ridge leaves its curvature and secant
-        pairs, which are adapted; otherwise only its parameters are taken.
+        pairs, which are adapted; otherwise only its parameters are taken. From the progress of a run that was
+        interrupted it goes on as if that had not happened: steps, passes and trace count on.
     tol : float
         Stop when F is certified to be within ``tol``·F of its minimum.
     gradient_tol : float
@@ -54,7 +56,8 @@ def minimize(
     metrics : mapping of names to functions of θ, optional
         Evaluated at every step and kept in the trace; their time is not counted. See :func:`held_out`.
     callback : callable, optional
-        Called with the latest row of the trace and θ (read-only); a true answer stops the run.
+        Called with the latest row of the trace and θ (read-only); a true answer stops the run. One that has a method
+        ``follow`` is first given a function that returns the :class:`~majorant._solution.Progress` of the run.
     threads : int or None
         Threads for BLAS while this runs; None leaves them as they are. One is the default because spinning BLAS
         threads on a busy machine cost far more than a second core gains.
@@ -73,16 +76,15 @@ def minimize(
     >>> solution.result.converged, solution.result.gap <= 1e-8
     (True, True)
     """
-    solver = BatchMajorization() if solver is None else solver
+    solver = _chosen_solver(solver, start)
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
     limits = Limits(tol, gradient_tol, max_steps, max_passes)
     with numerics(threads):
         spending = objective.with_ledger()  # every run has an account of its own
         monitor = Monitor(spending, limits, metrics or {}, callback)
-        resumed = _resume(spending, solver, start)
-        if resumed is not None and isinstance(start, Solution):
-            monitor.recall(start.cuts)
-        state = solver.start(spending, _read_start(objective, start)) if resumed is None else resumed
+        if isinstance(callback, Follower):
+            callback.follow(partial(monitor.progress, solver))
+        state = _first_state(spending, solver, start, monitor)
         solver.drive(spending, state, monitor.observe)
     assert monitor.result is not None
     return Solution(monitor.params, monitor.result, monitor.trace, monitor.state, solver, monitor.cuts)
@@ -106,6 +108,14 @@ def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, M
     return {f"{prefix}log_likelihood": log_likelihood, f"{prefix}error": error}
 
 
+def _chosen_solver(solver: Solver[Any] | None, start: Any) -> Solver[Any]:
+    if not isinstance(start, Progress):
+        return BatchMajorization() if solver is None else solver
+    if solver is not None and solver != start.solver:
+        raise ValueError(f"a run goes on with the solver it began with, {start.solver!r}, got {solver!r}")
+    return start.solver
+
+
 def _check_settings(
     solver: Any, tol: float, gradient_tol: float, max_steps: int, max_passes: float, threads: int | None
 ) -> None:
@@ -117,6 +127,31 @@ def _check_settings(
     whole("max_steps", max_steps, least=0)
     if threads is not None:
         whole("threads", threads, least=1)
+
+
+def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor: Monitor) -> State:
+    """Return the state to begin in; what was known and counted before is taken over."""
+    if isinstance(start, Progress):
+        state = _go_on(objective, start)
+        monitor.go_on(start)
+        return state
+    resumed = _resume(objective, solver, start)
+    if resumed is not None and isinstance(start, Solution):
+        monitor.recall(start.cuts)
+    return solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
+
+
+def _go_on(objective: Objective, progress: Progress) -> State:
+    """Return the state of an interrupted run, if F and ∇F there are still what they were; one look at the data."""
+    state: State = progress.state
+    if state.theta.shape != (objective.size,):
+        raise ValueError(f"the run had {len(state.theta)} parameters, got data of {objective.size}")
+    now = objective.with_ledger().point(state.theta, keep=False)
+    if not _is_same(now, Point(state.theta, progress.value, progress.gradient), objective.facts.epsilon):
+        raise ValueError(
+            f"the data differ from those of the run: where it had come to F was {progress.value!r}, got {now.value!r}"
+        )
+    return state.revived(objective)
 
 
 def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Solution | None) -> Any:

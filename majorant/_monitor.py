@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from majorant._checks import Array
-from majorant._solution import Outcome, Result, Trace
+from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point
 from majorant.objective.certificate import share
@@ -32,6 +32,17 @@ UNBOUNDED = (
 AGAIN = 0.25
 
 
+@runtime_checkable
+class Follower(Protocol):
+    """An observer that may want to know how far a run has come."""
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Take a function that says so at any time."""
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> Any:
+        """Look at a step."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """When to stop; see :func:`majorant.minimize`."""
@@ -47,6 +58,11 @@ class Seen:
 
     def __init__(self, objective: Objective, state: State, cuts: Cuts | None = None) -> None:
         self._objective, self._state, self._cuts = objective, state, cuts
+
+    @property
+    def given(self) -> State:
+        """The state as it was given."""
+        return self._state
 
     @cached_property
     def state(self) -> State:
@@ -83,6 +99,19 @@ class Seen:
         return self._objective.certify(self.point)
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What had been counted when a state came, before it was looked at."""
+
+    steps: int
+    entries: int  # of the trace
+    passes: float
+    curvatures: int
+    seconds: float
+    cpu_seconds: float
+    last_estimate: float
+
+
 class Monitor:
     """The observer that :func:`majorant.minimize` gives to a solver. Its own time and passes are not counted.
 
@@ -104,6 +133,7 @@ class Monitor:
         self._last_estimate = np.inf  # when a certificate was last looked for
         self._gradient_scale = float("nan") if objective.certifiable else self._gradient_at_zero()
         self._clock = Stopwatch()
+        self._mark: Mark | None = None  # of the latest state
 
     @property
     def state(self) -> State:
@@ -120,6 +150,46 @@ class Monitor:
         if self._cuts is not None and cuts is not None and cuts.holds_under(self._cuts):
             self._cuts = cuts.copy()
 
+    def progress(self, solver: Any) -> Progress:
+        """Return how far the run has come, from where it can go on: the latest state will be looked at again."""
+        mark, point = self._mark, self._seen.point
+        assert mark is not None
+        return Progress(
+            solver,
+            self._seen.given,
+            None if self._cuts is None else self._cuts.copy(),
+            self.trace.first(mark.entries),
+            mark.steps,
+            mark.passes,
+            mark.curvatures,
+            mark.seconds,
+            mark.cpu_seconds,
+            mark.last_estimate,
+            point.value,
+            point.gradient,
+        )
+
+    def go_on(self, progress: Progress) -> None:
+        """Count on from where an interrupted run has come."""
+        self.trace, self._steps = Trace.of(progress.trace), progress.steps
+        self._last_estimate = progress.last_estimate
+        self._work.passes = self._before.passes + progress.passes
+        self._work.curvatures = self._before.curvatures + progress.curvatures
+        self.recall(progress.cuts)
+        self._clock = Stopwatch(progress.seconds, progress.cpu_seconds)
+
+    def _marked(self) -> Mark:
+        work, clock = self._work, self._clock
+        return Mark(
+            self._steps,
+            self.trace.entries,
+            self._passes(),
+            work.curvatures - self._before.curvatures,
+            clock.seconds,
+            clock.cpu_seconds,
+            self._last_estimate,
+        )
+
     @property
     def params(self) -> Array:
         """The parameters of the latest state, or those of a better point near it that were certified instead."""
@@ -131,7 +201,7 @@ class Monitor:
         seen = Seen(self._objective, state, self._cuts)
         self.result = self._fatal(seen)
         if self.result is None:
-            self._seen, self._certified = seen, False
+            self._seen, self._certified, self._mark = seen, False, self._marked()
             row = {} if state.stalled else self._record(seen)
             self.result = self._judge(seen)
             if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:
@@ -244,8 +314,8 @@ class Monitor:
 class Stopwatch:
     """Seconds of the wall clock, and of the processor for this process, all its threads together, up to a pause."""
 
-    def __init__(self) -> None:
-        self.seconds, self.cpu_seconds = 0.0, 0.0
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
+        self.seconds, self.cpu_seconds = seconds, cpu_seconds
         self.go_on()
 
     def go_on(self) -> None:

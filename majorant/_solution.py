@@ -62,6 +62,22 @@ class Trace(Mapping[str, Array]):
     def __init__(self) -> None:
         self._columns: dict[str, list[float]] = {}
 
+    @classmethod
+    def of(cls, columns: Mapping[str, Array]) -> Trace:
+        """Return the trace of these columns."""
+        trace = cls()
+        trace._columns = {name: values.tolist() for name, values in columns.items()}
+        return trace
+
+    @property
+    def entries(self) -> int:
+        """How many steps there are."""
+        return len(next(iter(self._columns.values()), []))
+
+    def first(self, entries: int) -> dict[str, Array]:
+        """Return the first entries of every column."""
+        return {name: np.array(values[:entries], dtype=np.float64) for name, values in self._columns.items()}
+
     def append(self, row: Mapping[str, float]) -> None:
         """Add one step."""
         for name, value in row.items():
@@ -79,8 +95,30 @@ class Trace(Mapping[str, Array]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        entries = len(next(iter(self._columns.values()), []))
-        return f"Trace({entries} entries of {', '.join(self._columns)})"
+        return f"Trace({self.entries} entries of {', '.join(self._columns)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far a run has come: all that ``minimize`` needs to go on as if it had never stopped.
+
+    ``trace`` ends before the entry of ``state``, which is the first that a run from here records; ``value`` and
+    ``gradient`` are F and ∇F there, by which other data are told.
+    """
+
+    solver: Any
+    state: Any
+    cuts: Any
+    trace: dict[str, Array]
+    steps: int
+    passes: float
+    curvatures: int
+    seconds: float
+    cpu_seconds: float
+    last_estimate: float
+    value: float
+    gradient: Array
+    memories: tuple[Any, ...] = ()  # of callbacks
 
 
 @dataclass(frozen=True, eq=False)

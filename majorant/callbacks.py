@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from majorant._atomic import remove_leftovers
 from majorant._checks import Array, whole
-from majorant._solution import Fitted, Outcome, Result
+from majorant._solution import Fitted, Outcome, Progress, Result
 from majorant._terminal import Line
 from majorant.models import Model
 
@@ -27,7 +29,7 @@ class Fit:
 
     model: Model[Any]
     read: Callable[[Any, Any], Any]
-    save: Callable[[str | Path, Fitted], None]
+    save: Callable[[str | Path, Fitted, Progress | None], None]
 
 
 class Callback:
@@ -39,6 +41,16 @@ class Callback:
 
     def start(self, fit: Fit) -> None:
         """Begin to follow a fit."""
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Take a function that says at any time how far the fit has come, from where another one can go on."""
+
+    def memory(self) -> Any:
+        """Return what has been found so far, if a fit that goes on should know it: numbers, strings, arrays."""
+        return None
+
+    def recall(self, memory: Any) -> None:
+        """Go on from what was found before the fit was interrupted, after :meth:`start`."""
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Look at a step; return whether to stop."""
@@ -94,43 +106,88 @@ class EarlyStopping(Callback):
             self.best_score, self.best_step, self.best_params = score, row["step"], theta.copy()
         return row["step"] - self.best_step >= self.patience
 
+    def memory(self) -> Any:
+        """Return how far the best step has come."""
+        return self.best_score, self.best_step, self.best_params
+
+    def recall(self, memory: Any) -> None:
+        """Remember it."""
+        self.best_score, self.best_step, self.best_params = memory
+
     def preferred(self) -> tuple[Array, int] | None:
         """Return the parameters that did best."""
         return None if self.best_params is None else (self.best_params, int(self.best_step))
 
 
+# Saves take no more than a tenth of the time.
+SHARE = 10.0
+
+
 @dataclass
 class Checkpoint(Callback):
-    """Save the model every so many seconds, so that a killed fit has lost little, and at the end.
+    """Save the model, and how far the fit has come, every so many seconds and at the end.
+
+    A fit that was killed goes on with ``fit(…, resume_from=path)`` to the same coefficients, steps and trace, to the
+    last bit, as if nothing had happened. ``load`` of the estimator reads the model as it was then. The file holds data
+    only, and nothing in it runs when it is read.
 
     Parameters
     ----------
     path : str or Path
-        Where to save; the ``load`` of the estimator reads it. It is replaced only once written whole.
+        Where to save. The file is replaced only once another one is written whole.
     every : float
-        Seconds between saves; 0 saves at each step.
+        Seconds between saves, or ten times as many as a save takes if that is more; 0 saves at each step.
+
+    Notes
+    -----
+    Where a file cannot be written (a full disk, a folder that is gone) a warning says so once, and the fit goes on;
+    what was saved before is left as it is. One file is for one fit at a time.
+
+    Scores of the rows, which quasi-Newton steps keep, are in the file up to 16 million of them. More are found again,
+    for one pass over the data, and what follows is then the same to rounding errors.
     """
 
     path: str | Path
     every: float = 30.0
 
     def start(self, fit: Fit) -> None:
-        """Remember what is fitted."""
-        self._fit, self._last = fit, -np.inf
+        """Remember what is fitted, and remove what a fit has left that was killed while it saved."""
+        folder = Path(self.path).resolve().parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"path must be in a folder that exists, got {self.path}; make {folder} first")
+        remove_leftovers(self.path)
+        self._fit, self._last, self._took = fit, -np.inf, 0.0
+        self._progress: Callable[[], Progress] | None = None
+        self._said = False
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Remember whom to ask."""
+        _require_a_fit(self)
+        self._progress = progress
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Save if it is time."""
         _require_a_fit(self)
-        if time.monotonic() - self._last >= self.every:
+        began = time.monotonic()
+        if began - self._last >= (max(self.every, SHARE * self._took) if self.every else 0.0):
             sentence = f"saved at step {row['step']:.0f} of a fit that went on"
-            result = Result(Outcome.STOPPED, sentence, row["gap"])
-            self._fit.save(self.path, Fitted(theta, result, int(row["step"]), {}))
+            self._save(Fitted(theta, Result(Outcome.STOPPED, sentence, row["gap"]), int(row["step"]), {}))
             self._last = time.monotonic()
+            self._took = self._last - began
         return False
 
     def finish(self, fitted: Fitted) -> None:
         """Save the model as it ended."""
-        self._fit.save(self.path, fitted)
+        self._save(fitted)
+
+    def _save(self, fitted: Fitted) -> None:
+        try:
+            self._fit.save(self.path, fitted, None if self._progress is None else self._progress())
+        except OSError as problem:
+            if not self._said:
+                why = problem.strerror or str(problem)
+                warnings.warn(f"the checkpoint {self.path} was not written ({why}); the fit goes on", stacklevel=2)
+            self._said = True
 
 
 @dataclass

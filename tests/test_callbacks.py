@@ -78,7 +78,7 @@ def test_checkpoints_are_as_far_apart_as_they_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
 
     class Watched(LogisticRegression):
-        def save(self, path, notes=None):
+        def _write(self, path, notes, parts):
             times.append(clock[0])
 
     def tick(row, theta):

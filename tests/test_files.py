@@ -506,7 +506,7 @@ def test_contents_are_on_the_disk_before_they_have_the_name(tmp_path, monkeypatc
     monkeypatch.setattr(os, "replace", lambda *paths: done.append("named"))
     with replacing(tmp_path / "t.txt") as temporary:
         temporary.write_text("new")
-    assert done == [3, "named"]
+    assert done == [3, "named", os.stat(tmp_path).st_size]  # and the name after that
 
 
 def test_permissions_are_those_of_the_old_file_or_of_any_new_one(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -19,7 +19,6 @@ from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.data.universe import Universe
-from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.chain_features import (
     check_lengths,
@@ -28,8 +27,10 @@ from majorant.estimators.chain_features import (
     sequences,
     token_weights,
 )
-from majorant.estimators.chain_weights import FittedWeights, StreamedWeights, Weights
+from majorant.estimators.chain_files import ChainFiles
+from majorant.estimators.chain_weights import FittedWeights, StreamedWeights
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
+from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.settings import check_callbacks
 from majorant.estimators.threads import fit_threads
 from majorant.models import Chain
@@ -46,7 +47,7 @@ STUCK = 1e-2
 LARGEST_DENSE = 1_500
 
 
-class ChainCRF(BaseEstimator):  # type: ignore[misc]
+class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
     """Linear-chain conditional random field with an ℓ2 penalty.
 
     Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
@@ -133,7 +134,7 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
 
     # --- fitting ------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None, resume_from: Any = None) -> Self:
         """Fit to sequences.
 
         Parameters
@@ -148,12 +149,14 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
             Σ_t w_t (−log p(y_t | y_1 … y_{t−1}, x)), which is not convex: then nothing is certified.
         lengths : array, optional
             Of the sequences, if X is one matrix.
+        resume_from : str or Path, optional
+            A file of :class:`~majorant.Checkpoint` to go on from, as in :class:`~majorant.LogisticRegression`.
         """
         self._check_settings()
         data, classes, vocabulary = self._read(X, y, sample_weight, lengths)
         with all_or_nothing(self):
             self._keep(FittedWeights(data.universe, np.zeros(data.universe.size)), classes, vocabulary)
-            self._fit(data)
+            self._fit(data, resume_from)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
@@ -196,16 +199,19 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         weight = token_weights(sample_weight, tokens.starts)
         return sequences(universe, tokens, labels, weight), classes, vocabulary
 
-    def _fit(self, data: Sequences) -> None:
+    def _fit(self, data: Sequences, resume_from: Any) -> None:
         if self.solver in BOUNDED:
             refuse_long(data)
         with sharing(fit_threads(self.n_jobs, data.n_tokens * data.universe.n**2)):
             objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads()))
+            saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
+            before = resumed(resume_from, self, saving)
             fitted = run(
                 objective,
-                self._make_solver(objective.size),
-                Fit(objective.model, self._read_more, self._save_as),
+                self._make_solver(objective.size) if before is None else before.solver,
+                Fit(objective.model, self._read_more, saving),
                 [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ())],
+                start=before,
                 tol=self.tol,
                 gradient_tol=self.tol,
                 max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
@@ -218,12 +224,6 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
         self._keep(FittedWeights(self._weights.whole().universe, fitted.params), self.classes_, self._vocabulary)
-
-    def _save_as(self, path: Any, fitted: Fitted) -> None:
-        """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
-        model = copy(self)
-        model._publish(fitted)
-        model.save(path)
 
     def _read_more(self, X: Any, y: Any) -> Sequences:
         """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
@@ -283,40 +283,6 @@ class ChainCRF(BaseEstimator):  # type: ignore[misc]
         """The weight of each pair of label and next label."""
         check_is_fitted(self, "_weights")
         return self._weights.whole().transitions(self.classes_.tolist())
-
-    # --- files --------------------------------------------------------------------------------------------
-
-    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included.
-
-        Callbacks and a random state that is not a number are left out.
-        """
-        check_is_fitted(self, "_weights")
-        universe, theta, precision = self._weights.whole()
-        arrays = {
-            "theta": theta,
-            "classes": self.classes_,
-            "pairs": np.sort(universe.pairs),
-            "steps": universe.steps,
-            **storage.packed(self._vocabulary.names()),
-        }
-        if precision is not None:
-            arrays["metric"] = precision  # as files have called it from the first
-        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
-        facts, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(facts))
-        names = storage.unpacked(arrays)
-        universe = Universe.of(arrays["pairs"], arrays["steps"], len(arrays["classes"]), len(names))
-        weights = Weights(universe, arrays["theta"], arrays.get("metric"))
-        found = FittedWeights(universe, weights.theta) if weights.precision is None else StreamedWeights.of(weights)
-        model._keep(found, arrays["classes"], Vocabulary(names))
-        model.n_iter_, model.result_, model.notes_ = facts["n_iter"], storage.result_of(facts), facts.get("notes")
-        model.gap_ = model.result_.gap
-        return model
 
     # --- what the methods above are made of ---------------------------------------------------------------
 

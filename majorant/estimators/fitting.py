@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
 from majorant._minimize import minimize
-from majorant._solution import Fitted, Outcome, Result, Solution
+from majorant._solution import Fitted, Outcome, Progress, Result, Solution
 from majorant.callbacks import Callback, Fit
 from majorant.objective import Objective
 from majorant.solvers import Solver
@@ -32,21 +32,45 @@ class Function(Callback):
         return bool(self.function(row, theta))
 
 
+class Followers:
+    """All callbacks of a fit as one observer."""
+
+    def __init__(self, callbacks: Iterable[Any], fit: Fit, start: Any) -> None:
+        self.each = [each if isinstance(each, Callback) else Function(each) for each in callbacks]
+        for callback in self.each:
+            callback.start(fit)
+        memories = start.memories if isinstance(start, Progress) else ()
+        for callback, (name, memory) in zip(self.each, memories, strict=False):
+            if name == type(callback).__name__ and memory is not None:
+                callback.recall(memory)
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Let all know how far the fit has come, and what the others remember of it."""
+
+        def with_memories() -> Progress:
+            return replace(progress(), memories=tuple((type(each).__name__, each.memory()) for each in self.each))
+
+        for each in self.each:
+            each.follow(with_memories)
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Show all of them a step; return whether any asks to stop."""
+        return sum(bool(each(row, theta)) for each in self.each) > 0
+
+
 def run(
     objective: Objective,
     solver: Solver[Any],
     fit: Fit,
     callbacks: Iterable[Any],
     *,
-    start: ArrayLike | Solution | None = None,
+    start: ArrayLike | Solution | Progress | None = None,
     tol: float,
     gradient_tol: float = 1e-8,
     max_steps: int,
 ) -> Fitted:
     """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is."""
-    followers = [each if isinstance(each, Callback) else Function(each) for each in callbacks]
-    for each in followers:
-        each.start(fit)
+    followers = Followers(callbacks, fit, start)
     solution = minimize(
         objective,
         solver,
@@ -54,13 +78,13 @@ def run(
         tol=tol,
         gradient_tol=gradient_tol,
         max_steps=max_steps,
-        callback=lambda row, theta: sum(bool(each(row, theta)) for each in followers),  # all of them are called
+        callback=followers,
         threads=None,
     )
     fitted = Fitted.of(solution)
-    for each in followers:
+    for each in followers.each:
         fitted = _as_preferred(objective, fitted, each)
-    for each in followers:
+    for each in followers.each:
         each.finish(fitted)
     return fitted
 

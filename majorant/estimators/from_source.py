@@ -8,7 +8,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._threads import sharing
-from majorant.estimators.placing import Place, place_of
+from majorant.estimators.placing import How, Place, place_of
 from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
@@ -25,17 +25,18 @@ Classifier = TypeVar("Classifier", bound=Any)
 class FitSource:
     """``fit`` of a source, for a linear classifier."""
 
-    def _fit_source(self: Classifier, source: Source, executor: Any = None, **beside: Any) -> Classifier:
+    def _fit_source(self: Classifier, source: Source, how: How, **beside: Any) -> Classifier:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
         for name, value in beside.items():
             if value is not None:
                 raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
         sweep = Sweep() if self._sweep is None else self._sweep
         with sharing(fit_threads(self.n_jobs, LARGE)):
-            place = sweep.seen(place_of(source, executor))
+            place = sweep.seen(place_of(source, how.executor))
             self._take_note(source, place.survey)
             objective = sweep.under(self._ridge, lambda: self._objective_at(place))
-            self._solve(objective, sweep, StepTasks(self, None, lambda: np.empty(0), self._attributes))
+            tasks = StepTasks(self, None, lambda: np.empty(0), self._attributes)
+            self._solve(objective, sweep, tasks, how)
         return self
 
     def _objective_at(self: Any, place: Place) -> Objective:

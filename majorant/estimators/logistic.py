@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from majorant._checks import Array
 from majorant._solution import Fitted, Result
@@ -17,14 +16,15 @@ from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design.dense import DenseDesign
-from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.from_source import FitSource
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
-from majorant.estimators.placing import Placed, check_executor, shared_out
+from majorant.estimators.placing import How, Placed, check_executor, shared_out
+from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.settings import (
     check_class_count,
     check_labels,
@@ -52,7 +52,7 @@ from majorant.sources.dask import DaskCollections, is_dask
 STUCK = 1e-4
 
 
-class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClassifier):  # type: ignore[misc]
+class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, Files, LinearClassifier):  # type: ignore[misc]
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -173,7 +173,14 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *, executor: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        executor: Any = None,
+        resume_from: Any = None,
     ) -> Self:
         """Fit to rows X with labels y.
 
@@ -188,24 +195,35 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
             Added to the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
         executor : concurrent.futures.Executor or dask.distributed.Client, optional
             Whose workers add up over the rows; each reads its share of a source for itself.
+        resume_from : str or Path, optional
+            A file of :class:`~majorant.Checkpoint`: go on from there, to the same coefficients and trace as if the fit
+            had never stopped. Data and settings have to be the same; ``tol`` and ``max_iter`` may be others.
         """
         with all_or_nothing(self):
             self._check_settings()
-            check_executor(executor)
+            how = How(check_executor(executor), resume_from)
             if is_dask(X):
-                return self._fit_source(DaskCollections(X, y, sample_weight), executor, offset=offset)
+                return self._fit_source(DaskCollections(X, y, sample_weight), how, offset=offset)
             if isinstance(X, Source):
-                return self._fit_source(X, executor, y=y, sample_weight=sample_weight, offset=offset)
+                return self._fit_source(X, how, y=y, sample_weight=sample_weight, offset=offset)
             X, y = self._validate(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
             self._set_classes(classes)
             weight = self._weights(sample_weight, X, y)
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
                 raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
-            return self._fit(X, labels, weight, offset, executor)
+            return self._fit(X, labels, weight, offset, how)
 
     @with_callbacks
-    def fit_soft(self, X: Any, P: Any, sample_weight: Any = None, offset: Any = None, classes: Any = None) -> Self:
+    def fit_soft(
+        self,
+        X: Any,
+        P: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        classes: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
         """Fit to rows X with a distribution over the classes for each (rows of P sum to one)."""
         with all_or_nothing(self):
             self._check_settings()
@@ -215,32 +233,36 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
             self._dtype = X.dtype
             names, P = read_distributions(P, classes)
             self._set_classes(names)
-            return self._fit(X, P, read_weights(sample_weight, X), offset)
+            return self._fit(X, P, read_weights(sample_weight, X), offset, How(None, resume_from))
 
-    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, executor: Any = None) -> Self:
+    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
         numbers = (X.nnz if issparse(X) else X.size) * len(self.classes_)
         with sharing(fit_threads(self.n_jobs, numbers)):
-            self._fit_rows(X, labels, weight, offset, executor)
+            self._fit_rows(X, labels, weight, offset, how)
         return self
 
-    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, executor: Any) -> None:
+    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
             X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
         sweep = Sweep() if self._sweep is None else self._sweep
-        objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, executor))
+        objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
-        self._solve(objective, sweep, tasks, offset)
+        self._solve(objective, sweep, tasks, how, offset)
 
-    def _solve(self, objective: Objective, sweep: Sweep, tasks: StepTasks, offset: Array | None = None) -> None:
+    def _solve(
+        self, objective: Objective, sweep: Sweep, tasks: StepTasks, how: How, offset: Array | None = None
+    ) -> None:
         centre = objective.model.as_rows().design(objective.like).centre
-        start = sweep.start() or self._first_params(objective, offset, centre)
+        saving = Saving(self, objective, self.classes_.tolist)
+        before = resumed(how.resume_from, self, saving)
+        start = before or sweep.start() or self._first_params(objective, offset, centre)
         self._forget_fit()
         self._centre = centre
         fitted = run(
             objective,
-            self._make_solver(objective),
-            Fit(objective.model, self._read_more, self._save_as),
+            self._make_solver(objective) if before is None else before.solver,
+            Fit(objective.model, self._read_more, saving),
             [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ()), tasks],
             start=start,
             tol=self.tol,
@@ -265,36 +287,9 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
         for name, value in self._attributes(fitted.params).items():
             setattr(self, name, value)
 
-    def _save_as(self, path: Any, fitted: Fitted) -> None:
-        """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
-        model = copy(self)
-        model._publish(fitted)
-        model.save(path)
-
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_"):
             self.__dict__.pop(name, None)
-
-    # --- files --------------------------------------------------------------------------------------------
-
-    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only.
-
-        ``notes`` are anything that JSON can hold; they travel with the model and come back as ``notes_``.
-
-        Callbacks and a random state that is not a number are left out, and so is what ``partial_fit`` has gathered: on
-        a loaded model it starts afresh.
-        """
-        check_is_fitted(self, "coef_")
-        storage.write(path, type(self).__name__, storage.facts_of(self, notes), storage.arrays_of(self))
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
-        extra, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(extra))
-        storage.restore(model, extra, arrays)
-        return model
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
@@ -358,26 +353,6 @@ class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, LinearClas
     def _is_free(self) -> bool:
         """Whether there is an intercept without a penalty: columns may then be measured from anywhere."""
         return bool(self.fit_intercept) and self._intercept_factor() == 0
-
-    def _first_params(self, objective: Objective, offset: Any, centre: Array | None) -> Array | None:
-        start = self._previous_params(objective, centre) if self.warm_start and hasattr(self, "coef_") else None
-        # Offsets, and columns that have moved since, may saturate every row: the intercept follows them.
-        zero = None if offset is None else objective.with_best_intercept(np.zeros(objective.size))
-        if start is None:
-            return zero
-        start = objective.with_best_intercept(start)
-        better = objective.value(start) < (objective.value_at_zero() if zero is None else objective.value(zero))
-        return start if better else zero
-
-    def _previous_params(self, objective: Objective, centre: Array | None) -> Array | None:
-        rows = objective.model.classes(objective.like)
-        if self.coef_.shape != (rows, self.n_features_in_):
-            return None
-        W = self._params_of_fit(centre)
-        if not np.isfinite(W).all():
-            return None
-        # Softmax scores may all move together: the solver stays where they sum to zero.
-        return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
 
     def _names(self, labels: Array) -> Array:
         return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]

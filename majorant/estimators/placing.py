@@ -27,6 +27,13 @@ LARGEST_SHARE = 2**28
 PINNED = 0.5
 
 
+class How(NamedTuple):
+    """With whose workers to fit, and from where to go on."""
+
+    executor: Any = None
+    resume_from: Any = None
+
+
 class Placed(NamedTuple):
     """Data, and who adds up over them."""
 
@@ -134,12 +141,13 @@ def place_of(source: Source, executor: Any) -> Callable[[], Place]:
     return lambda: WithExecutor.look(executor, source)
 
 
-def check_executor(executor: Any) -> None:
-    """Refuse what can run nothing."""
+def check_executor(executor: Any) -> Any:
+    """Return it, or refuse what can run nothing."""
     if executor is None or isinstance(executor, Executor) or hasattr(executor, "scheduler_info"):
-        return
+        return executor
     if not callable(getattr(executor, "map", None)):
         raise TypeError(f"executor must be a concurrent.futures.Executor or a Dask Client, got {executor!r:.80}")
+    return executor
 
 
 def shared_out(data: Labelled, executor: Any) -> Placed:

@@ -37,6 +37,9 @@ class DualAscent(Protocol):
     def visit(self, order: Array, snapshots: int = 1) -> bool:
         """Move these rows in place, one after the other; return whether all numbers stayed finite."""
 
+    def take_up(self, other: Any) -> None:
+        """Go on from where another one was, which was read from a file and knows no rows."""
+
     def average(self) -> Array:
         """Return the mean of θ over the last visits, looked at so many times."""
 

@@ -5,7 +5,7 @@ All is in single precision: it finds where to start, and certifies nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class ChainAscent:
 
     Visits move sequences in place, and ``rounds`` counts them.
     """
+
+    LEFT_OUT: ClassVar[tuple[str, ...]] = ("lengths", "_data", "_ridge")  # of files: the data have it
 
     def __init__(self, data: Sequences, ridge: Array) -> None:
         self.lengths = np.diff(data.starts)
@@ -74,6 +76,11 @@ class ChainAscent:
             self._add_snapshot()
         self.rounds += 1
         return bool(np.isfinite(self._kept.totals).all())
+
+    def take_up(self, other: ChainAscent) -> None:
+        """Go on from where another one was, which was read from a file and knows no sequences."""
+        self._weights, self._kept, self._sums = other._weights, other._kept, other._sums
+        self.rounds, self._snapshots = other.rounds, other._snapshots
 
     def _add_snapshot(self) -> None:
         now = self._weights[:3]

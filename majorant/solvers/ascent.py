@@ -82,6 +82,12 @@ class Ascent:
     def _enough(self) -> float:
         return self.look * abs(self.work.value)
 
+    def revived(self, objective: Objective) -> Ascent:
+        """Return the same with the sequences that marginals are of."""
+        work = FromAscent.marginals(objective)
+        work.take_up(self.work)
+        return replace(self, work=work)
+
     def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more rounds; where they have ended, what steps from there are scaled by."""
         after = ascend(objective, self, seed)

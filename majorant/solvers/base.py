@@ -53,6 +53,10 @@ class State:
         same = self.point is not None and objective.same_scores(self.point, point)
         return self if same else self.moved_to(point)
 
+    def revived(self, objective: Objective) -> Self:
+        """Return the state as it was before it was written to a file, which holds nothing of the data."""
+        return self
+
     def carried(self, objective: Objective, theta: Array) -> Self | None:
         """Return the state at θ under another penalty, or None if it knows nothing that holds there."""
         return None

@@ -8,7 +8,7 @@ there is no step size. The dual objective always improves; F itself may rise now
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ AFFORDABLE = 6.0
 class Dual:
     """Residuals (t×n), the coefficients (p×n) that they imply, and how far residuals moved in the last sweep."""
 
+    LEFT_OUT: ClassVar[tuple[str, ...]] = ("X", "y", "weight", "norms", "scale", "centre")  # of files: the data have it
+
     X: Csr
     y: Array
     weight: Array
@@ -54,6 +56,18 @@ class Dual:
         if self.centre is not None:
             W[:, -1] += W[:, :-1] @ self.centre
         return W.ravel()
+
+    def revived(self, objective: Objective) -> Dual:
+        """Return the same with what the data have of it."""
+        found = begin(objective)
+        return replace(
+            found,
+            residual=self.residual,
+            coefficients=self.coefficients,
+            moved=self.moved,
+            sweeps=self.sweeps,
+            contracts=self.contracts,
+        )
 
 
 def suits(objective: Objective, theta: Array) -> bool:

@@ -95,6 +95,10 @@ class QuasiNewtonState(State):
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
 
+    def revived(self, objective: Objective) -> QuasiNewtonState:
+        """Return the state with sweeps that see the data again."""
+        return self if self.sweeps is None else replace(self, sweeps=self.sweeps.revived(objective))
+
     def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge: the curvature is as it was, and y changes by (λ' − λ)s."""
         ridge = objective.penalty.prior

@@ -54,6 +54,9 @@ class Sweeps(Protocol):
     def go_on(self, objective: Objective, before: Point, seed: int) -> Begun:
         """Return how much further it got from the point before."""
 
+    def revived(self, objective: Objective) -> Sweeps:
+        """Return the same with the data that no file holds."""
+
 
 class Start(ABC):
     """A way to start."""
@@ -182,6 +185,10 @@ class DualSweeps:
     """Sweeps of dual coordinate descent."""
 
     state: dual.Dual
+
+    def revived(self, objective: Objective) -> DualSweeps:
+        """Return the same with the rows."""
+        return DualSweeps(self.state.revived(objective))
 
     def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more sweeps, or the one before if they were poor."""

@@ -1,0 +1,59 @@
+"""Linear classifiers as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from majorant.estimators import storage
+
+STREAM = "stream"
+
+
+class Files:
+    """``save`` and ``load``, for a linear classifier."""
+
+    def save(self: Any, path: Any, notes: dict[str, Any] | None = None, stream: bool = False) -> None:
+        """Write the fitted model to a file that holds data only.
+
+        Callbacks and a random state that is not a number are left out.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it travels with the model and comes back as ``notes_``.
+        stream : bool
+            Whether to write what ``partial_fit`` has gathered as well: the loaded model then goes on as this one would,
+            to the last bit. Without it a stream starts afresh there.
+        """
+        check_is_fitted(self, "coef_")
+        if stream and not hasattr(self, "_stream"):
+            raise ValueError("stream=True needs a model that has learnt by partial_fit; there is no stream to save")
+        self._write(path, notes, {STREAM: {"state": self._stream, "dtype": self._dtype.str}} if stream else {})
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`."""
+        facts, arrays = storage.read(path, cls.__name__)
+        model = cls(**storage.settings_from(facts))
+        storage.restore(model, facts, arrays)
+        rebuild = storage.read_part(path, cls.__name__, STREAM)
+        if rebuild is not None:
+            _take_up(model, path, rebuild())
+        return model
+
+    def _write(self: Any, path: Any, notes: dict[str, Any] | None, parts: Mapping[str, Any]) -> None:
+        facts, arrays = storage.facts_of(self, notes), storage.arrays_of(self)
+        storage.write(path, type(self).__name__, facts, arrays, parts)
+
+
+def _take_up(model: Any, path: Any, part: Any) -> None:
+    """Give a loaded model its stream."""
+    try:
+        model._stream, model._centre = part["state"], part["state"].centre
+        model._dtype = storage.precision(part["dtype"])
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise ValueError(f"the stream in {path} cannot be read ({problem})") from None

@@ -1,0 +1,108 @@
+"""Fits that were interrupted, and go on: what a checkpoint holds besides the model, and whether it suits a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from majorant._solution import Fitted, Progress
+from majorant.estimators import storage
+from majorant.estimators.fingerprint import Fingerprint, difference, fingerprint
+from majorant.objective import Objective
+from majorant.solvers import Solver, State
+
+PART = "checkpoint"
+# Settings that a fit may go on with another value of: the problem, and the way to its solution, are the same.
+FREE = ("tol", "max_iter", "verbose", "n_jobs", "warm_start", "dual", "multi_class", "l1_ratio", "callbacks")
+# What older code writes for the penalty that is meant anyway.
+ALIKE = {"deprecated": "l2", "elasticnet": "l2"}
+# Scores that are written, at most; more are found again.
+MOST_SCORES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Saving:
+    """How the fit of an estimator is written to a file, at any step of it."""
+
+    estimator: Any
+    objective: Objective
+    names: Callable[[], Iterable[Any]]  # of classes, and of what features are by name
+
+    def __call__(self, path: str | Path, fitted: Fitted, progress: Progress | None = None) -> None:
+        """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
+        model = copy(self.estimator)
+        model._publish(fitted)
+        parts = {} if progress is None else {PART: self._part(progress)}
+        model._write(path, None, parts)
+
+    def _part(self, progress: Progress) -> dict[str, Any]:
+        return {"data": self.fingerprint, "progress": _without_large(progress)}
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What tells the data from others."""
+        return fingerprint(self.objective.data, self.names())
+
+
+def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
+    """Return how far the fit had come that a checkpoint is of, if it was one of this problem; raise if it was not."""
+    if path is None:
+        return None
+    kind = type(estimator).__name__
+    rebuild = storage.read_part(path, kind, PART)
+    if rebuild is None:
+        raise ValueError(f"resume_from={str(path)!r} holds a model, but no checkpoint: only callbacks write those")
+    _refuse_other_settings(storage.read(path, kind)[0]["settings"], storage.settings_of(estimator))
+    part = rebuild()
+    if not _is_whole(part):
+        raise ValueError(f"resume_from={str(path)!r} holds a checkpoint that this package did not write")
+    differs = difference(part["data"], saving.fingerprint)
+    if differs:
+        raise ValueError(f"resume_from={str(path)!r} is a checkpoint of other data: {differs}")
+    return part["progress"]
+
+
+def _is_whole(part: Any) -> bool:
+    """Return whether this is what is written."""
+    progress = part.get("progress") if isinstance(part, dict) and isinstance(part.get("data"), dict) else None
+    if not isinstance(progress, Progress):
+        return False
+    return isinstance(progress.state, State) and isinstance(progress.solver, Solver)
+
+
+def _refuse_other_settings(before: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, value in now.items():
+        if name in FREE or name not in before:
+            continue
+        then = before[name]
+        if _meant(then) != _meant(value):
+            raise ValueError(
+                f"{name} was {then!r} in the fit that is to be resumed, got {value!r}; only "
+                "tol, max_iter, verbose, n_jobs and callbacks may change"
+            )
+
+
+def _meant(value: Any) -> Any:
+    if isinstance(value, str):
+        return ALIKE.get(value, value)
+    return storage.storable(value)
+
+
+def _without_large(progress: Progress) -> Progress:
+    """Return the progress without scores that are too many for a file, or are not here."""
+    state: State = progress.state
+    if state.point is None or state.point.scores is None or _are_few(state.point.scores):
+        return progress
+    return replace(progress, state=replace(state, point=replace(state.point, scores=None)))
+
+
+def _are_few(scores: Any) -> bool:
+    if not isinstance(scores, list) or not all(isinstance(each, np.ndarray) for each in scores):
+        return False
+    return sum(each.size for each in scores) <= MOST_SCORES
