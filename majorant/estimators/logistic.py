@@ -42,6 +42,7 @@ from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTask
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
+from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective, Threads
 from majorant.solvers import Solver
@@ -52,7 +53,9 @@ from majorant.sources.dask import DaskCollections, is_dask
 STUCK = 1e-4
 
 
-class LogisticRegression(CallbackSupportMixin, PartialFit, FitSource, Files, LinearClassifier):  # type: ignore[misc]
+class LogisticRegression(  # type: ignore[misc]
+    CallbackSupportMixin, PartialFit, FitSource, WarmStart, Files, LinearClassifier
+):
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
