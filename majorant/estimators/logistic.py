@@ -45,6 +45,7 @@ from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective, Threads
+from majorant.objective.elsewhere import Rounds
 from majorant.solvers import Solver
 from majorant.sources import Source
 from majorant.sources.dask import DaskCollections, is_dask
@@ -53,8 +54,13 @@ from majorant.sources.dask import DaskCollections, is_dask
 STUCK = 1e-4
 
 
-class LogisticRegression(  # type: ignore[misc]
-    CallbackSupportMixin, PartialFit, FitSource, WarmStart, Files, LinearClassifier
+class LogisticRegression(
+    CallbackSupportMixin,  # type: ignore[misc]
+    PartialFit,
+    FitSource,
+    WarmStart,
+    Files,
+    LinearClassifier,
 ):
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
@@ -119,6 +125,8 @@ class LogisticRegression(  # type: ignore[misc]
         certified (``gap_``), and this gap is NaN.
     result_ : Result
         Why the fit stopped, as a sentence.
+    n_rounds_ : int
+        With workers only: how often all of them were asked for something.
 
     Examples
     --------
@@ -272,6 +280,8 @@ class LogisticRegression(  # type: ignore[misc]
             max_steps=self.max_iter,
         )
         self._publish(fitted)
+        if isinstance(objective.blocks, Rounds):
+            self.n_rounds_ = objective.blocks.rounds
         sweep.add(fitted.solution)
         tasks.end()
         if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
@@ -291,7 +301,7 @@ class LogisticRegression(  # type: ignore[misc]
             setattr(self, name, value)
 
     def _forget_fit(self) -> None:
-        for name in ("_stream", "_posterior", "trace_"):
+        for name in ("_stream", "_posterior", "trace_", "n_rounds_"):
             self.__dict__.pop(name, None)
 
     # --- what the methods above are made of ---------------------------------------------------------------

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from majorant._checks import Array
 
 # Numbers of a chunk, about: enough to be worth reading, few enough for several to be in memory.
-CHUNK_NUMBERS = 2**22
+CHUNK_NUMBERS = 2**21
 
 
 @dataclass(frozen=True, eq=False)

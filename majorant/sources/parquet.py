@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Bytes that are read of a column at a time: of row groups that hold millions of rows, not all is then in memory.
-BUFFER = 2**20
+BUFFER = 2**16
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,7 @@ class ParquetPiece:
                 first += batch.num_rows
         finally:
             file.close()
+            _release_unused()
 
     def _chunk(self, batch: pa.RecordBatch, where: str, first: int) -> Chunk:
         columns = self.columns
@@ -183,6 +184,13 @@ def _opened(path: Path) -> Any:
         return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
     except pa.ArrowInvalid as problem:
         raise ValueError(f"{path} is not a Parquet file, or is incomplete ({problem})") from None
+
+
+def _release_unused() -> None:
+    """Give memory back that Arrow keeps for later."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def _numbers(column: pa.Array) -> Array:

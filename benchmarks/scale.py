@@ -1,0 +1,384 @@
+"""Beyond memory and beyond one process: Parquet folders, a hard limit on memory, Dask, rounds, kills.
+
+    pip install -e '.[bench,files,dask]' dask-ml
+    OMP_NUM_THREADS=1 python -m benchmarks.scale [--only stream|limit|workers|dask-ml|rounds|constants|kills] [--json FILE]
+
+Data are generated in a temporary folder (``TMPDIR``), up to 5 GB of it. Every fit that is measured for memory or time
+runs in a process of its own, one thread unless said; seconds are those of the wall clock, of the fit with all reading.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+
+from benchmarks import report
+
+COLUMNS = 100
+PER_FILE, PER_GROUP = 250_000, 50_000
+# Of the fit under a limit: data in memory are five times as large.
+LIMIT = 2**30
+LIMITED_ROWS = 5 * LIMIT // (4 * COLUMNS)
+
+IMPORTS = """
+import json, resource, sys, time
+import numpy as np
+import majorant
+from majorant import LogisticRegression, Parquet
+def done(**more):
+    print(json.dumps(dict(peak_MB=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, **more)))
+def compiled():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(5000, 100)).astype(np.float32), rng.integers(0, 2, 5000)
+    for solver in ("auto", "proximal"):
+        LogisticRegression(solver=solver, tol=1e-2).fit(X, y)
+def loaded(folder):
+    chunks = list(Parquet(folder, target="y").chunks())
+    y = np.concatenate([chunk.labels.names[chunk.labels.codes] for chunk in chunks])
+    X = np.empty((len(y), chunks[0].X.shape[1]), dtype=np.float32)
+    at = 0
+    for number, chunk in enumerate(chunks):
+        X[at : at + len(chunk)], at, chunks[number] = chunk.X, at + len(chunk), None
+    return X, y
+"""
+
+
+@cache
+def folder() -> Path:
+    """Return a folder that goes when the process ends."""
+    made = Path(tempfile.mkdtemp(prefix="majorant-scale-"))
+    atexit.register(rmtree, made, ignore_errors=True)
+    return made
+
+
+def parquet_folder(rows: int) -> Path:
+    """Return a folder of Parquet files with so many rows of standard normal columns and a binary label."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    target, rng = folder() / f"rows-{rows}", np.random.default_rng(0)
+    w = rng.normal(size=COLUMNS) / 5
+    if target.exists():
+        return target
+    target.mkdir()
+    for number in range(-(-rows // PER_FILE)):
+        some = min(PER_FILE, rows - number * PER_FILE)
+        X = rng.standard_normal(size=(some, COLUMNS), dtype=np.float32)
+        y = (X @ w + rng.logistic(size=some) > 0).astype(np.int8)
+        table = pa.table({f"x{i}": X[:, i] for i in range(COLUMNS)} | {"y": y})
+        pa.parquet.write_table(table, target / f"{number:04d}.parquet", row_group_size=PER_GROUP)
+    return target
+
+
+def in_a_process(code: str, *arguments: object, limit: int | None = None) -> dict:
+    """Run code in a process of its own, with no more memory than that, and return what it prints last."""
+    call = [sys.executable, "-c", IMPORTS + code, *map(str, arguments)]
+    with limited(limit) as enter:
+        run = subprocess.run(call, capture_output=True, text=True, check=False, preexec_fn=enter)
+    if run.returncode:
+        return {"failed": (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1][:100]}
+    return json.loads(run.stdout.strip().splitlines()[-1])
+
+
+@contextmanager
+def limited(limit: int | None):
+    """Yield what a new process calls to have no more memory than that: it enters a control group, which kills it.
+
+    The files it reads and writes count, but the system drops them when there is no room. Without the right to make a
+    group, address space is limited instead, of which libraries reserve far more than they use.
+    """
+    if limit is None:
+        yield None
+        return
+    group = Path("/sys/fs/cgroup/memory" if Path("/sys/fs/cgroup/memory").is_dir() else "/sys/fs/cgroup")
+    group /= f"majorant-{os.getpid()}"
+    name = "memory.limit_in_bytes" if group.parent.name == "memory" else "memory.max"
+    try:
+        group.mkdir()
+        (group / name).write_text(str(limit))
+    except OSError:
+        yield lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        return
+    try:
+        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+    finally:
+        group.rmdir()
+
+
+STREAM = """
+compiled()
+folder, memory = sys.argv[1], sys.argv[2] == "memory"
+X, y = loaded(folder) if memory else (Parquet(folder, target="y"), None)
+start = time.perf_counter()
+import warnings; warnings.simplefilter("ignore")
+model = LogisticRegression(solver="proximal", max_iter=1, tol=0.5, n_jobs=1).fit(X, y)
+done(seconds=time.perf_counter() - start)
+"""
+
+
+def streaming(rows: int = 2_000_000):
+    """One streaming pass, from files and from memory; a certificate of where it led is part of both."""
+    data = parquet_folder(rows)
+    found = {where: in_a_process(STREAM, data, where) for where in ("files", "memory")}
+    rates = {where: rows / each["seconds"] for where, each in found.items()}
+    return [
+        {
+            "rows": rows,
+            "rows/s files": rates["files"],
+            "rows/s memory": rates["memory"],
+            "share": rates["files"] / rates["memory"],
+            "MB files": found["files"]["peak_MB"],
+            "MB memory": found["memory"]["peak_MB"],
+        }
+    ]
+
+
+BATCH = """
+compiled()
+folder, memory = sys.argv[1], sys.argv[2] == "memory"
+start = time.perf_counter()
+X, y = loaded(folder) if memory else (Parquet(folder, target="y"), None)
+read = time.perf_counter() - start
+model = LogisticRegression(tol=1e-6, n_jobs=1).fit(X, y)
+done(seconds=time.perf_counter() - start, read=read, gap=model.gap_, steps=int(model.n_iter_[0]))
+"""
+
+
+def under_a_limit():
+    """A certified fit of data five times as large as the memory that the process may have."""
+    data = parquet_folder(LIMITED_ROWS)
+    limited = in_a_process(BATCH, data, "files", limit=LIMIT)
+    free = in_a_process(BATCH, data, "memory")
+    without = in_a_process(BATCH, data, "memory", limit=LIMIT)
+    return [
+        {
+            "rows": LIMITED_ROWS,
+            "limit MB": LIMIT / 1e6,
+            "seconds": limited.get("seconds", float("nan")),
+            "gap": limited.get("gap", float("nan")),
+            "peak MB": limited.get("peak_MB", float("nan")),
+            "in memory": free["seconds"],
+            "of which read": free["read"],
+            "peak MB there": free["peak_MB"],
+            "ratio": limited.get("seconds", float("nan")) / free["seconds"],
+            "in memory, limited": without.get("failed", "fits?"),
+            **({"failed": limited["failed"]} if "failed" in limited else {}),
+        }
+    ]
+
+
+def two_workers(rows: int = 60_000, columns: int = 400, classes: int = 10):
+    """A fit that computes most of the time: one process, and a Dask cluster of two, data in memory."""
+    from distributed import Client, LocalCluster
+
+    from majorant import LogisticRegression
+
+    X, y = _multinomial(rows, columns, classes)
+    settings = dict(tol=1e-6, n_jobs=1)
+    alone = min(report.seconds(lambda: LogisticRegression(**settings).fit(X, y)) for _ in range(2))
+    with _cluster(LocalCluster) as cluster, Client(cluster) as client:
+        Xd, yd = (client.persist(each) for each in _as_dask(X, y, rows // 4))
+        LogisticRegression(tol=1e-1).fit(Xd, yd)  # workers compile
+        models = []
+        together = min(report.seconds(lambda: models.append(LogisticRegression(**settings).fit(Xd, yd))) for _ in "ab")
+    difference = float(np.abs(models[-1].coef_ - LogisticRegression(**settings).fit(X, y).coef_).max())
+    return [
+        {
+            "shape": f"{rows}×{columns}×{classes}",
+            "one process": alone,
+            "two workers": together,
+            "times faster": alone / together,
+            "largest difference": difference,
+        }
+    ]
+
+
+def dask_ml(rows: int = 400_000, columns: int = 50):
+    """Seconds to a true 1e-4 against dask-ml's lbfgs on the same cluster; and its answer for three classes."""
+    from distributed import Client, LocalCluster
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, columns)) + 1
+    y = (X @ rng.normal(size=columns) / 3 + rng.logistic(size=rows) > 1).astype(int)
+    with _cluster(LocalCluster) as cluster, Client(cluster) as client:
+        Xd, yd = (client.persist(each) for each in _as_dask(X, y, rows // 4))
+        optimum, value = _optimum(X, y)
+        ours = _first_to(1e-4, optimum, value, lambda tol: _fit_ours(Xd, yd, tol), (1e-2, 1e-3, 1e-4, 1e-6))
+        theirs = _first_to(1e-4, optimum, value, lambda tol: _fit_theirs(Xd, yd, tol), (1e-2, 1e-4, 1e-6, 1e-8))
+        wrong = _three_classes(client)
+    return [{"rows": rows, "ours": ours, "dask-ml": theirs, "times faster": theirs / ours, **wrong}]
+
+
+def _first_to(level, optimum, value, fit, tolerances) -> float:
+    """Return the seconds of the first fit, from loose to tight, whose F is within a share of the optimum."""
+    for tol in tolerances:
+        start = time.perf_counter()
+        W = fit(tol)
+        seconds = time.perf_counter() - start
+        if value(W) <= optimum * (1 + level):
+            return seconds
+    return float("nan")
+
+
+def _fit_ours(X, y, tol):
+    from majorant import LogisticRegression
+
+    model = LogisticRegression(tol=tol, n_jobs=1).fit(X, y)
+    return np.append(model.coef_, model.intercept_)
+
+
+def _fit_theirs(X, y, tol):
+    from dask_ml.linear_model import LogisticRegression
+
+    model = LogisticRegression(solver="lbfgs", C=1.0, tol=tol, max_iter=1000).fit(X, y)
+    return np.append(model.coef_, model.intercept_)
+
+
+def _optimum(X, y):
+    """Return the least F, and F as a function of coefficients and intercept."""
+    from majorant import Binary, Labelled, Objective, QuasiNewton, minimize
+
+    F = Objective(Binary(), Labelled(X, y, constant=True), ridge=np.append(np.ones(X.shape[1]), 0.0))
+    return minimize(F, QuasiNewton(), tol=1e-12).trace["objective"][-1], F.value
+
+
+def _three_classes(client):
+    import dask.array as da
+
+    from majorant import LogisticRegression
+
+    X, y = _multinomial(20_000, 10, 3)
+    Xd, yd = da.from_array(X, chunks=(5_000, 10)), da.from_array(y, chunks=5_000)
+    ours = LogisticRegression().fit(Xd, yd).score(X, y)
+    try:
+        from dask_ml.linear_model import LogisticRegression as Theirs
+
+        theirs = float(np.mean(np.asarray(Theirs(solver="lbfgs").fit(Xd, yd).predict(Xd)) == y))
+    except Exception as problem:
+        theirs = type(problem).__name__
+    return {"3 classes, ours": float(ours), "3 classes, theirs": theirs}
+
+
+def rounds():
+    """Messages to all workers of a multinomial fit certified to 1e-6, on data like Mnist's."""
+    from distributed import Client, LocalCluster
+
+    from majorant import LogisticRegression
+
+    found = []
+    with _cluster(LocalCluster) as cluster, Client(cluster):
+        for rows, columns in ((60_000, 50), (20_000, 200)):
+            X, y = _multinomial(rows, columns, 10)
+            start = time.perf_counter()
+            model = LogisticRegression(tol=1e-6, n_jobs=1).fit(*_as_dask(X, y, rows // 4))
+            found.append(
+                {
+                    "shape": f"{rows}×{columns}×10",
+                    "rounds": model.n_rounds_,
+                    "steps": int(model.n_iter_[0]),
+                    "gap": model.gap_,
+                    "seconds": time.perf_counter() - start,
+                }
+            )
+    return found
+
+
+CONSTANTS = """
+from majorant import Binary, Labelled, Objective
+from majorant.estimators.placing import Here
+from majorant.sources.spool import Spool
+def best(call, times=3):
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter(); call(); seconds.append(time.perf_counter() - start)
+    return min(seconds)
+source = Parquet(sys.argv[1], target="y")
+decode = best(lambda: sum(len(chunk) for chunk in source.chunks()))
+seen = Here.look(source)
+spool = best(lambda: [seen.spool[k] for k in range(len(seen.spool))])
+X, y = loaded(sys.argv[1])
+F = Objective(Binary(), Labelled(X, y.astype(int), constant=True), ridge=1.0)
+point = F.point(np.zeros(F.size))
+step = best(lambda: F.ray(point, np.ones(F.size) * 1e-3, leap=True))
+done(decode=1e9 * decode / X.size, spool=1e9 * spool / X.size, step=1e9 * step / X.size)
+"""
+
+
+def constants(rows: int = 500_000):
+    """What a fit far larger than these is priced from: nanoseconds a number, and seconds a round."""
+    from distributed import Client, LocalCluster
+
+    from majorant import LogisticRegression
+
+    found = in_a_process(CONSTANTS, parquet_folder(rows))
+    with _cluster(LocalCluster) as cluster, Client(cluster):
+        X, y = _multinomial(400, 5, 3)
+        parts = _as_dask(X, y, 100)
+        LogisticRegression(tol=1e-3).fit(*parts)
+        start = time.perf_counter()
+        model = LogisticRegression(tol=1e-10).fit(*parts)
+        each = (time.perf_counter() - start) / model.n_rounds_
+    return [
+        {
+            "Parquet, ns/number": found["decode"],
+            "copy on disk, ns/number": found["spool"],
+            "step, ns/number": found["step"],
+            "round of nothing, s": each,
+        }
+    ]
+
+
+def kills(count: int = 50):
+    """Fits of all kinds, killed at random moments, resumed until they end: bit-equal to fits that never stopped."""
+    code = ["-W", "ignore", "-m", "tests.killed_fits", str(folder() / "kills"), str(count), "0"]
+    (folder() / "kills").mkdir(exist_ok=True)
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, *code], capture_output=True, text=True, check=False)
+    return [{"exit code": done.returncode, "seconds": time.perf_counter() - start, "said": done.stdout.strip()[-400:]}]
+
+
+def _multinomial(rows, columns, classes, seed=0):
+    """Return rows that are not negative, of a few factors, as pixels are, with one of several labels."""
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(rows, 20))
+    X = np.maximum(factors @ rng.normal(size=(20, columns)) + rng.normal(size=(rows, columns)), 0)
+    scores = factors @ rng.normal(size=(20, classes))
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def _as_dask(X, y, rows):
+    import dask.array as da
+
+    return da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y, chunks=rows)
+
+
+def _cluster(kind):
+    return kind(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=40)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    report.run(
+        __doc__,
+        {
+            "stream: one pass over Parquet": streaming,
+            "limit: five times the memory": under_a_limit,
+            "workers: two against one process": two_workers,
+            "dask-ml: seconds to 1e-4": dask_ml,
+            "rounds of a multinomial fit": rounds,
+            "constants of a larger fit": constants,
+            "kills survived": kills,
+        },
+    )
