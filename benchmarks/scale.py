@@ -1,10 +1,11 @@
 """Beyond memory and beyond one process: Parquet folders, a hard limit on memory, Dask, rounds, kills.
 
     pip install -e '.[bench,files,dask]' dask-ml
-    OMP_NUM_THREADS=1 python -m benchmarks.scale [--only stream|limit|workers|dask-ml|rounds|constants|kills] [--json FILE]
+    OMP_NUM_THREADS=1 python -m benchmarks.scale [--json FILE] [--only PART]
 
-Data are generated in a temporary folder (``TMPDIR``), up to 5 GB of it. Every fit that is measured for memory or time
-runs in a process of its own, one thread unless said; seconds are those of the wall clock, of the fit with all reading.
+PART is stream, limit, workers, dask-ml, rounds, constants or kills. Data are generated in a temporary folder
+(``TMPDIR``), up to 5 GB of it. Every fit that is measured for memory or time runs in a process of its own, one thread
+unless said; seconds are those of the wall clock, of the fit with all reading.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import isfinite
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._lazy import lazy
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point
@@ -64,7 +64,7 @@ class Seen:
         """The state as it was given."""
         return self._state
 
-    @cached_property
+    @lazy
     def state(self) -> State:
         """The state, with F and ∇F, which a stochastic solver does not know."""
         if self._state.point is not None:
@@ -77,7 +77,7 @@ class Seen:
         assert self.state.point is not None
         return self.state.point
 
-    @cached_property
+    @lazy
     def gap(self) -> float:
         """What strong convexity says of F and ∇F as they are, here and before; NaN where an intercept is free."""
         gap = self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
@@ -91,7 +91,7 @@ class Seen:
         """Whether a certificate takes no pass over the data."""
         return not (self._objective.certifiable and (self._objective.free_intercept or self._objective.narrow))
 
-    @cached_property
+    @lazy
     def certificate(self) -> Certificate:
         """That of the state, or of a better point if its intercept was not at its best."""
         if self.certificate_is_free:

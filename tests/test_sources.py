@@ -378,3 +378,71 @@ def test_paths_read_sources_once():
     theirs = majorant.logistic_regression_path(X, y, Cs=[0.1, 1.0, 10.0])
     np.testing.assert_allclose(path.coefs, theirs.coefs, atol=1e-5)
     assert len(reads) == 1
+
+
+def test_several_values_of_C_share_every_read(monkeypatch):
+    monkeypatch.setattr(spool, "SHARE", 0.0)
+    X, y = rows(3)
+    reads = []
+
+    def chunks():
+        reads.append(1)
+        yield from in_chunks(X, y).factory()
+
+    LogisticRegression(C=10.0).fit(Chunks(chunks))
+    alone = len(reads)
+    reads.clear()
+    path = majorant.logistic_regression_path(Chunks(chunks), Cs=np.logspace(-2, 1, 8))
+    assert len(reads) <= alone + 5  # eight fits read hardly more than one
+    theirs = majorant.logistic_regression_path(X, y, Cs=np.logspace(-2, 1, 8))
+    np.testing.assert_allclose(path.coefs, theirs.coefs, atol=1e-4)
+    assert (path.gaps <= 1e-8).all()
+
+
+def test_an_error_of_one_reaches_all_who_read_together(monkeypatch):
+    monkeypatch.setattr(spool, "SHARE", 0.0)
+    X, y = rows(3)
+    calls = []
+
+    def breaks():
+        calls.append(1)
+        if len(calls) > 4:
+            raise OSError("the disk is gone")
+        yield from in_chunks(X, y).factory()
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        majorant.logistic_regression_path(Chunks(breaks), Cs=[0.1, 1.0, 10.0])
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_log_loss"])
+def test_cross_validation_of_a_source(scoring):
+    X, y = rows(3)
+
+    class EveryThird:
+        def split(self, X, y=None, groups=None):
+            for fold in range(3):
+                inside = np.arange(len(y)) % 3 == fold
+                yield np.flatnonzero(~inside), np.flatnonzero(inside)
+
+        def get_n_splits(self, *args):
+            return 3
+
+    Cs = [0.01, 0.1, 1.0]
+    ours = majorant.LogisticRegressionCV(Cs=Cs, cv=3, scoring=scoring, tol=1e-12).fit(in_chunks(X, y))
+    theirs = majorant.LogisticRegressionCV(Cs=Cs, cv=EveryThird(), scoring=scoring, tol=1e-12).fit(X, y)
+    assert np.ravel(ours.C_)[0] == np.ravel(theirs.C_)[0]
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    ours_scores, theirs_scores = (np.asarray(model.scores_) for model in (ours, theirs))
+    np.testing.assert_allclose(ours_scores, theirs_scores, atol=1e-4)
+    with pytest.raises(ValueError, match="cv must be a number of folds"):
+        majorant.LogisticRegressionCV(cv=EveryThird()).fit(in_chunks(X, y))
+    with pytest.raises(ValueError, match="scoring must be 'accuracy' or 'neg_log_loss'"):
+        majorant.LogisticRegressionCV(scoring="f1_macro").fit(in_chunks(X, y))
+
+
+def test_the_example_runs(tmp_path, capsys):
+    from examples import larger_than_memory
+
+    larger_than_memory.write(str(tmp_path), files=2, rows=500)
+    larger_than_memory.main(str(tmp_path))
+    assert "accuracy 0." in capsys.readouterr().out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,12 +15,15 @@ from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
 from majorant.objective import Objective
+from majorant.objective.together import Group, ReadTogether, all_together
 from majorant.sources import Source
 from majorant.sources.encoding import Encoding
 from majorant.sources.survey import Survey
 
 # Passes over rows that have to be read are worth sharing, however few they are.
 LARGE = 2**62
+# Fits that share a read: their scores are all kept.
+TOGETHER = 16
 Classifier = TypeVar("Classifier", bound=Any)
 
 
@@ -27,9 +32,7 @@ class FitSource:
 
     def _fit_source(self: Classifier, source: Source, how: How, **beside: Any) -> Classifier:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
-        for name, value in beside.items():
-            if value is not None:
-                raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
+        refuse_beside_source(**beside)
         sweep = Sweep() if self._sweep is None else self._sweep
         with sharing(fit_threads(self.n_jobs, LARGE)):
             place = sweep.seen(place_of(source, how.executor))
@@ -62,6 +65,40 @@ class FitSource:
             centre=found.centre() if self._is_free else None,
             total=found.rows,
         )
+
+
+def refuse_beside_source(**beside: Any) -> None:
+    """Refuse labels, weights and offsets that are given beside a source."""
+    for name, value in beside.items():
+        if value is not None:
+            raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
+
+
+def fit_together(source: Source, models: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the number of every model and the model, fitted to the same source: some at a time share every read."""
+    place: Place | None = None
+    for begin in range(0, len(models), TOGETHER):
+        some = models[begin : begin + TOGETHER]
+        with sharing(fit_threads(some[0].n_jobs, LARGE)):
+            place = place_of(source, None)() if place is None else place
+            _fit_members(source, place, some)
+        yield from enumerate(some, begin)
+
+
+def _fit_members(source: Source, place: Place, models: Sequence[Any]) -> None:
+    group = Group(len(models))
+    for model in models:
+        model._check_settings()
+        model._take_note(source, place.survey)
+    data, reducer = place.put(models[0]._encoding(place.survey))
+
+    def fit(model: Any) -> None:
+        shared, sweep = ReadTogether(reducer, group), Sweep()
+        make = partial(Objective, model._model(), data, ridge=model._ridge(), reducer=shared)
+        tasks = StepTasks(model, None, lambda: np.empty(0), model._attributes)
+        model._solve(sweep.under(model._ridge, make), sweep, tasks, How())
+
+    all_together([partial(fit, model) for model in models], group)
 
 
 def class_weights(class_weight: Any, found: Survey) -> Array | None:

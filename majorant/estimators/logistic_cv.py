@@ -20,13 +20,16 @@ from majorant._solution import Outcome, Result
 from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.cv_attributes import Folds
+from majorant.estimators.cv_source import additive_score, check_folds, fold_path
 from majorant.estimators.fold import Rows, fit_rows, knowing, score_rows
+from majorant.estimators.from_source import refuse_beside_source
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
 from majorant.estimators.settings import check_labels, check_settings, read_offset
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_over
 from majorant.objective import Objective
+from majorant.sources import Source
 
 # Settings of its own; all others are those of the fits.
 OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
@@ -142,20 +145,37 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
 
     # --- fitting ------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, **params: Any) -> Self:
         """Choose C by cross-validation, then fit all rows.
 
         Parameters
         ----------
         X, y, sample_weight, offset
             As in :meth:`LogisticRegression.fit`; weights are handed to the scorer as well, offsets are part of what is
-            scored.
+            scored. Of a source every k-th row is a fold, scores are accuracies or "neg_log_loss", and all values of C
+            share every read.
         **params
             What the splitter (``groups``) and the scorer ask for, with scikit-learn's metadata routing enabled.
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight, offset, params)
+            if isinstance(X, Source):
+                refuse_beside_source(y=y, sample_weight=sample_weight, offset=offset)
+                self._fit_source(X)
+            else:
+                self._fit(X, y, sample_weight, offset, params)
         return self
+
+    def _fit_source(self, source: Source) -> None:
+        """Choose C by folds of every k-th row; all values of C share every read."""
+        grid, folds, scoring = self._read_settings(), check_folds(self.cv), additive_score(self.scoring)
+        each = [fold_path(source, grid, self._settings(), scoring, folds, fold) for fold in range(folds)]
+        paths, scores, steps = (np.stack(some) for some in zip(*each, strict=True))
+        found = Folds(paths, scores, steps, self.l1_ratios)
+        self.Cs_, C = grid, float(grid[found.best])
+        model = LogisticRegression(**self._settings(), C=C, callbacks=self.callbacks).fit(source)
+        self.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNT})
+        self._adopt(model.__dict__)
+        self._show(found, C)
 
     @property
     def fit_soft(self) -> NoReturn:

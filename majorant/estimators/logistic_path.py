@@ -8,8 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from majorant._checks import Array
+from majorant.estimators.from_source import fit_together, refuse_beside_source
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.sweep import Sweep
+from majorant.sources import Source
+
+# Solvers that go from row to row, and do not read with others.
+ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", "sgd", "asgd")
 
 
 class RegularizationPath(NamedTuple):
@@ -71,12 +76,22 @@ def logistic_regression_path(
         raise ValueError(f"{name} is what a path sets itself, got {name}={settings[name]!r}; pass Cs")
     grid = read_grid(Cs)
     found: dict[int, tuple[Any, ...]] = {}
-    for k, model in walk(grid, settings, lambda model: model.fit(X, y, sample_weight, offset)):
+    for k, model in walk_rows(grid, settings, X, y, sample_weight, offset):
         found[k] = (model.coef_, model.intercept_, model.n_iter_[0], model.gap_)
     coefs, intercepts, steps, gaps = zip(*(found[k] for k in range(len(grid))), strict=True)
     return RegularizationPath(
         grid, np.stack(coefs), np.stack(intercepts), np.array(steps), np.array(gaps), model.classes_
     )
+
+
+def walk_rows(
+    grid: Array, settings: dict[str, Any], X: Any, y: Any, sample_weight: Any = None, offset: Any = None
+) -> Iterator[tuple[int, LogisticRegression]]:
+    """Yield where each C is in the grid and a model fitted for it: in turn, or, where rows are read, together."""
+    if isinstance(X, Source) and settings.get("solver", "auto") not in ONE_AFTER_THE_OTHER:
+        refuse_beside_source(y=y, sample_weight=sample_weight, offset=offset)
+        return fit_together(X, [LogisticRegression(**settings, C=float(C)) for C in grid])
+    return walk(grid, settings, lambda model: model.fit(X, y, sample_weight, offset))
 
 
 def walk(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._lazy import lazy
 from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
@@ -50,23 +50,23 @@ class Facts:
         per_row = self._model.as_rows().scores_per_row(self.like) if self._model.has_rows else 1
         return per_row * len(self._data)
 
-    @cached_property
+    @lazy
     def _at_first_sight(self) -> tuple[Any, Any]:
         """What a look at the rows tells, one look for all of it."""
         return self.blocks.total(Several((Convexity(self._model), SizeOf(self._model))))
 
-    @cached_property
+    @lazy
     def convex(self) -> bool:
         """Whether the loss is convex on all blocks."""
         found = self.blocks.total(Convexity(self._model)) if self._is_here else self._at_first_sight[0]
         return bool(found.value > 0)
 
-    @cached_property
+    @lazy
     def intercept(self) -> WithIntercept | None:
         """The model, if what is unpenalised is an intercept and nothing else."""
         return self._model.with_intercept(self.like, self._penalty.penalised)
 
-    @cached_property
+    @lazy
     def certifiable(self) -> bool:
         """Whether the distance to the optimum can be bounded: F has to be strongly convex in all but an intercept."""
         if self._penalty.everywhere:
@@ -74,37 +74,37 @@ class Facts:
         strong = np.array_equal(self._penalty.strength > 0, self._penalty.penalised)
         return strong and self.intercept is not None and self.convex
 
-    @cached_property
+    @lazy
     def may_be_unbounded(self) -> bool:
         """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
         if self.intercept is None:
             return not self._penalty.penalised.all()
         return int((self.class_totals > 0).sum()) < 2
 
-    @cached_property
+    @lazy
     def class_totals(self) -> Array:
         """How much of each class was observed, of a model with a free intercept."""
         assert self.intercept is not None
         return self.blocks.total(ClassTotals(self.intercept))
 
-    @cached_property
+    @lazy
     def likely_intercept(self) -> Array | None:
         """Free intercepts that make every class as likely as it was observed, where coefficients are zero."""
         return None if self.intercept is None else self.intercept.likely_intercepts(self.class_totals, self.like)
 
-    @cached_property
+    @lazy
     def magnitudes(self) -> Magnitudes | None:
         """How large the numbers are that a gradient is summed from."""
         return self.blocks.total(SizeOf(self._model)) if self._is_here else self._at_first_sight[1]
 
-    @cached_property
+    @lazy
     def magnitudes_by_column(self) -> Magnitudes:
         """The same, columns apart."""
         assert self.magnitudes is not None
         squares = self.blocks.total(ColumnSquares(self._model))
         return replace(self.magnitudes, columns=np.sqrt(squares))
 
-    @cached_property
+    @lazy
     def small_blocks(self) -> Blocks:
         """Blocks that can be widened one at a time; those that there are where nothing is to be widened."""
         if not (self.narrow and self._model.has_rows):

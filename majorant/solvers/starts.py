@@ -24,6 +24,8 @@ ROWS_PER_PARAMETER = 5
 LEAST_ROWS = 1_000
 SMALLEST_SHARE = 4
 SAMPLE_BUDGET = 3.0
+# Numbers of a sample whose rows are fetched from files or workers.
+FETCHED = 2**24
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 USUAL_STEPS = 5
@@ -95,6 +97,8 @@ class FromSample(Start):
         """Return how many rows are taken."""
         least, prices = self._least(objective), Prices.of(objective)
         affordable = SAMPLE_BUDGET * prices.step() / (USUAL_STEPS * prices.hessian(least)) * least
+        if objective.whole is None:
+            affordable = min(affordable, FETCHED / max(prices.stored, 1.0))
         return min(max(least, int(min(affordable, objective.rows / SMALLEST_SHARE))), objective.rows)
 
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class Streamed:
         self._labels, self._weight = outline.labels, outline.weight
         self._codes = outline.codes(encoding.classes)
         self._starts = starts_of(survey.chunks)
+        self._sampled: tuple[tuple[int, int], Labelled] | None = None
+        self._lock = Lock()  # of several fits
         self.watcher: Watcher | None = None  # told of rows as they are read
         self.like = encoding(_shown(next(self._all())[1]))
 
@@ -59,7 +62,13 @@ class Streamed:
         return OutlineBlocks(self, rows)
 
     def sample(self, rows: int, seed: int) -> Labelled:
-        """Return so many rows drawn at random without replacement, in one pass."""
+        """Return so many rows drawn at random without replacement, in one pass; the last ones are remembered."""
+        with self._lock:
+            if self._sampled is None or self._sampled[0] != (rows, seed):
+                self._sampled = (rows, seed), self._sample(rows, seed)
+            return self._sampled[1]
+
+    def _sample(self, rows: int, seed: int) -> Labelled:
         wanted = _drawn(np.random.default_rng(seed), len(self), min(rows, len(self)))
         found = []
         for at, chunk in self._all():
