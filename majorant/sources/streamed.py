@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +20,6 @@ from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts
 
 # Rows that show what all look like.
 SHOWN = 1_000
-Watcher = Callable[[int], None]
 
 
 class Streamed:
@@ -44,7 +43,7 @@ class Streamed:
         self._labels, self._weight = outline.labels, outline.weight
         self._codes = outline.codes(encoding.classes)
         self._starts = starts_of(survey.chunks)
-        self.watcher: Watcher | None = None  # told of rows as they are read
+        self.watcher = source.watcher
         self.like = encoding(_shown(next(self._all())[1]))
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from majorant._checks import one_of
-from majorant.cli.refusals import NoHeader
+from majorant.cli.refusals import NoHeader, NoRows
 from majorant.cli.tables.arrow_csv import arrow_columns
 from majorant.cli.tables.column import TextColumn
 from majorant.cli.tables.lines import Layout, Lines
@@ -64,7 +64,7 @@ def read_delimited(file: TextIO, origin: str, rows: int, dialect: Dialect) -> It
     held = dialect.lines(file)
     sample = list(itertools.islice(held, SAMPLE))
     if not sample:
-        raise ValueError(f"{origin} is empty")
+        raise NoRows(origin, "is empty")
     lines, delimiter = Lines(itertools.chain(sample, held)), dialect.mark(sample)
     first, stood_on = _first(lines, origin, delimiter)
     layout = Layout(origin, _names(first, origin, dialect.header), delimiter, dialect.decimal)
@@ -97,7 +97,7 @@ def _tables(lines: Lines, layout: Layout, rows: int) -> Iterator[Table]:
         yield Table(layout.origin, dict(zip(layout.names, columns, strict=True)), row)
         row += len(batch)
     if row == 1:
-        raise ValueError(f"{layout.origin} has a header but no rows")
+        raise NoRows(layout.origin, "has a header but no rows")
 
 
 def _records(source: Iterable[str], lines: Lines, origin: str, delimiter: str) -> Iterator[list[str]]:

@@ -13,26 +13,35 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
+from majorant.cli.refusals import NoRows
 from majorant.cli.tables.column import NumberColumn, TextColumn
 from majorant.cli.tables.table import Matrix, Table, widened
 
 
 def read_svmlight(file: BinaryIO, origin: str, rows: int) -> Iterator[Matrix]:
     """Yield matrices of at most so many rows; column i is the feature written as i."""
-    from sklearn.datasets import load_svmlight_file
-
     lines = (line for line in file if line.split(b"#", 1)[0].strip())
     first_row = 1
     while batch := list(itertools.islice(lines, rows)):
-        try:
-            X, y = load_svmlight_file(io.BytesIO(b"".join(batch)), zero_based=True)
-        except ValueError as problem:
-            last = first_row + len(batch) - 1
-            raise ValueError(f"{origin} is not svmlight text, in rows {first_row} to {last}: {problem}") from None
+        X, y = _parsed(batch, origin, first_row)
         yield Matrix(origin, X, NumberColumn(y), first_row)
         first_row += len(batch)
     if first_row == 1:
-        raise ValueError(f"{origin} is empty")
+        raise NoRows(origin, "is empty")
+
+
+def _parsed(lines: list[bytes], origin: str, first_row: int) -> tuple[Any, Array]:
+    """Return rows and labels, or say in which row there are none."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        return load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
+    except ValueError as problem:
+        if len(lines) == 1:
+            raise ValueError(f"{origin} is not svmlight text, in row {first_row}: {problem}") from None
+        for place, line in enumerate(lines):
+            _parsed([line], origin, first_row + place)
+        raise
 
 
 def read_npz(file: BinaryIO, origin: str, rows: int) -> Iterator[Matrix]:

@@ -119,7 +119,7 @@ def row_number(rows: Table | Matrix, place: int) -> int:
 def join(parts: list[Table], text: frozenset[str]) -> Table:
     """Return one table of its parts; raises :class:`MixedColumns` where they disagree about columns not in ``text``."""
     first = parts[0]
-    by_name = {name: [part.columns[name] for part in parts] for name in first.columns}
+    by_name = {name: [part.column(name) for part in parts] for name in first.columns}
     mixed = [name for name, columns in by_name.items() if name not in text and _disagree(columns)]
     if mixed:
         raise MixedColumns(mixed)
