@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,19 +12,20 @@ from majorant.cli.output import show, show_table
 
 # A confusion table wider than that helps nobody.
 MOST_CLASSES = 20
+SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 @dataclass
 class Tally:
     """What is known of predictions so far: counts and sums, and of two classes the probability of the second.
 
-    AUC compares every row with every other: for two classes alone, nine bytes of each row are kept.
+    AUC compares every row of one class with every one of the other: for two classes alone, a number of each is kept.
     """
 
     classes: Array
     rows: int = 0
     log_loss: float = 0.0
-    _second: list[tuple[Array, Array]] = field(default_factory=list)
+    _second: tuple[list[Array], list[Array]] = field(default_factory=lambda: ([], []))  # of rows of either class
 
     def __post_init__(self) -> None:
         self._confusion = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)
@@ -38,7 +39,8 @@ class Tally:
             self.log_loss -= float(np.log(probability[np.arange(len(y)), true]).sum())
         self.rows += len(y)
         if n == 2:
-            self._second.append((true == 1, probability[:, 1].copy()))
+            for c, seen in enumerate(self._second):
+                seen.append(probability[true == c, 1])
 
     def metrics(self) -> dict[str, Any]:
         """Return accuracy, log-loss, AUC (two classes), and precision, recall, F1 and confusion counts by class."""
@@ -63,12 +65,13 @@ class Tally:
         }
 
     def _auc(self) -> float | None:
-        from sklearn.metrics import roc_auc_score
-
-        if not self._second or not self._confusion.sum(axis=1).all():
+        """Return how often a row of the second class is given more than one of the first; a tie is half of that."""
+        if len(self.classes) != 2 or not self._confusion.sum(axis=1).all():
             return None
-        true, probability = (np.concatenate(parts) for parts in zip(*self._second, strict=True))
-        return float(roc_auc_score(true, probability))
+        first = np.concatenate(self._second[0])
+        first.sort()
+        below = sum(int(np.searchsorted(first, some, side).sum()) for some in self._second[1] for side in SIDES)
+        return below / (2 * len(first) * sum(map(len, self._second[1])))
 
 
 def measure(y: Array, probability: Array, classes: Array) -> dict[str, Any]:
