@@ -318,7 +318,39 @@ def test_row_groups_of_one_file_are_pieces(folder, monkeypatch):
     assert {first for first, _ in found} == {1, 16, 31, 41, 56, 71, 81, 96, 111}
 
 
-def test_a_cluster_finds_what_memory_finds(folder):
+@pytest.fixture(scope="module")
+def scheduler():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_scheduler_is_found_by_its_address(folder, scheduler):
+    """Its workers were started elsewhere, so files go by their whole names; a fit is resumed there as well."""
+    columns = flowers()
+    in_parts(columns, folder / "parts", "csv")
+    fit = ("fit", "parts/part-0.csv", "parts/part-1.csv", "parts/part-2.csv", *COLUMNS, *EXACT)
+    call(*fit, "-m", "memory.npz")
+    keep = (*fit, "--scheduler", scheduler, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
+    assert "there is no checkpoint" in warned_of(*keep, "--max-iter", "2")
+    assert LogisticRegression.load("ours.npz").n_iter_[0] == 2
+    assert warned_of(*keep) == ""
+    same_models("ours.npz", "memory.npz")
+    columns["kind"] = ["rose"] * 120
+    write(folder / "one.csv", columns)
+    assert "at least two classes" in call("fit", "one.csv", *COLUMNS, "--scheduler", scheduler, code=1)
+
+
+def test_a_scheduler_without_workers(folder, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("majorant.cli.cluster.PATIENCE", 0.5)
+    data = write(folder / "t.csv", flowers())
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
+        said = call("fit", data, *COLUMNS, "--scheduler", cluster.scheduler_address, code=1)
+    assert "has no workers" in said
+
+
+def test_a_cluster_of_ones_own_finds_what_memory_finds(folder):
     pytest.importorskip("distributed")
     columns = flowers()
     whole = write(folder / "whole.csv", columns)
@@ -327,7 +359,9 @@ def test_a_cluster_finds_what_memory_finds(folder):
     arguments = ("fit", "parts", *COLUMNS, *EXACT, "--weight", "weight", "--scheduler", "local:2", "--json")
     done = shell(*arguments, "-m", "ours.npz")
     assert done.stderr == ""
-    assert json.loads(done.stdout)["rows"] == 120
+    said = json.loads(done.stdout)
+    assert said["rows"] == 120
+    assert said["rounds"] > 0
     same_models("ours.npz", "memory.npz")
 
 
@@ -472,9 +506,11 @@ def test_a_line_says_how_fast_and_how_long(monkeypatch):
     line.begin("fitting", 1_000)
     line({"step": 1, "objective": 0.5, "gradient_norm": 0.1}, None)
     assert "fitting  step 1  objective 0.5" in terminal.text
-    clock = 104.0
-    line.watch(1_500)
-    assert "fitting, pass 2: 50%  750 rows/s  1 s left  step 1" in terminal.text
+    clock = 103.0
+    line.watch(1_000)
+    clock = 108.0
+    line.watch(500)
+    assert "fitting, pass 2: 50%  100 rows/s  5 s left  step 1" in terminal.text
     line.end()
     assert terminal.text.endswith("\x1b[2K")
 

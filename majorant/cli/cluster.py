@@ -35,7 +35,7 @@ def _local(distributed: Any, workers: str | None) -> Iterator[Any]:
     many = os.cpu_count() or 1 if workers is None else int(workers)
     if many < 1:
         raise ValueError("--scheduler local:N needs at least one worker, got local:0")
-    settings = dict(n_workers=many, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)
+    settings = dict(n_workers=many, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL)
     with (
         distributed.LocalCluster(**settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,

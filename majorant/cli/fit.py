@@ -161,6 +161,7 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
         "gap": estimator.gap_,
         "steps": int(estimator.n_iter_[0]),
         "passes": done.passes,
+        "rounds": getattr(estimator, "n_rounds_", None),
         "seconds": done.seconds,
         "test": done.test,
     }

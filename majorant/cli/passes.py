@@ -39,6 +39,8 @@ class PassLine(Callback):
         """Take note of so many more rows."""
         self.rows += rows
         self._show()
+        if self.total is not None and self.rows % self.total == 0:
+            self._began = time.monotonic()  # of the next pass
 
     def begin(self, title: str, total: int | None = None) -> None:
         """Go through all rows anew, of which one may know how many there are."""
@@ -58,15 +60,14 @@ class PassLine(Callback):
 
     def text(self, now: float) -> str:
         """Return what the line says at a time."""
-        speed = self.rows / max(now - self._began, 1e-9)
+        seconds = max(now - self._began, 1e-9)
         if self.total is None:
-            return f"{self.title}: {self.rows:,} rows  {speed:,.0f} rows/s"
-        if not self.rows:  # they are read elsewhere, if at all
+            return f"{self.title}: {self.rows:,} rows  {self.rows / seconds:,.0f} rows/s"
+        passes, here = divmod(self.rows, self.total)
+        if not here:  # between two passes, or rows are read elsewhere
             return f"{self.title}{self._found}"
-        here = (self.rows - 1) % self.total + 1
-        left = (self.total - here) / speed
-        where = f"{self.title}, pass {-(-self.rows // self.total)}: {here / self.total:.0%}"
-        return f"{where}  {speed:,.0f} rows/s  {left:.0f} s left{self._found}"
+        where, left = f"pass {passes + 1}: {here / self.total:.0%}", (self.total - here) * seconds / here
+        return f"{self.title}, {where}  {here / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
 
     def _show(self) -> None:
         now = time.monotonic()
