@@ -21,7 +21,7 @@ class Watched:
 
     tables: Tables
     wanted: Wanted
-    rows: int
+    rows: int | None
     line: PassLine
 
     def __iter__(self) -> Iterator[Table | Matrix]:
@@ -37,11 +37,11 @@ def fit_batches(
     wanted: Wanted,
     estimator: LogisticRegression,
     *,
-    rows: int,
+    rows: int | None = None,
     scheduler: str | None = None,
     resume_from: str | None = None,
 ) -> Fit:
-    """Train on all rows, read in chunks of so many, here or by the workers of a scheduler.
+    """Train on all rows, read in chunks (of so many, if one says so), here or by the workers of a scheduler.
 
     Classes, categories, means and scales come from a first pass.
     """

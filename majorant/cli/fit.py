@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.larger import Larger
+from majorant.cli.larger import CHUNK, Larger
 from majorant.cli.options import (
     READING,
     SOLVERS,
@@ -128,7 +128,7 @@ def _train(
         callbacks.append(ProgressLine(transient=True))
     estimator = LogisticRegression(**settings, callbacks=callbacks)
     if larger.stream:
-        return fit_stream(source, wanted, estimator, listed(larger.classes), larger.chunk_rows)
+        return fit_stream(source, wanted, estimator, listed(larger.classes), larger.chunk_rows or CHUNK)
     if larger.in_batches:
         how: dict[str, Any] = dict(rows=larger.chunk_rows, scheduler=larger.scheduler, resume_from=resume_from)
         return fit_batches(source, wanted, estimator, **how)

@@ -15,6 +15,7 @@ INTERRUPTED = "Long fits"
 # Those that ask for sums over rows alone, which workers can find.
 OF_SUMS = ("auto", "bbm", "newton", "lbfgs")
 EVERY = 30.0
+CHUNK = 20_000
 
 Batches: TypeAlias = Annotated[
     bool,
@@ -52,7 +53,14 @@ Classes: TypeAlias = Annotated[
         rich_help_panel=LARGER,
     ),
 ]
-ChunkRows: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows of a chunk.", rich_help_panel=LARGER)]
+ChunkRows: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"Rows of a chunk; {CHUNK} by default, or without --stream fewer if columns are many.",
+        rich_help_panel=LARGER,
+    ),
+]
 CheckpointFile: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -88,7 +96,7 @@ class Larger:
     batches: Batches = False
     stream: Stream = False
     classes: Classes = None
-    chunk_rows: ChunkRows = 20_000
+    chunk_rows: ChunkRows = None
     scheduler: Scheduler = None
     checkpoint: CheckpointFile = None
     every: Every = None

@@ -33,19 +33,19 @@ class PassLine(Callback):
         self.total: int | None = None  # rows of a pass, once that is known
         self._line = Line(self.stream) if on_terminal(self.stream) else None
         self.rows = 0  # of this pass, and of those like it
-        self._began, self._last, self._found = time.monotonic(), 0.0, ""
+        self._untimed, self._began, self._last, self._found = 0, time.monotonic(), 0.0, ""
 
     def watch(self, rows: int) -> None:
         """Take note of so many more rows."""
+        if self.total is not None and self.rows % self.total == 0:  # before the first of a pass others worked
+            self._began, self._untimed = time.monotonic(), rows
         self.rows += rows
         self._show()
-        if self.total is not None and self.rows % self.total == 0:
-            self._began = time.monotonic()  # of the next pass
 
     def begin(self, title: str, total: int | None = None) -> None:
         """Go through all rows anew, of which one may know how many there are."""
         self.title, self.total = title, total
-        self.rows, self._began = 0, time.monotonic()
+        self.rows, self._untimed, self._began = 0, 0, time.monotonic()
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Remember what a step has found."""
@@ -66,8 +66,11 @@ class PassLine(Callback):
         passes, here = divmod(self.rows, self.total)
         if not here:  # between two passes, or rows are read elsewhere
             return f"{self.title}{self._found}"
-        where, left = f"pass {passes + 1}: {here / self.total:.0%}", (self.total - here) * seconds / here
-        return f"{self.title}, {where}  {here / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
+        where, timed = f"{self.title}, pass {passes + 1}: {here / self.total:.0%}", here - self._untimed
+        if timed <= 0:
+            return f"{where}{self._found}"
+        left = (self.total - here) * seconds / timed
+        return f"{where}  {timed / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -14,7 +14,7 @@ from majorant.cli.tables.arrow_csv import arrow_columns
 from majorant.cli.tables.column import TextColumn
 from majorant.cli.tables.lines import Layout, Lines
 from majorant.cli.tables.numbers import is_number
-from majorant.cli.tables.table import Table, refuse_twice
+from majorant.cli.tables.table import Table, chunk_rows, refuse_twice
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -59,7 +59,7 @@ class Dialect:
         return (line for line in held if not line.startswith(comment)) if comment else held
 
 
-def read_delimited(file: TextIO, origin: str, rows: int, dialect: Dialect) -> Iterator[Table]:
+def read_delimited(file: TextIO, origin: str, rows: int | None, dialect: Dialect) -> Iterator[Table]:
     """Yield tables of at most so many rows."""
     held = dialect.lines(file)
     sample = list(itertools.islice(held, SAMPLE))
@@ -70,7 +70,7 @@ def read_delimited(file: TextIO, origin: str, rows: int, dialect: Dialect) -> It
     layout = Layout(origin, _names(first, origin, dialect.header), delimiter, dialect.decimal)
     if dialect.header is False:
         lines.put_back(stood_on)
-    yield from _tables(lines, layout, rows)
+    yield from _tables(lines, layout, chunk_rows(rows, len(layout.names)))
 
 
 def _first(lines: Lines, origin: str, delimiter: str) -> tuple[list[str], list[str]]:

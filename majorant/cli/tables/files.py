@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from majorant.cli.refusals import NoRows
-from majorant.cli.tables.sources import CHUNK, Source, read_whole
+from majorant.cli.tables.sources import Source, read_whole
 from majorant.cli.tables.table import Matrix, Table
 from majorant.sources.paths import found_files
 
@@ -48,7 +48,7 @@ class Files:
                 raise ValueError(f"{other.name} is {other.kind}, which cannot be read together with {first.kind}")
         return first.named
 
-    def chunks(self, rows: int = CHUNK) -> Iterator[Table | Matrix]:
+    def chunks(self, rows: int | None = None) -> Iterator[Table | Matrix]:
         """Yield parts of at most so many rows, none of which is of two files."""
         empty: NoRows | None = None
         seen = False

@@ -14,7 +14,7 @@ from majorant._checks import Array
 from majorant.cli.refusals import NoRows
 from majorant.cli.tables.arrow_csv import ArrowCells
 from majorant.cli.tables.column import BooleanColumn, Column, NumberColumn, OpaqueColumn, TextColumn
-from majorant.cli.tables.table import Table, refuse_twice
+from majorant.cli.tables.table import Table, chunk_rows, refuse_twice
 from majorant.sources.base import rows_per_chunk
 
 # Bytes that are read of a column at a time: of row groups that hold millions of rows, not all is then in memory.
@@ -33,13 +33,13 @@ def arrow() -> Any:
     return pyarrow
 
 
-def read_parquet(file: BinaryIO, origin: str, rows: int, groups: Sequence[int] | None = None) -> Iterator[Table]:
+def read_parquet(file: BinaryIO, origin: str, rows: int | None, groups: Sequence[int] | None = None) -> Iterator[Table]:
     """Yield tables of at most so many rows, of all row groups or of some."""
     parquet = _opened(file, origin)
     refuse_twice(parquet.schema_arrow.names, origin)
     each = range(parquet.num_row_groups) if groups is None else groups
     first_row = 1 + sum(_rows_of(parquet, number) for number in range(each[0] if each else 0))
-    for batch in _batches(parquet, origin, rows, each):
+    for batch in _batches(parquet, origin, chunk_rows(rows, len(parquet.schema_arrow.names)), each):
         if batch.num_rows:
             columns = {name: _column(array) for name, array in zip(batch.schema.names, batch.columns, strict=True)}
             yield Table(origin, columns, first_row)

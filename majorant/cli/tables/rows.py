@@ -12,7 +12,7 @@ from majorant._checks import Array
 from majorant.cli.refusals import NoRows
 from majorant.cli.tables.files import Tables
 from majorant.cli.tables.schema import Schema, Wanted
-from majorant.cli.tables.sources import CHUNK, Source
+from majorant.cli.tables.sources import Source
 from majorant.sources import Chunk, Piece
 from majorant.sources import Source as Rows
 from majorant.sources.base import Labels
@@ -26,7 +26,7 @@ class Reading:
     wanted: Wanted
     schema: Schema
     classes: Array
-    rows: int = CHUNK  # of a chunk
+    rows: int | None = None  # of a chunk
 
     def __call__(self, source: Source) -> Iterator[Chunk]:
         """Yield the rows of a file."""

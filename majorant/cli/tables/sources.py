@@ -29,8 +29,6 @@ SUFFIXES = {
     ".libsvm": "svmlight",
     ".npz": "npz",
 }
-# Rows held at a time where a file is read in chunks.
-CHUNK = 20_000
 SVMLIGHT_LINE = re.compile(rb"[+-]?[\d.eE+-]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?\s*")
 
 T = TypeVar("T")
@@ -100,9 +98,10 @@ class Source:
         """Whether the columns have names."""
         return self.kind in ("csv", "tsv", "parquet")
 
-    def chunks(self, rows: int = CHUNK) -> Iterator[Table | Matrix]:
-        """Yield the table in parts of at most so many rows; it is never held whole."""
-        whole("rows of a chunk", rows, least=1)
+    def chunks(self, rows: int | None = None) -> Iterator[Table | Matrix]:
+        """Yield the table in parts of at most so many rows, or of as many as take little memory; it is never whole."""
+        if rows is not None:
+            whole("rows of a chunk", rows, least=1)
         with named_failures(self.name), self._open() as file:
             yield from self._parts(file, rows)
 
@@ -117,7 +116,7 @@ class Source:
         """Return the whole table; the columns in ``text`` are kept as they are written."""
         return read_whole(self.chunks, text)
 
-    def _parts(self, file: BinaryIO, rows: int) -> Iterator[Table | Matrix]:
+    def _parts(self, file: BinaryIO, rows: int | None) -> Iterator[Table | Matrix]:
         if self.kind == "parquet":
             return read_parquet(file, self.name, rows, self.groups)
         if self.kind == "svmlight":
@@ -126,7 +125,7 @@ class Source:
             return read_npz(file, self.name, rows)
         return self._delimited(file, rows)
 
-    def _delimited(self, file: BinaryIO, rows: int) -> Iterator[Table]:
+    def _delimited(self, file: BinaryIO, rows: int | None) -> Iterator[Table]:
         dialect = self._dialect("\t" if self.kind == "tsv" else None)
         with io.TextIOWrapper(file, encoding=known_encoding(self.encoding), newline="") as lines:
             yield from read_delimited(lines, self.name, rows, dialect)
