@@ -442,7 +442,7 @@ def test_failures_are_one_line(folder):
     assert "it has id, length, colour, width, weight, kind" in call("fit", data, "--target", "sort", code=1)
     assert "--target" in call("fit", data, code=1)
     assert "none.csv: No such file" in call("fit", "none.csv", "--target", "kind", code=1)
-    assert "Is a directory" in call("fit", folder, "--target", "kind", code=1)
+    assert "holds no .parquet files" in call("fit", folder, "--target", "kind", code=1)
     assert "--drop id" in call("fit", data, "--target", "kind", code=1)
     assert "no folder" in call("fit", data, "--target", "kind", "--drop", "id", "-m", "no/m.npz", code=1)
     assert "solver must be one of" in call("fit", data, "--target", "kind", "--drop", "id", "--solver", "x", code=1)

@@ -13,7 +13,7 @@ from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, 
 from majorant.cli.output import on_terminal, show, show_json, show_table
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Source, Wanted
+    from majorant.cli.tables import Tables, Wanted
     from majorant.data import Labelled
     from majorant.experiments.comparison import Entry
     from majorant.experiments.problem import Problem
@@ -96,7 +96,7 @@ def compare(
     _show(problem, rows, data, runs, out)
 
 
-def _problem(source: Source, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
+def _problem(source: Tables, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
     from majorant import datasets
     from majorant.experiments.problem import pose
     from majorant.models import Binary, Multinomial
@@ -109,7 +109,7 @@ def _problem(source: Source, wanted: Wanted, ridge: float, share: float, seed: i
     return pose(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
 
 
-def _read_named(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+def _read_named(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
     from majorant import datasets
     from majorant.cli.split import split
     from majorant.data import Labelled
@@ -119,7 +119,7 @@ def _read_named(source: Source, wanted: Wanted, share: float, seed: int) -> tupl
     return train, test, int(y.max()) + 1
 
 
-def _read_file(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+def _read_file(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
     import numpy as np
 
     from majorant.cli.training import read_split

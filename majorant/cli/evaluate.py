@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from majorant.cli.options import AsJson, Data, Missing, Model, TableReading, Target, expanded
+from majorant.cli.options import AsJson, ManyData, Missing, Model, TableReading, Target, expanded
 from majorant.cli.output import show, show_json
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Source
+    from majorant.cli.tables import Tables
     from majorant.cli.trained import Trained
 
 
 @expanded
 def evaluate(
     model: Model,
-    data: Data,
+    data: ManyData,
     target: Target = None,
     as_json: AsJson = False,
     missing: Missing = None,
@@ -31,26 +31,23 @@ def evaluate(
     from majorant.cli.trained import Trained
 
     trained = Trained.load(model, target=target, missing=missing)
-    metrics = _measure(trained, reading.source(data))
+    source = reading.source(*data)
+    metrics = _measure(trained, source)
     if as_json:
-        show_json({"model": model, "data": data, **metrics})
+        show_json({"model": model, "data": data[0] if len(data) == 1 else data, **metrics})
         return
-    show_metrics(metrics, data)
+    show_metrics(metrics, source.name)
     if metrics["left_out"]:
         show(f"\n{metrics['left_out']} rows were left out: they lack a value")
 
 
-def _measure(trained: Trained, source: Source) -> dict[str, Any]:
-    import numpy as np
+def _measure(trained: Trained, source: Tables) -> dict[str, Any]:
+    from majorant.cli.scores import Tally
 
-    from majorant.cli.scores import measure
-
-    labels, found, left_out = [], [], 0
+    tally, left_out = Tally(trained.estimator.classes_), 0
     for part in trained.probabilities(source):
-        labels.append(trained.schema.labels(part.complete, trained.estimator.classes_))
-        found.append(part.probability)
+        tally.add(trained.schema.labels(part.complete, tally.classes), part.probability)
         left_out += len(part.rows) - len(part.complete)
-    if not sum(map(len, found)):
+    if not tally.rows:
         raise ValueError(f"{source.name} has no complete rows to measure on")
-    metrics = measure(np.concatenate(labels), np.concatenate(found), trained.estimator.classes_)
-    return {**metrics, "left_out": left_out}
+    return {**tally.metrics(), "left_out": left_out}

@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from majorant.cli.larger import CHUNK, Larger
 from majorant.cli.options import (
     READING,
     SOLVERS,
     AsJson,
-    Data,
     Learning,
+    ManyData,
     TableReading,
     Target,
     either,
     expanded,
     listed,
 )
-from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
+from majorant.cli.output import check_writable, note, on_terminal, show, show_json, spoken_warnings
 
 if TYPE_CHECKING:
+    from majorant.cli.tables import Tables, Wanted
     from majorant.cli.training import Fit
 
 MODEL = "The model"
 TESTING = "Testing"
-STREAMING = "Files larger than memory"
 
 ModelFile: TypeAlias = Annotated[
     str | None,
@@ -60,29 +61,11 @@ TestSize: TypeAlias = Annotated[
     typer.Option(metavar="SHARE", help="Share of each class to test on, not trained on.", rich_help_panel=TESTING),
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are, and their order.", rich_help_panel=TESTING)]
-Stream: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--stream",
-        help="Learn from one chunk of rows after the other, never holding the file. A first pass over it finds "
-        "classes, categories, means and scales.",
-        rich_help_panel=STREAMING,
-    ),
-]
-Classes: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LABELS",
-        help="All labels, as a,b,c: saves the first pass of --stream; the first chunk then tells the rest.",
-        rich_help_panel=STREAMING,
-    ),
-]
-ChunkRows: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows of a chunk.", rich_help_panel=STREAMING)]
 
 
 @expanded
 def fit(
-    data: Data,
+    data: ManyData,
     target: Target = None,
     model: ModelFile = None,
     as_json: AsJson = False,
@@ -99,48 +82,71 @@ def fit(
     reading: TableReading,
     test_size: TestSize = None,
     seed: Seed = 0,
-    stream: Stream = False,
-    classes: Classes = None,
-    chunk_rows: ChunkRows = 20_000,
+    larger: Larger,
 ) -> None:
-    """Train a logistic regression on a file, and save it.
+    """Train a logistic regression on a file, or several as one, and save it.
 
     Columns of numbers are used as they are; each value of a column of text becomes a column of zeros and ones. Labels
     may be numbers or text. Says why the fit stopped and how close to the optimum it is certified to be.
 
+    Files that are larger than memory are read pass by pass (--batches: the same model, certified, however many passes
+    that takes) or once (--stream: a good model of one pass).
+
     \b
     majorant fit flowers.csv --target species --drop id --test-size 0.2
-    majorant fit clicks.csv.gz --target clicked --stream --classes 0,1
+    majorant fit clicks/ --target clicked --batches --checkpoint clicks.part.npz --resume
+    majorant fit 'clicks-*.csv.gz' --target clicked --stream --classes 0,1
     """
-    path = _model_path(model, data)
-    _check_stream(stream, classes, test_size)
-    source, wanted = reading.source(data), learning.wanted(target, weight)
+    larger.check(solver, test_size)
+    source, wanted = reading.source(*data), learning.wanted(target, weight)
+    larger.check_files(source)
+    path = _model_path(model, data, source)
     settings: dict[str, Any] = dict(C=C, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=intercept)
     settings |= dict(penalize_intercept=penalize_intercept, class_weight=_class_weight(class_weight), random_state=seed)
+    resume_from = _checkpoint_to_resume(larger, path, source)
     with spoken_warnings():
-        done = _train(source, wanted, settings, test_size, seed, listed(classes) if stream else None, chunk_rows)
+        done = _train(source, wanted, settings, test_size, seed, larger, resume_from)
     _save_and_report(done, path, source.name, as_json)
 
 
-def _check_stream(stream: bool, classes: str | None, test_size: float | None) -> None:
-    if stream and test_size is not None:
-        raise typer.BadParameter("a stream keeps no rows for a test; use majorant evaluate on another file")
-    if classes is not None and not stream:
-        raise typer.BadParameter("--classes goes with --stream; without it, the labels of the file are the classes")
-
-
 def _train(
-    source: Any, wanted: Any, settings: dict[str, Any], share: float | None, seed: int, named: Any, rows: int
+    source: Tables,
+    wanted: Wanted,
+    settings: dict[str, Any],
+    share: float | None,
+    seed: int,
+    larger: Larger,
+    resume_from: str | None,
 ) -> Fit:
-    from majorant.callbacks import ProgressLine
+    from majorant.callbacks import Checkpoint, ProgressLine
+    from majorant.cli.batches import fit_batches
     from majorant.cli.training import fit_stream, fit_whole
     from majorant.estimators import LogisticRegression
 
-    callbacks = [ProgressLine(transient=True)] if on_terminal(sys.stderr) else None
+    callbacks: list[Any] = [] if larger.checkpoint is None else [Checkpoint(larger.checkpoint, larger.seconds)]
+    if not larger.in_batches and on_terminal(sys.stderr):
+        callbacks.append(ProgressLine(transient=True))
     estimator = LogisticRegression(**settings, callbacks=callbacks)
-    if named is not None:
-        return fit_stream(source, wanted, estimator, named, rows)
-    return fit_whole(source, wanted, estimator, share, seed)
+    if larger.stream:
+        return fit_stream(source, wanted, estimator, listed(larger.classes), larger.chunk_rows or CHUNK)
+    if larger.in_batches:
+        how: dict[str, Any] = dict(rows=larger.chunk_rows, scheduler=larger.scheduler, resume_from=resume_from)
+        return fit_batches(source, wanted, estimator, **how)
+    return fit_whole(source, wanted, estimator, share, seed, resume_from)
+
+
+def _checkpoint_to_resume(larger: Larger, model: str, source: Tables) -> str | None:
+    """Return the checkpoint to go on from, if there is one; it must be possible to write it."""
+    path = larger.checkpoint
+    check_writable(path, *source.paths)
+    if path is not None and Path(path).resolve() == Path(model).resolve():
+        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {path} for both")
+    if not larger.resume or path is None:
+        return None
+    if Path(path).exists():
+        return path
+    note(f"there is no checkpoint {path} yet: the fit starts from the beginning")
+    return None
 
 
 def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
@@ -154,6 +160,8 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
         "result": done.result,
         "gap": estimator.gap_,
         "steps": int(estimator.n_iter_[0]),
+        "passes": done.passes,
+        "rounds": getattr(estimator, "n_rounds_", None),
         "seconds": done.seconds,
         "test": done.test,
     }
@@ -172,10 +180,11 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
         show_metrics(done.test, "Held out")
 
 
-def _model_path(model: str | None, data: str) -> str:
-    """Return where to write the model, which must be possible."""
-    path = model or f"{'stdin' if data == '-' else Path(data).name.split('.')[0]}.model.npz"
-    check_writable(path, data)
+def _model_path(model: str | None, data: list[str], source: Tables) -> str:
+    """Return where to write the model, which must be possible; it is called after a folder, or the first file."""
+    first = data[0] if Path(data[0]).is_dir() else source.path
+    path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
+    check_writable(path, *source.paths)
     return path
 
 

@@ -19,6 +19,9 @@ SPOKEN = (
     (r"\bpartial_fit\b", "--stream"),
     (r"y holds (\w+) that were not named at the first call", r"the file holds \1 that --classes does not name"),
     (r"less than min_freq", "less than --min-freq"),
+    (r"resume_from='([^']*)'", r"--resume: \1"),
+    (r"\bC was (\S+) in the fit", r"--C was \1 in the fit"),
+    (r"only tol, max_iter, verbose, n_jobs and callbacks may change", "only --tol and --max-iter may change"),
     (
         r"\b(solver|tol|max_iter|c2|min_freq|random_state|delimiter|decimal|encoding|format|missing|separator) must be",
         None,

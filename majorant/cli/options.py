@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Source, Wanted
+    from majorant.cli.tables import Tables, Wanted
 
 READING = "Reading the file"
 # As the help lists them: to ask the estimators would load everything, which help must not. A test holds them together.
 SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
 CHAIN_SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 
-Data: TypeAlias = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet, svmlight or npz, also packed; - is standard input.")
+READABLE = "CSV, TSV, Parquet, svmlight or npz, also packed; - is standard input"
+
+Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help=f"{READABLE}.")]
+ManyData: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help=f"{READABLE}. Several are one table; so are the files that match a pattern, or the .parquet files in and "
+        "below a folder.",
+    ),
 ]
 Model: TypeAlias = Annotated[str, typer.Argument(metavar="MODEL", help="A model that majorant fit has written.")]
 Target: TypeAlias = Annotated[
@@ -84,11 +92,12 @@ class TableReading:
     encoding: Encoding = "utf-8"
     comment: Comment = None
 
-    def source(self, path: str) -> Source:
-        """Return a file to be read so."""
-        from majorant.cli.tables import Source
+    def source(self, *paths: str) -> Tables:
+        """Return files to be read so, as one table; a path may be a pattern, or a folder of Parquet files."""
+        from majorant.cli.tables import Files, Source, files_of
 
-        return Source(path, **vars(self))
+        found = [Source(file, **vars(self)) for path in paths for file in files_of(path)]
+        return found[0] if len(found) == 1 else Files(tuple(found))
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ def warn(text: str) -> None:
     typer.echo(f"majorant: warning: {_one_line(text)}", err=True)
 
 
+def note(text: str) -> None:
+    """Print one line that somebody may want to know, where it does not mix with results."""
+    typer.echo(f"majorant: {_one_line(text)}", err=True)
+
+
 def show_json(values: dict[str, Any]) -> None:
     """Print one JSON object; what is not a number becomes null."""
     typer.echo(json.dumps(_plain(values), ensure_ascii=False, indent=2))

@@ -14,6 +14,17 @@ class Refusal(ValueError):
 
 
 @dataclass(eq=False)
+class NoRows(Refusal):
+    """A file holds no rows; ``reason`` says what it holds."""
+
+    origin: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.origin} {self.reason}"
+
+
+@dataclass(eq=False)
 class MissingValue(Refusal):
     """A column lacks values, in so many rows from ``row`` on."""
 
@@ -94,6 +105,19 @@ class NotANumber(Refusal):
 
 class OtherNotation(NotANumber):
     """A column of numbers holds one that is written with another mark, such as 1,5."""
+
+
+@dataclass(eq=False)
+class UnusableWeight(Refusal):
+    """A weight is below zero."""
+
+    column: str
+    origin: str
+    value: float
+    row: int
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} of {self.origin} holds the weight {self.value:g} in row {self.row}, below zero"
 
 
 @dataclass(eq=False)

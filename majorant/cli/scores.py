@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,29 +12,73 @@ from majorant.cli.output import show, show_table
 
 # A confusion table wider than that helps nobody.
 MOST_CLASSES = 20
+SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+@dataclass
+class Tally:
+    """What is known of predictions so far: counts and sums, and of two classes the probability of the second.
+
+    AUC compares every row of one class with every one of the other: for two classes alone, a number of each is kept.
+    """
+
+    classes: Array
+    rows: int = 0
+    log_loss: float = 0.0
+    _second: tuple[list[Array], list[Array]] = field(default_factory=lambda: ([], []))  # of rows of either class
+
+    def __post_init__(self) -> None:
+        self._confusion = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)
+
+    def add(self, y: Array, probability: Array) -> None:
+        """Take note of more rows."""
+        n, true = len(self.classes), np.searchsorted(self.classes, y)
+        pairs = np.bincount(true * n + probability.argmax(axis=1), minlength=n * n)
+        self._confusion += pairs.reshape(n, n)
+        with np.errstate(divide="ignore"):
+            self.log_loss -= float(np.log(probability[np.arange(len(y)), true]).sum())
+        self.rows += len(y)
+        if n == 2:
+            for c, seen in enumerate(self._second):
+                seen.append(probability[true == c, 1])
+
+    def metrics(self) -> dict[str, Any]:
+        """Return accuracy, log-loss, AUC (two classes), and precision, recall, F1 and confusion counts by class."""
+        found, true = self._confusion.sum(axis=0), self._confusion.sum(axis=1)
+        right = np.diag(self._confusion)
+        each = {
+            "precision": _share(right, found),
+            "recall": _share(right, true),
+            "f1": _share(2 * right, found + true),
+            "rows": true,
+        }
+        return {
+            "rows": self.rows,
+            "accuracy": float(right.sum() / self.rows),
+            "log_loss": self.log_loss / self.rows,
+            "auc": self._auc(),
+            "classes": [
+                {"class": name, **{what: values[c] for what, values in each.items()}}
+                for c, name in enumerate(self.classes)
+            ],
+            "confusion": self._confusion,
+        }
+
+    def _auc(self) -> float | None:
+        """Return how often a row of the second class is given more than one of the first; a tie is half of that."""
+        if len(self.classes) != 2 or not self._confusion.sum(axis=1).all():
+            return None
+        first = np.concatenate(self._second[0])
+        first.sort()
+        below = sum(int(np.searchsorted(first, some, side).sum()) for some in self._second[1] for side in SIDES)
+        return below / (2 * len(first) * sum(map(len, self._second[1])))
 
 
 def measure(y: Array, probability: Array, classes: Array) -> dict[str, Any]:
-    """Return accuracy, log-loss, AUC (two classes), and precision, recall, F1 and confusion counts by class."""
-    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-
-    predicted = classes[probability.argmax(axis=1)]
-    likelihood = probability[np.arange(len(y)), np.searchsorted(classes, y)]
-    with np.errstate(divide="ignore"):
-        log_loss = float(-np.log(likelihood).mean())
-    each = precision_recall_fscore_support(y, predicted, labels=classes, zero_division=0)
-    names = ("precision", "recall", "f1", "rows")
-    return {
-        "rows": len(y),
-        "accuracy": float((predicted == y).mean()),
-        "log_loss": log_loss,
-        "auc": _auc(y, probability, classes),
-        "classes": [
-            {"class": classes[c], **{name: values[c] for name, values in zip(names, each, strict=True)}}
-            for c in range(len(classes))
-        ],
-        "confusion": confusion_matrix(y, predicted, labels=classes),
-    }
+    """Return the metrics of rows that are all here."""
+    tally = Tally(classes)
+    tally.add(y, probability)
+    return tally.metrics()
 
 
 def show_metrics(metrics: dict[str, Any], title: str) -> None:
@@ -54,9 +99,6 @@ def show_metrics(metrics: dict[str, Any], title: str) -> None:
     show_table("Confusion: true class (rows), predicted class (columns)", ["", *names], counts)
 
 
-def _auc(y: Array, probability: Array, classes: Array) -> float | None:
-    from sklearn.metrics import roc_auc_score
-
-    if len(classes) != 2 or len(np.unique(y)) < 2:
-        return None
-    return float(roc_auc_score(y == classes[1], probability[:, 1]))
+def _share(some: Array, all_of_them: Array) -> Array:
+    """Return the share of each, zero where there are none."""
+    return np.divide(some, all_of_them, out=np.zeros(len(some)), where=all_of_them > 0)

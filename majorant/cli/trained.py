@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.cli.tables import Matrix, Schema, Source, Table
+from majorant.cli.tables import Matrix, Schema, Table, Tables
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
 
@@ -47,7 +47,7 @@ class Trained:
         notes = estimator.notes_
         return cls(estimator, Schema.from_json(notes["schema"]), notes) if notes and "schema" in notes else None
 
-    def probabilities(self, source: Source) -> Iterator[Part]:
+    def probabilities(self, source: Tables) -> Iterator[Part]:
         """Yield chunk by chunk what is predicted; values that were not trained on are warned of at the end."""
         unseen = Unseen(self.schema)
         for rows in source.chunks():

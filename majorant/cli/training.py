@@ -12,7 +12,7 @@ from majorant._checks import Array
 from majorant.cli.output import progress
 from majorant.cli.scores import measure
 from majorant.cli.split import split
-from majorant.cli.tables import Matrix, Schema, Source, Table, Wanted
+from majorant.cli.tables import Matrix, Schema, Table, Tables, Wanted
 from majorant.cli.tables.labels import find_classes
 from majorant.cli.tables.schema import read_labels
 from majorant.cli.unseen import Unseen
@@ -29,6 +29,12 @@ class Fit:
     seconds: float
     result: str
     test: dict[str, Any] | None = None
+
+    @property
+    def passes(self) -> float:
+        """Over the rows, as the solver counts them; one of a stream."""
+        trace = getattr(self.estimator, "trace_", None)
+        return float(trace["passes"][-1]) if trace is not None and len(trace["passes"]) else 1.0
 
     def notes(self, trained_on: str) -> dict[str, Any]:
         """Return what travels with the model."""
@@ -51,7 +57,7 @@ class Split:
     classes: Array
 
 
-def read_split(source: Source, wanted: Wanted, share: float | None, seed: int) -> Split:
+def read_split(source: Tables, wanted: Wanted, share: float | None, seed: int) -> Split:
     """Read a source whole and keep a share of each class for a test, if one is given."""
     wanted.check(source)
     table = wanted.complete(source.read(frozenset({wanted.target} if wanted.target else ())))
@@ -64,14 +70,21 @@ def read_split(source: Source, wanted: Wanted, share: float | None, seed: int) -
     return Split(part, table.take(test), *Schema.learn(source, wanted, [part]))
 
 
-def fit_whole(source: Source, wanted: Wanted, estimator: LogisticRegression, share: float | None, seed: int) -> Fit:
+def fit_whole(
+    source: Tables,
+    wanted: Wanted,
+    estimator: LogisticRegression,
+    share: float | None,
+    seed: int,
+    resume_from: str | None = None,
+) -> Fit:
     """Train on all rows, or on all but a share that the model is then tested on."""
     data = read_split(source, wanted, share, seed)
     schema, classes = data.schema, data.classes
-    _check_class_weight(estimator, classes)
+    check_class_weight(estimator, classes)
     X, y = schema.features(data.train), schema.labels(data.train, classes)
     started = time.perf_counter()
-    estimator.fit(X, y, sample_weight=schema.weights(data.train))
+    estimator.fit(X, y, sample_weight=schema.weights(data.train), resume_from=resume_from)
     seconds = time.perf_counter() - started
     test = None
     if data.test is not None:
@@ -82,14 +95,14 @@ def fit_whole(source: Source, wanted: Wanted, estimator: LogisticRegression, sha
     return Fit(estimator, schema, len(data.train), seconds, str(estimator.result_), test)
 
 
-def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
+def fit_stream(source: Tables, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
     """Train by ``partial_fit`` on chunks of so many rows.
 
     Classes, categories, means and scales come from a first pass; with the classes ``named``, from the first chunk.
     """
     started = time.perf_counter()
     schema, classes = _learn_ahead(source, wanted, named, rows)
-    _check_class_weight(estimator, classes)
+    check_class_weight(estimator, classes)
     seen = chunks = 0
     unseen = Unseen(schema)
     with progress("streaming") as move:
@@ -104,14 +117,15 @@ def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, na
     return Fit(estimator, schema, seen, time.perf_counter() - started, sentence)
 
 
-def _check_class_weight(estimator: LogisticRegression, classes: Array) -> None:
+def check_class_weight(estimator: LogisticRegression, classes: Array) -> None:
+    """Refuse weights for what is no class."""
     given = estimator.class_weight
     unknown = set(given) - set(classes.tolist()) if isinstance(given, dict) else set()
     if unknown:
         raise ValueError(f"--class-weight names no class of the data: {sorted(unknown)}; there are {classes.tolist()}")
 
 
-def _learn_ahead(source: Source, wanted: Wanted, named: list[str], rows: int) -> tuple[Schema, Array]:
+def _learn_ahead(source: Tables, wanted: Wanted, named: list[str], rows: int) -> tuple[Schema, Array]:
     if not named:
         return Schema.learn(source, wanted)
     if not source.named:
@@ -125,7 +139,7 @@ def _learn_ahead(source: Source, wanted: Wanted, named: list[str], rows: int) ->
     return Schema.learn(source, wanted, [first])[0], classes
 
 
-def _complete_chunks(source: Source, wanted: Wanted, rows: int) -> Iterator[Table | Matrix]:
+def _complete_chunks(source: Tables, wanted: Wanted, rows: int) -> Iterator[Table | Matrix]:
     for part in source.chunks(rows):
         complete = wanted.complete(part)
         if len(complete):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -88,8 +88,11 @@ class Source(ABC):
     """Rows that can be read again and again, in pieces. What an estimator's ``fit`` takes in place of ``X`` and ``y``.
 
     :class:`Parquet`, :class:`Svmlight`, :class:`Npy` and :class:`Chunks` are sources. Every piece is read as a stream
-    of chunks, of which a few are in memory at a time.
+    of chunks, of which a few are in memory at a time. A ``watcher``, if there is one, is told of rows as this process
+    reads them: in a first look, and in every pass.
     """
+
+    watcher: Callable[[int], None] | None = None
 
     @property
     def feature_names(self) -> Sequence[str] | None:

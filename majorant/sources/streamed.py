@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
@@ -21,7 +21,6 @@ from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts
 
 # Rows that show what all look like.
 SHOWN = 1_000
-Watcher = Callable[[int], None]
 
 
 class Streamed:
@@ -47,7 +46,7 @@ class Streamed:
         self._starts = starts_of(survey.chunks)
         self._sampled: tuple[tuple[int, int], Labelled] | None = None
         self._lock = Lock()  # of several fits
-        self.watcher: Watcher | None = None  # told of rows as they are read
+        self.watcher = source.watcher
         self.like = encoding(_shown(next(self._all())[1]))
 
     def __len__(self) -> int:

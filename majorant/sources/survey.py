@@ -121,6 +121,8 @@ def survey_source(source: Source, spool: Spool) -> tuple[Survey, Outline]:
     def spooled() -> Iterator[Chunk]:
         for chunk in read_ahead(lambda: read_all(source)):
             spool.add(chunk.X)
+            if source.watcher is not None:
+                source.watcher(len(chunk))
             yield chunk
 
     return survey(spooled())

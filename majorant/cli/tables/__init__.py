@@ -5,9 +5,26 @@ table into features, labels and weights.
 """
 
 from majorant.cli.tables.encoding import Columns
+from majorant.cli.tables.files import Files, Tables, files_of
 from majorant.cli.tables.indexed import Indices
+from majorant.cli.tables.rows import EncodedRows, Reading
 from majorant.cli.tables.schema import Schema, Wanted
-from majorant.cli.tables.sources import CHUNK, FORMATS, Source
-from majorant.cli.tables.table import Matrix, Table
+from majorant.cli.tables.sources import FORMATS, Source
+from majorant.cli.tables.table import CHUNK, Matrix, Table
 
-__all__ = ["CHUNK", "FORMATS", "Columns", "Indices", "Matrix", "Schema", "Source", "Table", "Wanted"]
+__all__ = [
+    "CHUNK",
+    "FORMATS",
+    "Columns",
+    "EncodedRows",
+    "Files",
+    "Indices",
+    "Matrix",
+    "Reading",
+    "Schema",
+    "Source",
+    "Table",
+    "Tables",
+    "Wanted",
+    "files_of",
+]

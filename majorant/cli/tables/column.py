@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from majorant._checks import Array
 from majorant.cli.tables.numbers import MISSING, Numbers, read_numbers
 
@@ -116,7 +118,9 @@ class NumberColumn:
 
     def text(self) -> list[str | None]:
         """Return each number as one would write it."""
-        return [None if v != v else str(int(v)) if v == round(v) else repr(v) for v in self.values.tolist()]
+        different, places = np.unique(self.values, return_inverse=True)  # labels are few
+        each = [None if v != v else str(int(v)) if v.is_integer() else repr(v) for v in different.tolist()]
+        return [each[place] for place in places.tolist()]
 
     def take(self, rows: Array) -> NumberColumn:
         """Return the given rows."""

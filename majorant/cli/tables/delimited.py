@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from majorant._checks import one_of
-from majorant.cli.refusals import NoHeader
+from majorant.cli.refusals import NoHeader, NoRows
 from majorant.cli.tables.arrow_csv import arrow_columns
 from majorant.cli.tables.column import TextColumn
 from majorant.cli.tables.lines import Layout, Lines
 from majorant.cli.tables.numbers import is_number
-from majorant.cli.tables.table import Table, refuse_twice
+from majorant.cli.tables.table import Table, chunk_rows, refuse_twice
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -59,18 +59,18 @@ class Dialect:
         return (line for line in held if not line.startswith(comment)) if comment else held
 
 
-def read_delimited(file: TextIO, origin: str, rows: int, dialect: Dialect) -> Iterator[Table]:
+def read_delimited(file: TextIO, origin: str, rows: int | None, dialect: Dialect) -> Iterator[Table]:
     """Yield tables of at most so many rows."""
     held = dialect.lines(file)
     sample = list(itertools.islice(held, SAMPLE))
     if not sample:
-        raise ValueError(f"{origin} is empty")
+        raise NoRows(origin, "is empty")
     lines, delimiter = Lines(itertools.chain(sample, held)), dialect.mark(sample)
     first, stood_on = _first(lines, origin, delimiter)
     layout = Layout(origin, _names(first, origin, dialect.header), delimiter, dialect.decimal)
     if dialect.header is False:
         lines.put_back(stood_on)
-    yield from _tables(lines, layout, rows)
+    yield from _tables(lines, layout, chunk_rows(rows, len(layout.names)))
 
 
 def _first(lines: Lines, origin: str, delimiter: str) -> tuple[list[str], list[str]]:
@@ -97,7 +97,7 @@ def _tables(lines: Lines, layout: Layout, rows: int) -> Iterator[Table]:
         yield Table(layout.origin, dict(zip(layout.names, columns, strict=True)), row)
         row += len(batch)
     if row == 1:
-        raise ValueError(f"{layout.origin} has a header but no rows")
+        raise NoRows(layout.origin, "has a header but no rows")
 
 
 def _records(source: Iterable[str], lines: Lines, origin: str, delimiter: str) -> Iterator[list[str]]:

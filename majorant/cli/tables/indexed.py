@@ -13,29 +13,53 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
+from majorant.cli.refusals import NoRows
 from majorant.cli.tables.column import NumberColumn, TextColumn
-from majorant.cli.tables.table import Matrix, Table, widened
+from majorant.cli.tables.table import CHUNK, Matrix, Table, chunk_rows, widened
+
+# Bytes of the lines of a chunk, if nobody says how many these are.
+STRETCH = 2**23
 
 
-def read_svmlight(file: BinaryIO, origin: str, rows: int) -> Iterator[Matrix]:
+def read_svmlight(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Matrix]:
     """Yield matrices of at most so many rows; column i is the feature written as i."""
-    from sklearn.datasets import load_svmlight_file
-
     lines = (line for line in file if line.split(b"#", 1)[0].strip())
     first_row = 1
-    while batch := list(itertools.islice(lines, rows)):
-        try:
-            X, y = load_svmlight_file(io.BytesIO(b"".join(batch)), zero_based=True)
-        except ValueError as problem:
-            last = first_row + len(batch) - 1
-            raise ValueError(f"{origin} is not svmlight text, in rows {first_row} to {last}: {problem}") from None
+    while batch := _stretch(lines, rows):
+        X, y = _parsed(batch, origin, first_row)
         yield Matrix(origin, X, NumberColumn(y), first_row)
         first_row += len(batch)
     if first_row == 1:
-        raise ValueError(f"{origin} is empty")
+        raise NoRows(origin, "is empty")
 
 
-def read_npz(file: BinaryIO, origin: str, rows: int) -> Iterator[Matrix]:
+def _stretch(lines: Iterator[bytes], rows: int | None) -> list[bytes]:
+    """Return the next lines: so many, or as many as take little memory."""
+    batch: list[bytes] = []
+    size = 0
+    for line in itertools.islice(lines, CHUNK if rows is None else rows):
+        batch.append(line)
+        size += len(line)
+        if rows is None and size >= STRETCH:
+            break
+    return batch
+
+
+def _parsed(lines: list[bytes], origin: str, first_row: int) -> tuple[Any, Array]:
+    """Return rows and labels, or say in which row there are none."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        return load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
+    except ValueError as problem:
+        if len(lines) == 1:
+            raise ValueError(f"{origin} is not svmlight text, in row {first_row}: {problem}") from None
+        for place, line in enumerate(lines):
+            _parsed([line], origin, first_row + place)
+        raise
+
+
+def read_npz(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Matrix]:
     """Yield the arrays X and y of a NumPy archive; without y the rows have no labels."""
     try:
         with np.load(file, allow_pickle=False) as archive:
@@ -48,6 +72,7 @@ def read_npz(file: BinaryIO, origin: str, rows: int) -> Iterator[Matrix]:
     y = arrays.get("y", np.full(len(X), np.nan))
     if y.shape != (len(X),):
         raise ValueError(f"y of {origin} must have one label per row of X ({len(X)}), got shape {y.shape}")
+    rows = chunk_rows(rows, X.shape[1])
     for start in range(0, len(X), rows):
         yield Matrix(origin, X[start : start + rows], _labels(y[start : start + rows]), start + 1)
 

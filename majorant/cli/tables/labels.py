@@ -45,7 +45,8 @@ def match_classes(labels: Sequence[str], classes: Array, origin: str, row: Calla
     numbers = classes.dtype.kind in "iu"
     known = {str(each): i for i, each in enumerate(classes)}
     otherwise = {each.lower(): i for each, i in known.items() if each.lower() in TRUTH}
-    places = [_place(_whole(label) if numbers else label, known, otherwise) for label in labels]
+    each = {label: _place(_whole(label) if numbers else label, known, otherwise) for label in set(labels)}
+    places = [each[label] for label in labels]
     if -1 in places:
         place = places.index(-1)
         raise ValueError(

@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from majorant._checks import Array, one_of
-from majorant.cli.refusals import MissingLabel, Nameless, NoTarget
+from majorant.cli.refusals import MissingLabel, Nameless, NoTarget, UnusableWeight
 from majorant.cli.tables.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
+from majorant.cli.tables.files import Tables
 from majorant.cli.tables.indexed import IndexLearner, Indices
 from majorant.cli.tables.labels import find_classes, match_classes
-from majorant.cli.tables.sources import Source, settle_types
+from majorant.cli.tables.sources import settle_types
 from majorant.cli.tables.table import Matrix, Table
 
 MISSING_RULES = ("error", "mean", "drop")
@@ -51,7 +52,7 @@ class Wanted:
     def __post_init__(self) -> None:
         one_of("missing", self.missing, MISSING_RULES)
 
-    def check(self, source: Source) -> None:
+    def check(self, source: Tables) -> None:
         """Refuse what does not go with the format."""
         if source.named and self.target is None:
             raise NoTarget(source.name, list(next(source.chunks(1)).columns))  # type: ignore[union-attr]
@@ -99,7 +100,11 @@ class Schema:
         """Return the weights of the rows, if there are any."""
         if self.weight is None or isinstance(rows, Matrix):
             return None
-        return Numeric(self.weight, 1.0).encode(rows, "error")[:, 0]
+        weights = Numeric(self.weight, 1.0).encode(rows, "error")[:, 0]
+        if (weights < 0).any():
+            place = int(np.argmax(weights < 0))
+            raise UnusableWeight(self.weight, rows.origin, float(weights[place]), rows.row(place))
+        return weights
 
     def with_rule(self, missing: str | None) -> Schema:
         """Return the same with another rule for missing values, if one is given."""
@@ -123,7 +128,7 @@ class Schema:
         return cls(encoding, data["target"], data["weight"], data["missing"])
 
     @classmethod
-    def learn(cls, source: Source, wanted: Wanted, parts: Iterable[Table | Matrix] | None = None) -> tuple[Self, Array]:
+    def learn(cls, source: Tables, wanted: Wanted, parts: Iterable[Table | Matrix] | None = None) -> tuple[Self, Array]:
         """Return the schema and the classes, from one pass over a source, or from some parts of it."""
         wanted.check(source)
 

@@ -23,6 +23,9 @@ from majorant.cli.tables.column import (
 )
 from majorant.cli.tables.numbers import looks_numeric
 
+# Rows of a chunk if nobody says how many, and cells of one where there are many columns.
+CHUNK, CELLS = 20_000, 2**20
+
 T = TypeVar("T")
 
 
@@ -116,10 +119,21 @@ def row_number(rows: Table | Matrix, place: int) -> int:
     return rows.first_row + (place if rows.taken is None else int(rows.taken[place]))
 
 
+def chunk_rows(rows: int | None, columns: int) -> int:
+    """Return how many rows of so many columns make a chunk, if nobody says so.
+
+    Examples
+    --------
+    >>> chunk_rows(None, 10), chunk_rows(None, 2**12), chunk_rows(7, 2**12)
+    (20000, 256, 7)
+    """
+    return max(min(CHUNK, CELLS // max(columns, 1)), 1) if rows is None else rows
+
+
 def join(parts: list[Table], text: frozenset[str]) -> Table:
     """Return one table of its parts; raises :class:`MixedColumns` where they disagree about columns not in ``text``."""
     first = parts[0]
-    by_name = {name: [part.columns[name] for part in parts] for name in first.columns}
+    by_name = {name: [part.column(name) for part in parts] for name in first.columns}
     mixed = [name for name, columns in by_name.items() if name not in text and _disagree(columns)]
     if mixed:
         raise MixedColumns(mixed)
