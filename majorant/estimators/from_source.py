@@ -8,7 +8,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._threads import sharing
-from majorant.estimators.placing import Place, place_of
+from majorant.estimators.placing import Place, place_of, refuse_beside
 from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
@@ -27,9 +27,7 @@ class FitSource:
 
     def _fit_source(self: Classifier, source: Source, executor: Any = None, **beside: Any) -> Classifier:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
-        for name, value in beside.items():
-            if value is not None:
-                raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
+        refuse_beside(**beside)
         sweep = Sweep() if self._sweep is None else self._sweep
         with sharing(fit_threads(self.n_jobs, LARGE)):
             place = sweep.seen(place_of(source, executor))
