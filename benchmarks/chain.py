@@ -7,8 +7,8 @@
 Every method runs in a process of its own. Set-up is what turns lists of strings into the method's own data; training is
 what follows, in seconds of the processor, as CRFsuite's log has them; of several threads, in seconds of the clock. Peak
 memory is measured in a run of its own, which is fed by a generator and stops after thirty iterations. Other forms of
-tokens are in :mod:`benchmarks.chain_tokens`, chunks of a stream at the end; ``--only tokens`` takes these, ``--only
-memory`` and ``--only chunks`` those.
+tokens are in :mod:`benchmarks.chain_tokens`, sources in :mod:`benchmarks.chain_stream`, chunks of a stream at the end;
+``--only tokens`` and ``--only stream`` take these, ``--only memory`` and ``--only chunks`` those.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import chain_tokens, report
+from benchmarks import chain_stream, chain_tokens, report
 from majorant import ChainCRF
 from majorant.cli.columns.conll import ColumnFile
 from majorant.cli.columns.templates import CHUNKING
@@ -343,7 +343,13 @@ def chunks():
     report.show("ten sentences more", rows)
 
 
-MORE = {"tokens": tokens_in_every_form, "memory": memory, "chunks": chunks}
+def sources():
+    """Peak memory of sentences that are read chunk by chunk, beside fits in memory."""
+    rows = chain_stream.measured(lambda: stream("train"), C2, peak, alone)
+    report.show("CoNLL-2000, repeated: read chunk by chunk, or in memory", rows)
+
+
+MORE = {"tokens": tokens_in_every_form, "memory": memory, "chunks": chunks, "stream": sources}
 
 
 def train_all(kept, skip, quick):

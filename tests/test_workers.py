@@ -175,7 +175,7 @@ def test_dask_frames_bring_their_names(client):
 def test_the_client_of_a_process_is_used(client):
     X, y, _ = arrays()
     with client.as_current(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("majorant.estimators.placing._running_client", lambda: client)
+        patch.setattr("majorant.estimators.placing.running_client", lambda: client)
         ours = LogisticRegression(tol=1e-12).fit(X, y)
     assert_same(ours, in_memory(), atol=1e-6)
 

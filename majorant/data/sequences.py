@@ -116,9 +116,10 @@ class Sequences(InMemory):
 
 def _stretches(starts: Array, which: Array) -> tuple[Array, Array]:
     """Return what stands in the stretches starts[k] … starts[k + 1] − 1, one after the other, and where each begins."""
-    lengths = np.diff(starts)[which]
-    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(starts.dtype)
-    return np.arange(begin[-1]) + np.repeat(starts[which] - begin[:-1], lengths), begin
+    first = starts[which].astype(np.int64)  # what is unsigned cannot move to the left
+    lengths = starts[which + 1] - first
+    begin = np.concatenate([[0], np.cumsum(lengths)])
+    return np.arange(begin[-1]) + np.repeat(first - begin[:-1], lengths), begin.astype(starts.dtype)
 
 
 def inner_tokens(starts: Array) -> Array:

@@ -18,18 +18,15 @@ from majorant._threads import numerics, sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
-from majorant.data.universe import Universe
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.chain_features import (
-    check_lengths,
-    observed_pairs,
-    read_sequences,
-    sequences,
-    token_weights,
-)
+from majorant.estimators.chain_chunkwise import chunkwise, share_right
+from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences, token_weights
 from majorant.estimators.chain_files import ChainFiles
+from majorant.estimators.chain_source import Prepared, from_source, in_memory, is_source
+from majorant.estimators.chain_survey import Wanted
 from majorant.estimators.chain_weights import FittedWeights, StreamedWeights
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
+from majorant.estimators.placing import check_executor, refuse_beside
 from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.settings import check_callbacks
 from majorant.estimators.threads import fit_threads
@@ -134,29 +131,42 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
 
     # --- fitting ------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None, resume_from: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        lengths: Any = None,
+        *,
+        executor: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
         """Fit to sequences.
 
         Parameters
         ----------
-        X : iterable of sequences
+        X : iterable of sequences, or a source
             A sequence is a list of tokens, a token a dict, a list of strings or a string; or a sequence is a matrix
             with a row for each token. With ``lengths``, one matrix with the rows of all sequences. A generator is read
-            once.
+            once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of pairs (tokens, labels)) brings its own
+            labels and weights, and may be larger than memory: it is read once, and its numbers again at every pass.
         y : iterable of sequences of labels
         sample_weight : array, or list of arrays, optional
             Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
             Σ_t w_t (−log p(y_t | y_1 … y_{t−1}, x)), which is not convex: then nothing is certified.
         lengths : array, optional
             Of the sequences, if X is one matrix.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Whose workers add up over the sequences; each reads its pieces of a source for itself.
         resume_from : str or Path, optional
             A file of :class:`~majorant.Checkpoint` to go on from, as in :class:`~majorant.LogisticRegression`.
         """
         self._check_settings()
-        data, classes, vocabulary = self._read(X, y, sample_weight, lengths)
+        check_executor(executor)
+        ready = self._prepared(X, y, sample_weight, lengths, executor)
         with all_or_nothing(self):
-            self._keep(FittedWeights(data.universe, np.zeros(data.universe.size)), classes, vocabulary)
-            self._fit(data, resume_from)
+            self._keep(FittedWeights(ready.universe, np.zeros(ready.universe.size)), ready.classes, ready.vocabulary)
+            self._fit(ready, resume_from)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
@@ -190,20 +200,18 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
         return self.classes_
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, lengths: Any) -> tuple[Sequences, Array, Vocabulary]:
-        """Return the data, the labels and the vocabulary; what was read on the way is let go of."""
-        vocabulary = Vocabulary()
-        tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
-        sizes = len(classes), len(vocabulary)
-        universe = Universe.of(*self._observed(tokens, labels, *sizes), *sizes)
-        weight = token_weights(sample_weight, tokens.starts)
-        return sequences(universe, tokens, labels, weight), classes, vocabulary
+    def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
+        if not is_source(X):
+            return in_memory(X, y, sample_weight, lengths, self._observed, executor)
+        refuse_beside(y=y, sample_weight=sample_weight, lengths=lengths)
+        return from_source(X, Wanted(**self._wanted()), executor)
 
-    def _fit(self, data: Sequences, resume_from: Any) -> None:
-        if self.solver in BOUNDED:
-            refuse_long(data)
-        with sharing(fit_threads(self.n_jobs, data.n_tokens * data.universe.n**2)):
-            objective = Objective(Chain(), data, ridge=2 * self.c2, reducer=Threads(threads()))
+    def _fit(self, ready: Prepared, resume_from: Any) -> None:
+        if self.solver in BOUNDED and isinstance(ready.data, Sequences):
+            refuse_long(ready.data)
+        with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
+            reducer = ready.reducer or Threads(threads())
+            objective = Objective(Chain(), ready.data, ridge=2 * self.c2, reducer=reducer)
             saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
             before = resumed(resume_from, self, saving)
             fitted = run(
@@ -238,12 +246,17 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
 
     # --- prediction ---------------------------------------------------------------------------------------
 
+    @chunkwise
     def predict(self, X: Any, lengths: Any = None) -> list[list[Any]]:
-        """Return the likeliest labels of each sequence. Attributes that are not known count for nothing."""
+        """Return the likeliest labels of each sequence, which may come from a source: it is read chunk by chunk.
+
+        Attributes that are not known count for nothing.
+        """
         data, scores = self._scored(X, lengths)
         names = self.classes_[Chain().decode(scores, data)].tolist()
         return [names[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
 
+    @chunkwise
     def predict_marginals(self, X: Any, lengths: Any = None) -> list[list[dict[Any, float]]]:
         """Return for each token the probability of each label."""
         data, scores = self._scored(X, lengths)
@@ -259,18 +272,9 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
         """Return for each token of one sequence the probability of each label."""
         return self.predict_marginals([tokens])[0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, lengths: Any = None) -> float:
         """Return the share of tokens labelled right. A label that was not trained on is never right."""
-        X = list(X) if lengths is None else list(split_rows(X, lengths))
-        y = [list(labels) for labels in y]
-        check_lengths(X, y)
-        starts = np.concatenate([[0], np.cumsum([len(labels) for labels in y], dtype=np.int64)])
-        pairs = zip(chain.from_iterable(self.predict(X)), chain.from_iterable(y), strict=True)
-        right = np.array([found == true for found, true in pairs], dtype=float)
-        weight = token_weights(sample_weight, starts)
-        if not (len(right) if weight is None else weight.sum()) > 0:
-            raise ValueError("there is no token of positive weight to score")
-        return float(np.average(right, weights=weight))
+        return share_right(self, X, y, sample_weight, lengths)
 
     @cached_property
     def state_features_(self) -> dict[tuple[str, Any], float]:
@@ -333,15 +337,14 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
 
     def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
-        return observed_pairs(
-            tokens,
-            y,
-            n,
-            n_attributes,
-            min_freq=self.min_freq,
-            all_states=self.all_possible_states,
-            all_transitions=self.all_possible_transitions,
-        )
+        return observed_pairs(tokens, y, n, n_attributes, **self._wanted())
+
+    def _wanted(self) -> dict[str, Any]:
+        return {
+            "min_freq": self.min_freq,
+            "all_states": self.all_possible_states,
+            "all_transitions": self.all_possible_transitions,
+        }
 
     def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
         check_is_fitted(self, "_weights")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -15,6 +16,8 @@ from majorant.data.tokens import Encoder, Tokens, Vocabulary, split_rows
 from majorant.data.universe import Universe
 
 MISSING: Any = object()
+NO_LABEL = "y holds no label: there is nothing to learn from"
+NO_WEIGHT = "sample_weight must not be zero everywhere: no token would count"
 # Keys, and the value of each; without values all are ones.
 Occurrences: TypeAlias = tuple[Array, Array | None]
 # Tokens whose occurrences of attributes are counted at a time.
@@ -27,23 +30,29 @@ def read_sequences(
     X: Any, y: Any, lengths: Any, vocabulary: Vocabulary, known: Array | None = None
 ) -> tuple[Tokens, Array, Array]:
     """Return tokens, labels by number, and the classes: those known, or all labels. X and y are read once."""
-    encoder, number = Encoder(vocabulary, grow=True), Vocabulary()
-    codes: list[int] = []
-    for j, (tokens, labels) in enumerate(zip_longest(_split(X, lengths), y, fillvalue=MISSING)):
-        if tokens is MISSING or labels is MISSING:
-            raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
-        length, before = encoder.add(tokens), len(codes)
-        codes.extend(number.numbers(labels, grow=True))
-        if len(codes) - before != length:
-            raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
-    if not codes:
-        raise ValueError("y holds no label: there is nothing to learn from")
-    names = _labels(number.names())
+    number = Vocabulary()
+    tokens, codes = numbered(_split(X, lengths), y, vocabulary, number, grow=True)
+    if not len(codes):
+        raise ValueError(NO_LABEL)
+    names = label_names(number)
     classes = np.unique(names) if known is None else known
     unknown = np.setdiff1d(names, classes)
     if len(unknown):
         raise ValueError(f"y holds labels that were not named at the first call: {unknown}; known are {classes}")
-    return encoder.finish(), np.searchsorted(classes, names)[codes].astype(np.int32), classes
+    return tokens, np.searchsorted(classes, names)[codes].astype(np.int32), classes
+
+
+def numbered(X: Any, y: Any, vocabulary: Vocabulary, labels: Vocabulary, *, grow: bool) -> tuple[Tokens, Array]:
+    """Return tokens and their labels by the numbers of two vocabularies, which may grow. X and y are read once."""
+    encoder, codes = Encoder(vocabulary, grow), array("i")
+    for j, (tokens, names) in enumerate(zip_longest(X, y, fillvalue=MISSING)):
+        if tokens is MISSING or names is MISSING:
+            raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
+        length, before = encoder.add(tokens), len(codes)
+        codes.extend(labels.numbers(names, grow))
+        if len(codes) - before != length:
+            raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
+    return encoder.finish(), np.array(codes, dtype=np.int32)
 
 
 def observed_pairs(
@@ -52,6 +61,11 @@ def observed_pairs(
     """Return the pairs attribute·n + label and from·n + to that have a parameter, in rising order."""
     pairs = _kept(_pairs(tokens, y, n), n_attributes * n, min_freq, all_states)
     steps = _kept([(_steps(tokens, y, n), None)], n * n, min_freq, all_transitions)
+    return refuse_none(pairs, steps)
+
+
+def refuse_none(pairs: Array, steps: Array) -> tuple[Array, Array]:
+    """Return both, of which one at least must have something in it."""
     if len(pairs) + len(steps) == 0:
         raise ValueError(
             "no feature is left: tokens have no attributes, or the values of each sum to less than min_freq"
@@ -59,8 +73,9 @@ def observed_pairs(
     return pairs, steps
 
 
-def _labels(names: list[Any]) -> Array:
+def label_names(labels: Vocabulary) -> Array:
     """Return labels as an array; they are strings, or they are numbers."""
+    names: list[Any] = labels.names()
     strings = [isinstance(name, str) for name in names]
     numbers = [isinstance(name, bool | int | float | np.number | np.bool_) for name in names]
     if not all(strings) and not all(numbers):
@@ -126,7 +141,15 @@ def _ones_or(keys: Array, values: Array | None) -> Array:
 
 
 def token_weights(sample_weight: Any, starts: Array) -> Array | None:
-    """Return the weight of each token, from one for each sequence or one for each token."""
+    """Return the weight of each token, from one for each sequence or one for each token: some must weigh something."""
+    whole = any_token_weights(sample_weight, starts)
+    if whole is not None and len(whole) and not whole.any():
+        raise ValueError(NO_WEIGHT)
+    return whole
+
+
+def any_token_weights(sample_weight: Any, starts: Array) -> Array | None:
+    """Return the same; all may be zero."""
     if sample_weight is None:
         return None
     given, lengths = list(sample_weight), np.diff(starts)
@@ -140,10 +163,7 @@ def token_weights(sample_weight: Any, starts: Array) -> Array | None:
             raise ValueError(f"sample_weight of sequence {j} must be a number or {length} of them, got {weight.shape}")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(f"sample_weight must be finite and non-negative, got {weight!r:.80} for sequence {j}")
-    whole = np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
-    if len(whole) and not whole.any():
-        raise ValueError("sample_weight must not be zero everywhere: no token would count")
-    return whole
+    return np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
 
 
 def check_lengths(X: list[Any], y: list[list[Any]]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._threads import sharing
-from majorant.estimators.placing import How, Place, place_of
+from majorant.estimators.placing import How, Place, place_of, refuse_beside
 from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
@@ -32,7 +32,7 @@ class FitSource:
 
     def _fit_source(self: Classifier, source: Source, how: How, **beside: Any) -> Classifier:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
-        refuse_beside_source(**beside)
+        refuse_beside(**beside)
         sweep = Sweep() if self._sweep is None else self._sweep
         with sharing(fit_threads(self.n_jobs, LARGE)):
             place = sweep.seen(place_of(source, how.executor))
@@ -65,13 +65,6 @@ class FitSource:
             centre=found.centre() if self._is_free else None,
             total=found.rows,
         )
-
-
-def refuse_beside_source(**beside: Any) -> None:
-    """Refuse labels, weights and offsets that are given beside a source."""
-    for name, value in beside.items():
-        if value is not None:
-            raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
 
 
 def fit_together(source: Source, models: Sequence[Any]) -> Iterator[tuple[int, Any]]:

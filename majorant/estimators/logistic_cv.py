@@ -22,10 +22,10 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.cv_attributes import Folds
 from majorant.estimators.cv_source import additive_score, check_folds, fold_path
 from majorant.estimators.fold import Rows, fit_rows, knowing, score_rows
-from majorant.estimators.from_source import refuse_beside_source
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
+from majorant.estimators.placing import refuse_beside
 from majorant.estimators.settings import check_labels, check_settings, read_offset
 from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_over
 from majorant.objective import Objective
@@ -159,7 +159,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         """
         with all_or_nothing(self):
             if isinstance(X, Source):
-                refuse_beside_source(y=y, sample_weight=sample_weight, offset=offset)
+                refuse_beside(y=y, sample_weight=sample_weight, offset=offset)
                 self._fit_source(X)
             else:
                 self._fit(X, y, sample_weight, offset, params)

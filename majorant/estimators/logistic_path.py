@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from majorant._checks import Array
-from majorant.estimators.from_source import fit_together, refuse_beside_source
+from majorant.estimators.from_source import fit_together
 from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.placing import refuse_beside
 from majorant.estimators.sweep import Sweep
 from majorant.sources import Source
 
@@ -89,7 +90,7 @@ def walk_rows(
 ) -> Iterator[tuple[int, LogisticRegression]]:
     """Yield where each C is in the grid and a model fitted for it: in turn, or, where rows are read, together."""
     if isinstance(X, Source) and settings.get("solver", "auto") not in ONE_AFTER_THE_OTHER:
-        refuse_beside_source(y=y, sample_weight=sample_weight, offset=offset)
+        refuse_beside(y=y, sample_weight=sample_weight, offset=offset)
         return fit_together(X, [LogisticRegression(**settings, C=float(C)) for C in grid])
     return walk(grid, settings, lambda model: model.fit(X, y, sample_weight, offset))
 

@@ -8,14 +8,13 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple, Protocol
 
 from majorant._threads import threads
-from majorant.data import Labelled
-from majorant.data.base import Data
+from majorant.data.base import Data, InMemory
 from majorant.objective import Reducer, Threads
 from majorant.objective.elsewhere import AtWorkers, Elsewhere
 from majorant.sources import Source
 from majorant.sources.dask import DaskCollections
 from majorant.sources.encoding import Encoding
-from majorant.sources.shares import ShareOfSource, blocks_of, evenly, shown
+from majorant.sources.shares import SHOWN, ShareOfSource, blocks_of, evenly, shown
 from majorant.sources.spool import Spool
 from majorant.sources.streamed import Streamed
 from majorant.sources.survey import Outline, Survey, survey_piece, survey_source, together
@@ -118,22 +117,27 @@ class OnDask(NamedTuple):
 
         from majorant.objective.dask import DaskBlocks
 
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers))
-        many = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers)
+        memory, many = memory_and_shares(self.client)
         make = delayed(blocks_of)
-        shares = [make(encoding, *some) for some in evenly(self.pieces, max(many, 1))]
+        shares = [make(encoding, *some) for some in evenly(self.pieces, many)]
         pinned = self.survey.stored * self.survey.dtype.itemsize <= PINNED * memory
         like = self.client.compute(delayed(shown)(encoding, list(self.pieces[:1]))).result()
         blocks = DaskBlocks(self.client, shares, memory, pinned=pinned)
         return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
 
 
+def memory_and_shares(client: Any) -> tuple[float, int]:
+    """Return how many bytes the workers of a cluster have, and how many shares are worth making for them."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers))
+    return memory, max(SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers), 1)
+
+
 def place_of(source: Source, executor: Any) -> Callable[[], Place]:
     """Return how to look at a source a first time, here or with workers."""
     client = executor if hasattr(executor, "scheduler_info") else None
     if executor is None and isinstance(source, DaskCollections):
-        client = _running_client()
+        client = running_client()
     if client is not None:
         return lambda: OnDask.look(client, source)
     if executor is None:
@@ -150,14 +154,22 @@ def check_executor(executor: Any) -> Any:
     return executor
 
 
-def shared_out(data: Labelled, executor: Any) -> Placed:
-    """Return rows that are in memory here as rows that the workers of an executor hold."""
+def refuse_beside(**beside: Any) -> None:
+    """Refuse what is given beside a source."""
+    for name, value in beside.items():
+        if value is not None:
+            raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
+
+
+def shared_out(data: InMemory, executor: Any) -> Placed:
+    """Return data that are in memory here as data that the workers of an executor hold."""
     from majorant.objective.executors import ExecutorBlocks
 
     many = SHARES_PER_WORKER * workers_of(executor)
     shares = [[part] for part in data.blocks(max(-(-len(data) // many), 1))]
     pool = executor.get_executor() if hasattr(executor, "scheduler_info") else executor
-    return Placed(Elsewhere(ExecutorBlocks.holding(pool, shares), data.part(0, 1_000), len(data)), AtWorkers())
+    like = data.part(0, min(len(data), SHOWN))
+    return Placed(Elsewhere(ExecutorBlocks.holding(pool, shares), like, len(data)), AtWorkers())
 
 
 def workers_of(executor: Any) -> int:
@@ -165,7 +177,7 @@ def workers_of(executor: Any) -> int:
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
-def _running_client() -> Any:
+def running_client() -> Any:
     """Return the Dask client of this process, if there is one."""
     try:
         from distributed import default_client

@@ -53,21 +53,21 @@ class Together:
 
 
 class Elsewhere:
-    """Labelled rows that workers hold.
+    """Rows or sequences that workers hold.
 
     Parameters
     ----------
     at_workers : Blocks
         Where they are.
-    like : Labelled
-        Some of them.
+    like : Labelled or Sequences
+        Some of them, or none: what parameters they have.
     rows : int
         How many there are.
     """
 
     whole = None
 
-    def __init__(self, at_workers: Blocks, like: Labelled, rows: int) -> None:
+    def __init__(self, at_workers: Blocks, like: Any, rows: int) -> None:
         self.at_workers, self.like, self._rows = at_workers, like, rows
 
     def __len__(self) -> int:

@@ -18,6 +18,7 @@ from majorant.data.base import Data, InMemory, Order
 from majorant.models import Model
 from majorant.models.rounding import SAFETY
 from majorant.objective.certificate import Certificate, bounded_gap, certify, share, with_intercepts
+from majorant.objective.elsewhere import Elsewhere
 from majorant.objective.facts import Facts
 from majorant.objective.intercept import profile_intercept
 from majorant.objective.penalty import Penalty, read_penalty
@@ -273,6 +274,11 @@ class Objective:
     def whole(self) -> InMemory | None:
         """All of the data, if they are in memory."""
         return self.data.whole
+
+    @property
+    def comes_here(self) -> bool:
+        """Whether the data can be visited here, row by row; if not, workers keep them."""
+        return not isinstance(self.data, Elsewhere)
 
     @property
     def rows(self) -> int:

@@ -6,6 +6,7 @@ The precision starts at the penalty, which enters once. It is not a bound; furth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +50,7 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
     curvature : {"share", "bound"}
         See above.
     shuffle : bool
-        Whether sequences are visited in random order.
+        Whether sequences are visited in random order; those that are not in memory are shuffled block by block.
     seed : int
         Of that order.
     """
@@ -66,8 +67,6 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         """Return the prior: parameters of zero, and the penalty as their precision."""
         if not objective.model.learns_online():
             raise TypeError(f"OnlineMajorization trains Chain, got {type(objective.model).__name__}")
-        if objective.whole is None:
-            raise ValueError("OnlineMajorization visits sequences in any order: it needs them all in memory")
         if not objective.penalty.everywhere:
             raise ValueError("OnlineMajorization needs a penalty on every parameter to start from: set ridge > 0")
         prior = Diagonal(objective.penalty.as_prior().copy(), majorizes=False)
@@ -75,9 +74,21 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
 
     def step(self, objective: Objective, state: OnlineState) -> OnlineState:
         """Return the state after a pass."""
-        order = Order(self.seed, self.shuffle).of_pass(state.passes, objective.rows)
-        stream = OnlineStream(objective.model, state.theta, state.curvature.entries)
-        after = stream.learn(objective.whole, order, self.curvature)
+        after = OnlineStream(objective.model, state.theta, state.curvature.entries)
+        for block, order in self._visits(objective, state.passes):
+            after = after.learn(block, order, self.curvature)
         objective.spend(passes=1)
         gathered = Diagonal(after.precision, majorizes=False)
         return replace(state, theta=after.theta, curvature=gathered, passes=state.passes + 1)
+
+    def _visits(self, objective: Objective, passes: int) -> Iterator[tuple[Any, Array]]:
+        """Yield sequences and the order to visit them in: all there are, or, if they are not in memory, block by block.
+
+        A block that is read comes shuffled.
+        """
+        order = Order(self.seed, self.shuffle)
+        if objective.whole is not None:
+            yield objective.whole, order.of_pass(passes, objective.rows)
+            return
+        for block in objective.visits(order, passes, 0, objective.rows, 1):
+            yield block, np.arange(len(block))

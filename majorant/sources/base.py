@@ -77,6 +77,21 @@ class Chunk:
         return ValueError(f"{place}: {what}")
 
 
+def arrays_of(X: Any) -> tuple[Array, ...]:
+    """Return what rows are made of."""
+    return (X.data, X.indices, X.indptr, np.array(X.shape)) if sp.issparse(X) else (X,)
+
+
+def rows_from(arrays: Sequence[Array]) -> Array | sp.csr_array:
+    """Return the rows that were taken apart."""
+    if len(arrays) == 1:
+        return arrays[0]
+    data, indices, indptr, shape = arrays
+    rows = sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    rows.has_sorted_indices = rows.has_canonical_format = True  # as it was
+    return rows
+
+
 class Piece(Protocol):
     """Some rows of a source that can be read apart from the others, here or, since it can be pickled, elsewhere."""
 

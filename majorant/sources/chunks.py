@@ -10,12 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.sources.base import Chunk, Labels, Piece, RowError, Source
+from majorant.sources.base import Chunk, Labels, RowError, Source
 
 
 @dataclass(frozen=True)
 class Chunks(Source):
     """Rows from a function without arguments that yields ``(X, y)`` or ``(X, y, weight)``, the same every time.
+
+    :class:`~majorant.ChainCRF` takes those whose ``X`` and ``y`` are lists of sequences.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ class Chunks(Source):
                     "pass the function that makes it"
                 )
 
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self) -> Sequence[CallPiece]:
         """Return one piece for each function."""
         many = self._factories()
         names = ["chunk"] if len(many) == 1 else [f"function {number}, chunk" for number in range(len(many))]
@@ -70,13 +72,16 @@ class CallPiece:
         for number, item in enumerate(self.factory()):
             yield chunk_of(item, f"{self.name} {number}")
 
+    def items(self) -> Iterator[tuple[str, tuple[Any, Any, Any]]]:
+        """Call it, and yield X, y and weight as they are, None where there is none, each with its place."""
+        for number, item in enumerate(self.factory()):
+            where = f"{self.name} {number}"
+            yield where, parts_of(item, where)
+
 
 def chunk_of(item: Any, where: str) -> Chunk:
     """Return what somebody yielded as a chunk."""
-    parts = item if isinstance(item, tuple) else (item,)
-    if not 1 <= len(parts) <= 3:
-        raise ValueError(f"{where}: expected (X, y) or (X, y, weight), got {len(parts)} things")
-    X, y, weight = (*parts, None, None)[:3]
+    X, y, weight = parts_of(item, where)
     try:
         rows = rows_of(X)
         labels = None if y is None else Labels.of(y)
@@ -85,6 +90,15 @@ def chunk_of(item: Any, where: str) -> Chunk:
         raise ValueError(f"{where}, row {problem.row}: {problem.what}") from None
     except (TypeError, ValueError) as problem:
         raise ValueError(f"{where}: {problem}") from None
+
+
+def parts_of(item: Any, where: str) -> tuple[Any, Any, Any]:
+    """Return X, y and weight, None where there is none."""
+    parts = item if isinstance(item, tuple) else (item,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{where}: expected (X, y) or (X, y, weight), got {len(parts)} things")
+    X, y, weight = (*parts, None, None)[:3]
+    return X, y, weight
 
 
 def rows_of(X: Any) -> Array | sp.csr_array:

@@ -1,15 +1,15 @@
-"""A copy of rows on the local disk, as they are multiplied: far quicker to read again than a file is to decode."""
+"""A copy of what was read on the local disk, as arrays: far quicker to read again than a file is to decode."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import IO, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from majorant._checks import Array
 
@@ -29,15 +29,16 @@ class Place:
 
 
 class Spool:
-    """Chunks of rows in a temporary file without a name, which vanishes with whoever made it, even if that is killed.
+    """Chunks in a temporary file without a name, which vanishes with whoever made it, even if that is killed.
 
-    Where the disk has no room to spare it keeps nothing, and rows are read from where they came.
+    A chunk is some arrays, of which any may be None. Where the disk has no room to spare nothing is kept, and all is
+    read from where it came.
     """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = tempfile.TemporaryFile(prefix="majorant-")  # noqa: SIM115
         self._room = SHARE * shutil.disk_usage(tempfile.gettempdir()).free - LEAST_LEFT
-        self._chunks: list[tuple[tuple[int, int], tuple[Place, ...]]] = []
+        self._chunks: list[tuple[Place | None, ...]] = []
         self._end, self._lock = 0, Lock()
 
     def __len__(self) -> int:
@@ -48,29 +49,21 @@ class Spool:
         """Whether all chunks so far are here."""
         return self._file is not None
 
-    def add(self, X: Any) -> None:
+    def add(self, arrays: Sequence[Array | None]) -> None:
         """Write a chunk, or give up."""
         if self._file is None:
             return
-        arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (np.ascontiguousarray(X),)
-        if self._end + sum(each.nbytes for each in arrays) > self._room:
+        if self._end + sum(each.nbytes for each in arrays if each is not None) > self._room:
             self.close()
             return
         try:
-            self._chunks.append((X.shape, tuple([self._write(each) for each in arrays])))
+            self._chunks.append(tuple([None if each is None else self._write(each) for each in arrays]))
         except OSError:  # no room after all
             self.close()
 
-    def __getitem__(self, number: int) -> Array | sp.csr_array:
-        """Return a chunk."""
-        shape, places = self._chunks[number]
-        arrays = [self._read(place) for place in places]
-        if len(arrays) == 1:
-            return arrays[0]
-        data, indices, indptr = arrays
-        rows = sp.csr_array((data, indices, indptr), shape=shape)
-        rows.has_sorted_indices = rows.has_canonical_format = True  # as it was written
-        return rows
+    def __getitem__(self, number: int) -> list[Any]:
+        """Return the arrays of a chunk."""
+        return [None if place is None else self._read(place) for place in self._chunks[number]]
 
     def close(self) -> None:
         """Give the disk back."""
@@ -85,7 +78,7 @@ class Spool:
         assert self._file is not None
         place = Place(self._end, array.dtype, array.shape)
         self._file.seek(self._end)
-        self._file.write(_bytes_of(array))
+        self._file.write(_bytes_of(np.ascontiguousarray(array)))
         self._end += array.nbytes
         return place
 

@@ -14,7 +14,7 @@ from majorant.data import Labelled, Order
 from majorant.data.base import CHUNK
 from majorant.design import Absent
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Chunk, Source
+from majorant.sources.base import Chunk, Source, rows_from
 from majorant.sources.encoding import Encoding
 from majorant.sources.spool import Spool
 from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
@@ -126,7 +126,7 @@ class Streamed:
     def _read_copy(self) -> Iterator[Chunk]:
         for number, (at, length) in enumerate(zip(self._starts, self._chunks, strict=True)):
             weight = None if self._weight is None else self._weight[at : at + length]
-            yield Chunk(self._spool[number], self._labels[number], weight)
+            yield Chunk(rows_from(self._spool[number]), self._labels[number], weight)
 
     def _all(self) -> Iterator[tuple[int, Chunk]]:
         """Yield every chunk with the number of its first row, read ahead; refuse what has changed since the survey."""

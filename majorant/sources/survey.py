@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from majorant._checks import Array
 from majorant.design import Moments, far_means
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Chunk, Labels, Piece, Source
+from majorant.sources.base import Chunk, Labels, Piece, Source, arrays_of
 from majorant.sources.spool import Spool
 
 # Rows of a chunk that tell where columns are, evenly spread.
@@ -120,7 +120,7 @@ def survey_source(source: Source, spool: Spool) -> tuple[Survey, Outline]:
 
     def spooled() -> Iterator[Chunk]:
         for chunk in read_ahead(lambda: read_all(source)):
-            spool.add(chunk.X)
+            spool.add(arrays_of(chunk.X))
             if source.watcher is not None:
                 source.watcher(len(chunk))
             yield chunk
