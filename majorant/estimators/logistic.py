@@ -38,7 +38,7 @@ from majorant.estimators.settings import (
     validated,
     with_class_weight,
 )
-from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, StepTasks, with_callbacks
+from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
@@ -54,14 +54,7 @@ from majorant.sources.dask import DaskCollections, is_dask
 STUCK = 1e-4
 
 
-class LogisticRegression(
-    CallbackSupportMixin,  # type: ignore[misc]
-    PartialFit,
-    FitSource,
-    WarmStart,
-    Files,
-    LinearClassifier,
-):
+class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files, LinearClassifier):
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective

@@ -27,7 +27,7 @@ from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
 from majorant.estimators.placing import refuse_beside
 from majorant.estimators.settings import check_labels, check_settings, read_offset
-from majorant.estimators.sklearn_callbacks import CallbackSupportMixin, hand_over
+from majorant.estimators.sklearn_callbacks import WithCallbacks, hand_over
 from majorant.objective import Objective
 from majorant.sources import Source
 
@@ -39,7 +39,7 @@ LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
 OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_")
 
 
-class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
+class LogisticRegressionCV(WithCallbacks, LinearClassifier):
     """:class:`LogisticRegression` with C chosen by cross-validation.
 
     Classes are those of all rows: a fold whose rows lack one gives it (next to) no chance, as in scikit-learn, and

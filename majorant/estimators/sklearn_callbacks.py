@@ -20,6 +20,10 @@ except ImportError:  # before scikit-learn 1.9
         return method
 
 
+class WithCallbacks(CallbackSupportMixin):  # type: ignore[misc]
+    """What an estimator needs for scikit-learn's callbacks to follow it."""
+
+
 class StepTasks(Callback):
     """Reports the steps of a fit to the callbacks that ``set_callbacks`` registered, if there are any.
 
@@ -66,4 +70,4 @@ def hand_over(owner: Any, model: Any) -> None:
             model._parent_callback_ctx = owner._parent_callback_ctx
 
 
-__all__ = ["CallbackSupportMixin", "StepTasks", "hand_over", "with_callbacks"]
+__all__ = ["StepTasks", "WithCallbacks", "hand_over", "with_callbacks"]
