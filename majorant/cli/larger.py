@@ -23,7 +23,7 @@ Batches: TypeAlias = Annotated[
         "--batches",
         help="Find the same model as from memory, reading the files pass by pass, a chunk of rows at a time. A first "
         "pass finds classes, categories, means and scales. The rows are copied to the folder for temporary files "
-        "(TMPDIR) if there is room, which is quicker to read.",
+        "(TMPDIR) if there is room, which is quicker to read. npz files are held, one at a time.",
         rich_help_panel=LARGER,
     ),
 ]

@@ -24,7 +24,7 @@ Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help=f"{READABLE
 ManyData: TypeAlias = Annotated[
     list[str],
     typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help=f"{READABLE}. Several are one table; so are the files that match a pattern, or the .parquet files in and "
         "below a folder.",
     ),
