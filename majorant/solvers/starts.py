@@ -25,7 +25,7 @@ LEAST_ROWS = 1_000
 SMALLEST_SHARE = 4
 SAMPLE_BUDGET = 3.0
 # Numbers of a sample whose rows are fetched from files or workers.
-FETCHED = 2**24
+FETCHED = 2**22
 # Newton steps on the sample stop here: its optimum is not that of all rows.
 SAMPLE_STEPS = 8
 USUAL_STEPS = 5
