@@ -46,12 +46,13 @@ def compiled():
     for solver in ("auto", "proximal"):
         LogisticRegression(solver=solver, tol=1e-2).fit(X, y)
 def loaded(folder):
-    chunks = list(Parquet(folder, target="y").chunks())
-    y = np.concatenate([chunk.labels.names[chunk.labels.codes] for chunk in chunks])
-    X = np.empty((len(y), chunks[0].X.shape[1]), dtype=np.float32)
-    at = 0
-    for number, chunk in enumerate(chunks):
-        X[at : at + len(chunk)], at, chunks[number] = chunk.X, at + len(chunk), None
+    import pathlib, pyarrow.parquet
+    files = sorted(pathlib.Path(folder).iterdir())
+    rows = sum(pyarrow.parquet.read_metadata(file).num_rows for file in files)
+    X, y, at = np.empty((rows, 100), dtype=np.float32), np.empty(rows, dtype=np.int8), 0
+    for chunk in Parquet(folder, target="y").chunks():
+        X[at : at + len(chunk)], y[at : at + len(chunk)] = chunk.X, chunk.labels.names[chunk.labels.codes]
+        at += len(chunk)
     return X, y
 """
 

@@ -18,8 +18,8 @@ import pytest
 
 pytest.importorskip("typer")
 
-from majorant import LogisticRegression
-from majorant.cli import passes, scores
+from majorant import LogisticRegression, passes
+from majorant.cli import scores
 from majorant.cli.tables import EncodedRows, Files, Reading, Schema, Source, Wanted, files_of
 from tests.commands import invoke
 from tests.test_cli import call, flowers, read, shell, warned, write, write_svmlight

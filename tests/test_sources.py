@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import pickle
 import re
 import threading
@@ -446,3 +447,18 @@ def test_the_example_runs(tmp_path, capsys):
     larger_than_memory.write(str(tmp_path), files=2, rows=500)
     larger_than_memory.main(str(tmp_path))
     assert "accuracy 0." in capsys.readouterr().out
+
+
+def test_progress_of_reading_is_shown_to_whoever_looks(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("majorant.passes.EVERY", 0.0)
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    X, y = rows(2)
+    model = LogisticRegression(verbose=1).fit(in_chunks(X, y))
+    said = terminal.getvalue()
+    assert "rows/s" in said
+    assert "fitting, pass" in said
+    assert str(model.result_) in said

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from majorant.cli.cluster import connected
-from majorant.cli.passes import PassLine
 from majorant.cli.tables import EncodedRows, Files, Matrix, Reading, Schema, Table, Tables, Wanted
 from majorant.cli.training import Fit, check_class_weight
 from majorant.estimators import LogisticRegression
+from majorant.passes import PassLine
 
 
 @dataclass(frozen=True)

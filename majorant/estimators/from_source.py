@@ -16,6 +16,7 @@ from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
 from majorant.objective import Objective
 from majorant.objective.together import Group, ReadTogether, all_together
+from majorant.passes import PassLine
 from majorant.sources import Source
 from majorant.sources.encoding import Encoding
 from majorant.sources.survey import Survey
@@ -34,9 +35,13 @@ class FitSource:
         """Fit to all rows of a source: a first look, then as many passes as it takes."""
         refuse_beside(**beside)
         sweep = Sweep() if self._sweep is None else self._sweep
+        line = PassLine() if self.verbose and source.watcher is None else None
+        how = how._replace(line=line if line is not None and line.is_seen else None)
         with sharing(fit_threads(self.n_jobs, LARGE)):
-            place = sweep.seen(place_of(source, how.executor))
+            place = sweep.seen(place_of(source, how.executor, None if line is None else line.watch))
             self._take_note(source, place.survey)
+            if line is not None:
+                line.begin("fitting", place.survey.rows)
             objective = sweep.under(self._ridge, lambda: self._objective_at(place))
             tasks = StepTasks(self, None, lambda: np.empty(0), self._attributes)
             self._solve(objective, sweep, tasks, how)

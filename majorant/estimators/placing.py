@@ -8,10 +8,12 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple, Protocol
 
 from majorant._threads import threads
+from majorant.callbacks import Callback
 from majorant.data.base import Data, InMemory
 from majorant.objective import Reducer, Threads
 from majorant.objective.elsewhere import AtWorkers, Elsewhere
 from majorant.sources import Source
+from majorant.sources.base import Watcher
 from majorant.sources.dask import DaskCollections
 from majorant.sources.encoding import Encoding
 from majorant.sources.shares import SHOWN, ShareOfSource, blocks_of, evenly, shown
@@ -27,10 +29,11 @@ PINNED = 0.5
 
 
 class How(NamedTuple):
-    """With whose workers to fit, and from where to go on."""
+    """With whose workers to fit, from where to go on, and what shows how far it has come."""
 
     executor: Any = None
     resume_from: Any = None
+    line: Callback | None = None
 
 
 class Placed(NamedTuple):
@@ -59,15 +62,18 @@ class Here(NamedTuple):
     outline: Outline
     spool: Spool
 
+    watcher: Watcher | None = None
+
     @classmethod
-    def look(cls, source: Source) -> Here:
+    def look(cls, source: Source, watcher: Watcher | None = None) -> Here:
         """Read them a first time, and copy them where there is room."""
-        spool = Spool()
-        return cls(source, *survey_source(source, spool), spool)
+        spool, watcher = Spool(), watcher or source.watcher
+        return cls(source, *survey_source(source, spool, watcher), spool, watcher)
 
     def put(self, encoding: Encoding) -> Placed:
         """Return rows that are read."""
-        return Placed(Streamed(self.source, self.survey, self.outline, encoding, self.spool), Threads(threads()))
+        data = Streamed(self.source, self.survey, self.outline, encoding, self.spool, self.watcher)
+        return Placed(data, Threads(threads()))
 
 
 class WithExecutor(NamedTuple):
@@ -133,7 +139,7 @@ def memory_and_shares(client: Any) -> tuple[float, int]:
     return memory, max(SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers), 1)
 
 
-def place_of(source: Source, executor: Any) -> Callable[[], Place]:
+def place_of(source: Source, executor: Any, watcher: Watcher | None = None) -> Callable[[], Place]:
     """Return how to look at a source a first time, here or with workers."""
     client = executor if hasattr(executor, "scheduler_info") else None
     if executor is None and isinstance(source, DaskCollections):
@@ -141,7 +147,7 @@ def place_of(source: Source, executor: Any) -> Callable[[], Place]:
     if client is not None:
         return lambda: OnDask.look(client, source)
     if executor is None:
-        return lambda: Here.look(source)
+        return lambda: Here.look(source, watcher)
     return lambda: WithExecutor.look(executor, source)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
 
+# Told of rows as they are read.
+Watcher: TypeAlias = Callable[[int], None]
 # Numbers of a chunk, about: enough to be worth reading, few enough for several to be in memory.
 CHUNK_NUMBERS = 2**21
 
@@ -107,7 +109,7 @@ class Source(ABC):
     reads them: in a first look, and in every pass.
     """
 
-    watcher: Callable[[int], None] | None = None
+    watcher: Watcher | None = None
 
     @property
     def feature_names(self) -> Sequence[str] | None:

@@ -14,7 +14,7 @@ from majorant.data import Labelled, Order
 from majorant.data.base import CHUNK
 from majorant.design import Absent
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Chunk, Source, rows_from
+from majorant.sources.base import Chunk, Source, Watcher, rows_from
 from majorant.sources.encoding import Encoding
 from majorant.sources.spool import Spool
 from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
@@ -35,18 +35,28 @@ class Streamed:
         How chunks become labelled rows.
     spool : Spool
         A copy of the rows that is quicker to read, if there was room for one.
+    watcher : callable, optional
+        Told of rows as they are read.
     """
 
     whole = None
 
-    def __init__(self, source: Source, survey: Survey, outline: Outline, encoding: Encoding, spool: Spool) -> None:
+    def __init__(
+        self,
+        source: Source,
+        survey: Survey,
+        outline: Outline,
+        encoding: Encoding,
+        spool: Spool,
+        watcher: Watcher | None = None,
+    ) -> None:
         self._source, self._chunks, self._encoding, self._spool = source, survey.chunks, encoding, spool
         self._labels, self._weight = outline.labels, outline.weight
         self._codes = outline.codes(encoding.classes)
         self._starts = starts_of(survey.chunks)
         self._sampled: tuple[tuple[int, int], Labelled] | None = None
         self._lock = Lock()  # of several fits
-        self.watcher = source.watcher
+        self._watcher = watcher
         self.like = encoding(_shown(next(self._all())[1]))
 
     def __len__(self) -> int:
@@ -98,8 +108,8 @@ class Streamed:
         for _, chunk in self._all():
             labelled = self._encoding(chunk)
             yield from (labelled.part(begin, end) for begin, end in _even(len(chunk), rows))
-            if self.watcher is not None:
-                self.watcher(len(chunk))
+            if self._watcher is not None:
+                self._watcher(len(chunk))
 
     def outline_blocks(self, rows: int) -> Iterator[Labelled]:
         """Yield the same blocks without their rows."""

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from majorant._checks import Array
 from majorant.design import Moments, far_means
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Chunk, Labels, Piece, Source, arrays_of
+from majorant.sources.base import Chunk, Labels, Piece, Source, Watcher, arrays_of
 from majorant.sources.spool import Spool
 
 # Rows of a chunk that tell where columns are, evenly spread.
@@ -115,14 +115,14 @@ def survey(chunks: Iterator[Chunk]) -> tuple[Survey, Outline]:
     return total, Outline(tuple(labels), _joined(weights, total.chunks))
 
 
-def survey_source(source: Source, spool: Spool) -> tuple[Survey, Outline]:
+def survey_source(source: Source, spool: Spool, watcher: Watcher | None = None) -> tuple[Survey, Outline]:
     """Return what there is to know of a source, whose rows are written to a spool on the way."""
 
     def spooled() -> Iterator[Chunk]:
         for chunk in read_ahead(lambda: read_all(source)):
             spool.add(arrays_of(chunk.X))
-            if source.watcher is not None:
-                source.watcher(len(chunk))
+            if watcher is not None:
+                watcher(len(chunk))
             yield chunk
 
     return survey(spooled())

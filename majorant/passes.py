@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from majorant._checks import Array
+from majorant._solution import Fitted
 from majorant._terminal import Line
 from majorant.callbacks import Callback
-from majorant.cli.output import on_terminal
 
 # Seconds between updates.
 EVERY = 0.2
@@ -31,7 +31,7 @@ class PassLine(Callback):
         self.stream = sys.stderr if stream is None else stream
         self.title = ""
         self.total: int | None = None  # rows of a pass, once that is known
-        self._line = Line(self.stream) if on_terminal(self.stream) else None
+        self._line = Line(self.stream) if self.stream is not None and self.stream.isatty() else None
         self.rows = 0  # of this pass, and of those like it
         self._untimed, self._began, self._last, self._found = 0, time.monotonic(), 0.0, ""
 
@@ -53,10 +53,19 @@ class PassLine(Callback):
         self._show()
         return False
 
-    def end(self) -> None:
-        """Take the line away."""
+    @property
+    def is_seen(self) -> bool:
+        """Whether a person looks at the line."""
+        return self._line is not None
+
+    def end(self, last: str = "") -> None:
+        """Take the line away, or leave a last word in its place."""
         if self._line is not None:
-            self._line.finish()
+            self._line.finish(last)
+
+    def finish(self, fitted: Fitted) -> None:
+        """Say how a fit has ended."""
+        self.end(str(fitted.result))
 
     def text(self, now: float) -> str:
         """Return what the line says at a time."""
