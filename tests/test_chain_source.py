@@ -15,6 +15,7 @@ from majorant.data.encoded import Encoded, evened
 from majorant.data.pair_sums import PairSums
 from majorant.data.sequences import _stretches
 from majorant.data.tokens import Tokens
+from majorant.solvers.online import OnlineStream
 from majorant.sources import spool
 
 PIECES = 5
@@ -312,7 +313,7 @@ def pool():
         yield executor
 
 
-@pytest.mark.parametrize(("kind", "weighted"), [("dicts", True), ("lists", False), ("matrices", False)])
+@pytest.mark.parametrize(("kind", "weighted"), [("dicts", True), ("matrices", False)])
 def test_a_pool_of_processes_fits_sources(pool, kind, weighted):
     X, y, weight = corpus(kind)
     ours = ChainCRF(c2=0.5, tol=1e-11, min_freq=1).fit(in_pieces(kind, weighted), executor=pool)
@@ -338,11 +339,36 @@ def wrong(number):
 def test_workers_say_what_is_wrong_and_where(pool):
     with pytest.raises(ValueError, match=re.escape("function 1, chunk 0: sequence 0 has 2 tokens but 1 labels")):
         ChainCRF().fit(Chunks([partial(wrong, 0), partial(wrong, 1)]), executor=pool)
-    with pytest.raises(TypeError, match="stay with their workers"):
-        ChainCRF(solver="proximal").fit(in_pieces(), executor=pool)
 
 
-def test_a_bag_is_fitted_with_a_cluster_or_without():
+@pytest.mark.parametrize("kind", ["dicts", "lists"])
+def test_workers_make_one_pass_together(pool, kind):
+    """Each from the same prior, on a few sequences: not as good as one pass over all, but far better than zero."""
+    X, y, _ = corpus(kind)
+    ours = ChainCRF(solver="proximal").fit(in_pieces(kind), executor=pool)
+    theirs, zero = ChainCRF(solver="proximal").fit(X, y), ours.trace_["objective"][0]
+    assert zero - objective(ours) > 0.3 * (zero - objective(theirs)) > 0
+
+
+def test_what_is_learnt_apart_is_multiplied():
+    """Of one block that is the pass itself; of two that know different attributes, each has learnt its own."""
+    rng = np.random.default_rng(0)
+    prior, gathered = rng.uniform(1, 2, (2, 6))
+    theta, learnt = rng.normal(size=(2, 6))
+    before = OnlineStream(None, theta, prior)
+    alone = before.joined((prior + gathered) * learnt - prior * theta, gathered)
+    np.testing.assert_allclose(alone.theta, learnt)
+    first, second = np.repeat([1, 0], 3), np.repeat([0, 1], 3)
+    terms = [
+        (((prior + g) * np.where(g > 0, learnt, theta) - prior * theta), g)
+        for g in (gathered * first, gathered * second)
+    ]
+    together = before.joined(terms[0][0] + terms[1][0], terms[0][1] + terms[1][1])
+    np.testing.assert_allclose(together.theta, learnt)
+    np.testing.assert_allclose(together.precision, prior + gathered)
+
+
+def test_a_bag_is_fitted_with_a_cluster_or_without(monkeypatch):
     bags, distributed = pytest.importorskip("dask.bag"), pytest.importorskip("distributed")
     X, y, weight = corpus()
     bag, theirs = bags.from_sequence(zip(X, y, strict=True), npartitions=4), fit(X, y)
@@ -354,9 +380,7 @@ def test_a_bag_is_fitted_with_a_cluster_or_without():
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(bag, executor=client), theirs)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("majorant.estimators.chain_source.running_client", lambda: client)
-            patch.setattr("majorant.estimators.chain_source.PINNED", 0.0)  # read at every round
-            assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(bag), theirs)
+        monkeypatch.setattr("majorant.estimators.chain_source.running_client", lambda: client)
+        assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(bag), theirs)
+        monkeypatch.setattr("majorant.estimators.chain_source.PINNED", 0.0)  # read at every round
         assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(in_pieces(weighted=True), executor=client), fit(X, y, weight))

@@ -127,12 +127,13 @@ def on_dask(client: Any, source: Chunks | DaskBag, wanted: Wanted) -> Prepared:
     """Let the workers of a cluster do the same; what all need to know is one value that their shares depend on."""
     from dask import delayed
 
-    from majorant.objective.dask import DaskBlocks
+    from majorant.objective.dask import DaskBlocks, large_graphs
 
     pieces: Sequence[Any] = source.delayed_pieces() if isinstance(source, DaskBag) else source.pieces()
     found = together(client.gather(client.compute([delayed(survey_piece)(piece) for piece in pieces])))
     encoding = found.encoding(wanted)
-    known = client.compute(delayed(encoding, pure=False))
+    with large_graphs():
+        known = client.compute(delayed(encoding, pure=False, traverse=False))
     memory, many = memory_and_shares(client)
     make, apart = delayed(blocks_in_memory), map(_apart, evenly(_with_sequences(pieces, found), many))
     shares = [make(known, sizes, *some) for some, sizes in apart]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial, reduce
 from typing import Any, ClassVar
 
@@ -37,7 +38,8 @@ class DaskBlocks(Rounds):
         task, kept = found_again(task, kept)
         self.rounds += 1
         # θ travels with each call: what is scattered would be lost with a worker, for good.
-        found = self._sent(task, list(zip(self._shares, *kept, strict=True)))
+        with large_graphs():
+            found = self._sent(task, list(zip(self._shares, *kept, strict=True)))
         sums = self._client.map(_sum_of, found, pure=False) if len(found) == 1 else self._added(found)
         return sums[0].result(), found
 
@@ -60,6 +62,14 @@ class DaskBlocks(Rounds):
                 self._client.submit(_add_sums, level[k : k + ARITY], pure=False) for k in range(0, len(level), ARITY)
             ]
         return level
+
+
+def large_graphs() -> AbstractContextManager[Any]:
+    """Return a context in which Dask does not warn of parameters, or vocabularies, that are large: they have to go."""
+    from dask import config
+
+    quiet: AbstractContextManager[Any] = config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"})
+    return quiet
 
 
 def _run_share(task: Task, share: Sequence[Any], *kept: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:

@@ -2,6 +2,9 @@
 
 The precision starts at the penalty, which enters once. It is not a bound; further passes with it only overfit. With
 ``curvature="bound"`` the diagonal of the bound over a chain is gathered instead: stiffer, and far more work.
+
+Sequences that are not in memory are visited block by block. Workers each make a pass over what they hold, from the same
+prior, and what they have learnt is multiplied as Gaussians are.
 """
 
 from __future__ import annotations
@@ -31,6 +34,31 @@ class OnlineStream:
         """Return the stream after a step at every sequence, in order."""
         theta, precision = self.model.learn(data, self.theta, self.precision, order, curvature)
         return replace(self, theta=theta, precision=precision)
+
+    def joined(self, information: Array, precision: Array) -> OnlineStream:
+        """Return the stream with what others have learnt who went on from here, each on sequences of its own.
+
+        Gaussians are multiplied: precisions D add up, and so does the information Dθ.
+        """
+        D = self.precision + precision
+        return replace(self, theta=(self.precision * self.theta + information) / D, precision=D)
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """An online pass over a block, from the same stream for every block: what it adds to Dθ and to D."""
+
+    before: OnlineStream
+    order: Order
+    passes: int
+    curvature: str
+
+    def __call__(self, block: Any) -> tuple[tuple[Array, Array], None]:
+        """Return both."""
+        before = self.before
+        after = before.learn(block, self.order.of_pass(self.passes, len(block)), self.curvature)
+        gathered = after.precision - before.precision
+        return (after.precision * after.theta - before.precision * before.theta, gathered), None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,21 +102,26 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
 
     def step(self, objective: Objective, state: OnlineState) -> OnlineState:
         """Return the state after a pass."""
-        after = OnlineStream(objective.model, state.theta, state.curvature.entries)
-        for block, order in self._visits(objective, state.passes):
-            after = after.learn(block, order, self.curvature)
+        before = OnlineStream(objective.model, state.theta, state.curvature.entries)
+        after = self._learnt(objective, before, state.passes)
         objective.spend(passes=1)
         gathered = Diagonal(after.precision, majorizes=False)
         return replace(state, theta=after.theta, curvature=gathered, passes=state.passes + 1)
 
-    def _visits(self, objective: Objective, passes: int) -> Iterator[tuple[Any, Array]]:
-        """Yield sequences and the order to visit them in: all there are, or, if they are not in memory, block by block.
+    def _learnt(self, objective: Objective, before: OnlineStream, passes: int) -> OnlineStream:
+        """Return the stream after a pass: here, or by workers, each of whom goes on from before with what it holds."""
+        order, after = Order(self.seed, self.shuffle), before
+        if not objective.comes_here:
+            return before.joined(*objective.blocks.total(Apart(before, order, passes, self.curvature)))
+        for block, places in self._visits(objective, order, passes):
+            after = after.learn(block, places, self.curvature)
+        return after
 
-        A block that is read comes shuffled.
-        """
-        order = Order(self.seed, self.shuffle)
+    @staticmethod
+    def _visits(objective: Objective, order: Order, passes: int) -> Iterator[tuple[Any, Array]]:
+        """Yield sequences and the order to visit them in: all, or block by block if they are not in memory."""
         if objective.whole is not None:
             yield objective.whole, order.of_pass(passes, objective.rows)
             return
-        for block in objective.visits(order, passes, 0, objective.rows, 1):
-            yield block, np.arange(len(block))
+        for number, block in enumerate(objective.data.blocks(objective.rows)):
+            yield block, order.of_chunk(passes, number, len(block))

@@ -157,7 +157,7 @@ class FromOnlinePass(Start):
 
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether there is such a pass, from zero."""
-        can = objective.model.learns_online() and objective.comes_here and not theta.any()
+        can = objective.model.learns_online() and not theta.any()
         return can and objective.penalty.prior is not None and objective.penalty.everywhere
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:

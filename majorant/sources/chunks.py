@@ -37,6 +37,14 @@ class Chunks(Source):
     >>> model = majorant.LogisticRegression().fit(majorant.Chunks(rows))
     >>> model.result_.converged, model.score(majorant.Chunks(rows)) > 0.95
     (True, True)
+
+    Sequences, whose tokens are dicts, lists of strings or rows of numbers:
+
+    >>> def sentences():
+    ...     yield [[["word=the"], ["word=cat"]], [["word=a"], ["word=dog"]]], [["DET", "NOUN"], ["DET", "NOUN"]]
+    ...     yield [[["word=cat"], ["word=sat"]]], [["NOUN", "VERB"]]
+    >>> majorant.ChainCRF(c2=0.1).fit(majorant.Chunks(sentences)).predict([[["word=a"], ["word=cat"]]])
+    [['DET', 'NOUN']]
     """
 
     factory: Callable[[], Any] | Sequence[Callable[[], Any]]

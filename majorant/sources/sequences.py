@@ -23,6 +23,7 @@ BLOCK = 2**20
 TOKENS_PER_PARAMETER = 1 / 24
 # Blocks that are ready before they are asked for, and sequences that show what all look like.
 AHEAD, SHOWN = 1, 1_000
+NO_ROWS = "sequences that are not in memory are read block by block: there are no rows to draw"
 # What a function yields: sequences, labels if there are any, weights if there are any.
 Item = tuple[Any, Any, Any]
 
@@ -90,20 +91,12 @@ class StreamedSequences:
         return self.blocks(rows)
 
     def sample(self, rows: int, seed: int) -> Sequences:
-        """Raise: nobody asks for a sample of sequences."""
-        raise TypeError("there are no samples of sequences that are not in memory")
+        """Raise: solvers that ask for a sample ask for rows."""
+        raise TypeError(NO_ROWS)
 
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Sequences]:
-        """Yield the sequences from ``begin`` to ``end`` of a pass, a block at a time.
-
-        Blocks come as they stand, and each is shuffled.
-        """
-        at = 0
-        for number, block in enumerate(self.blocks(len(self))):
-            first, last = max(begin - at, 0), min(end - at, len(block))
-            if first < last:
-                yield block.take(order.of_chunk(passes, number, len(block))[first:last])
-            at += len(block)
+        """Raise: solvers that go from row to row ask for rows."""
+        raise TypeError(NO_ROWS)
 
     def read(self, numbers: int) -> Iterator[Sequences]:
         """Yield blocks of about so many numbers, read a little ahead."""
