@@ -462,3 +462,22 @@ def test_progress_of_reading_is_shown_to_whoever_looks(monkeypatch):
     assert "rows/s" in said
     assert "fitting, pass" in said
     assert str(model.result_) in said
+
+
+def test_predictions_say_where_rows_are_wrong():
+    X, y = rows(2)
+    model = LogisticRegression().fit(X, y)
+    bad = X[:5].copy()
+    bad[3, 1] = np.inf
+    for chunk, says in (
+        ((bad, y[:5]), "chunk 1, row 3: column 1 holds inf"),
+        ((X[:5, :3], y[:5]), "chunk 1: there are 3 columns, but the model was fitted to 4"),
+    ):
+        for method in (model.predict, model.predict_proba, model.score):
+            with pytest.raises(ValueError, match=re.escape(says)):
+                method(broken((X, y), chunk))
+    unseen = np.array(["never seen"] * 5)  # is never right
+    assert model.score(broken((X[:5], unseen))) == 0.0
+    np.testing.assert_array_equal(model.predict(broken((X, y), (X[:0], y[:0]))), model.predict(X))
+    with pytest.raises(ValueError, match="there are no rows to predict"):
+        model.predict(broken())

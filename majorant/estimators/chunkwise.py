@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from majorant._checks import Array
 from majorant.sources import Chunk, Source
 from majorant.sources.ahead import read_ahead
+from majorant.sources.survey import refuse_non_finite
 
 Method = TypeVar("Method", bound=Callable[..., Array])
 
@@ -27,7 +28,10 @@ def chunkwise(method: Method) -> Method:
             return method(self, X, *args, **kwargs)
         if kwargs.get("offset") is not None or (args and args[0] is not None):
             raise ValueError("offset must be left out: a source has none")
-        return np.concatenate([method(self, chunk.X, *args, **kwargs) for chunk in fitting_chunks(self, X)])
+        found = [method(self, chunk.X, *args, **kwargs) for chunk in fitting_chunks(self, X)]
+        if not found:
+            raise ValueError("there are no rows to predict: every piece of the source is empty")
+        return np.concatenate(found)
 
     return of_rows_or_source  # type: ignore[return-value]
 
@@ -53,7 +57,10 @@ def fitting_chunks(classifier: Any, source: Source) -> Iterator[Chunk]:
     with warnings.catch_warnings():  # names have been compared
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         for chunk in read_ahead(source.chunks):
-            yield _fitted_width(chunk, classifier.n_features_in_)
+            fitting = _fitted_width(chunk, classifier.n_features_in_)
+            refuse_non_finite(fitting)
+            if len(fitting):
+                yield fitting
 
 
 def _check_names(classifier: Any, source: Source) -> None:
@@ -68,8 +75,10 @@ def _check_names(classifier: Any, source: Source) -> None:
 
 def _fitted_width(chunk: Chunk, columns: int) -> Chunk:
     """Return a chunk whose unwritten columns are zero, and without those that were never seen."""
-    if not chunk.open_ended or chunk.X.shape[1] == columns:
+    if chunk.X.shape[1] == columns:
         return chunk
+    if not chunk.open_ended:
+        raise chunk.refuse(f"there are {chunk.X.shape[1]} columns, but the model was fitted to {columns}")
     X = chunk.X[:, :columns] if chunk.X.shape[1] > columns else chunk.X
     wide = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], columns))
     return Chunk(wide, chunk.labels, chunk.weight, chunk.where, chunk.first)

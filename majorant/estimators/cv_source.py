@@ -93,8 +93,6 @@ def mean_scores(models: Sequence[Any], source: Source, scoring: str) -> Array:
     """Return the mean score of each model over the rows of a source, in one read."""
     sums, total = np.zeros(len(models)), 0.0
     for chunk in fitting_chunks(models[0], source):
-        if not len(chunk):
-            continue
         weight = np.ones(len(chunk)) if chunk.weight is None else chunk.weight
         sums += [float(weight @ _score_rows(model, chunk, scoring)) for model in models]
         total += float(weight.sum())

@@ -163,7 +163,7 @@ def _checked(chunk: Chunk) -> Chunk:
     for what, values in (("labels", chunk.labels), ("weights", chunk.weight)):
         if values is not None and len(values) != len(chunk):
             raise chunk.refuse(f"there are {len(chunk)} rows, but {len(values)} {what}")
-    _refuse_non_finite(chunk)
+    refuse_non_finite(chunk)
     if chunk.weight is None:
         return chunk
     bad = ~(chunk.weight >= 0) | np.isinf(chunk.weight)
@@ -188,7 +188,8 @@ def _moments(chunk: Chunk) -> Moments:
     return replace(found, rows=rows, weight=float(rows if chunk.weight is None else chunk.weight.sum()))
 
 
-def _refuse_non_finite(chunk: Chunk) -> None:
+def refuse_non_finite(chunk: Chunk) -> None:
+    """Refuse what is not a number, naming its place."""
     values = chunk.X.data if sp.issparse(chunk.X) else chunk.X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()) or np.isfinite(values).all():
