@@ -68,4 +68,4 @@ def _right_and_all(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[floa
     weight = any_token_weights(sample_weight, starts)
     if weight is None:
         return float(right.sum()), float(len(right))
-    return float(weight @ right), float(weight.sum())
+    return float((weight * right).sum()), float(weight.sum())
