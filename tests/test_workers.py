@@ -72,6 +72,17 @@ def test_rows_stay_with_workers(pool):
         LogisticRegression().fit(in_pieces(), executor="two")
 
 
+def nothing():
+    yield np.empty((0, 4)), []
+
+
+def test_pieces_without_rows_do_no_harm(pool):
+    pieces = [nothing, *in_pieces().factory, nothing, nothing]
+    assert_same(LogisticRegression(tol=1e-13).fit(Chunks(pieces), executor=pool), in_memory(), atol=2e-6)
+    with pytest.raises(ValueError, match="there are no rows to fit"):
+        LogisticRegression().fit(Chunks([nothing, nothing]), executor=pool)
+
+
 def wrong(number):
     yield np.where((np.eye(4) == 1) & (number == 1), np.nan, 0.0), [0, 1, 0, 1]
 

@@ -87,7 +87,7 @@ class WithExecutor(NamedTuple):
     def look(cls, executor: Executor, source: Source) -> WithExecutor:
         """Let the workers read them a first time."""
         pieces = source.pieces()
-        return cls(executor, pieces, together(executor.map(survey_piece, pieces)))
+        return cls(executor, *_with_rows(pieces, list(executor.map(survey_piece, pieces))))
 
     def put(self, encoding: Encoding) -> Placed:
         """Return rows that workers share."""
@@ -115,7 +115,7 @@ class OnDask(NamedTuple):
 
         given = source.delayed_pieces() if isinstance(source, DaskCollections) else source.pieces()
         looks = client.compute([delayed(survey_piece)(piece) for piece in given])
-        return cls(client, given, together(client.gather(looks)))
+        return cls(client, *_with_rows(given, client.gather(looks)))
 
     def put(self, encoding: Encoding) -> Placed:
         """Return rows that workers share."""
@@ -137,6 +137,12 @@ def memory_and_shares(client: Any) -> tuple[float, int]:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers))
     return memory, max(SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers), 1)
+
+
+def _with_rows(pieces: Sequence[Any], surveys: Sequence[Survey | None]) -> tuple[list[Any], Survey]:
+    """Return the pieces that have rows, and what there is to know of all of them."""
+    pairs = zip(pieces, surveys, strict=True)
+    return [piece for piece, found in pairs if found is not None], together(surveys)
 
 
 def place_of(source: Source, executor: Any, watcher: Watcher | None = None) -> Callable[[], Place]:
