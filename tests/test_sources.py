@@ -74,7 +74,7 @@ def test_every_solver_reads_sources(solver, free):
 
 
 @pytest.mark.filterwarnings("ignore:stopped at the limit")
-@pytest.mark.parametrize("solver", ["sbm", "sgd", "asgd"])
+@pytest.mark.parametrize("solver", ["sbm", "sgd"])
 def test_comparators_read_sources(solver):
     X, y = rows()
     model = LogisticRegression(solver=solver, max_iter=3, penalize_intercept=True, tol=0.5, random_state=0)
