@@ -271,7 +271,7 @@ def test_parquet_says_which_file_and_row_group(tmp_path):
         parquet.write_table(table.set_column(place, column, pa.array(values)), folder / name, row_group_size=120)
 
     spoil("part-1.parquet", "x2", None)
-    with pytest.raises(ValueError, match=r"part-1.parquet, row groups 0–2, row 250: column 2 holds nan"):
+    with pytest.raises(ValueError, match=r"part-1.parquet, row groups 0–2, row 250: column 'x2' holds nan"):
         LogisticRegression().fit(source)
     spoil("part-1.parquet", "x2", 0.0)
     spoil("part-2.parquet", "label", None)
@@ -481,3 +481,86 @@ def test_predictions_say_where_rows_are_wrong():
     np.testing.assert_array_equal(model.predict(broken((X, y), (X[:0], y[:0]))), model.predict(X))
     with pytest.raises(ValueError, match="there are no rows to predict"):
         model.predict(broken())
+
+
+# --- what was found by trying to break it ------------------------------------------------------------------
+
+
+def test_categories_that_no_row_has_are_no_classes(tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = rows(2)
+    labels = pd.Categorical(y, categories=["class 0", "class 1", "unused"])
+    pd.DataFrame({"x": X[:, 0], "y": labels}).to_parquet(tmp_path / "a.parquet")
+    model = LogisticRegression(class_weight="balanced").fit(Parquet(tmp_path / "a.parquet", target="y"))
+    assert model.classes_.tolist() == ["class 0", "class 1"]
+
+
+def test_the_order_of_files_does_not_decide_precision(tmp_path):
+    _, y = rows(2)
+    for name, dtype, some in (("a", np.float32, slice(0, 300)), ("b", np.float64, slice(300, 900))):
+        x = (1e9 + np.arange(900)).astype(dtype)[some]
+        parquet.write_table(pa.table({"x": x, "y": y[some]}), tmp_path / f"{name}.parquet")
+    one, other = (
+        LogisticRegression(tol=1e-12, C=1e4).fit(Parquet([tmp_path / f"{name}.parquet" for name in order], target="y"))
+        for order in ("ab", "ba")
+    )
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-4)
+
+
+def test_frames_are_matched_by_name():
+    pd = pytest.importorskip("pandas")
+    X, y = rows(2)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    swapped = frame[list("dcba")]
+    with pytest.raises(ValueError, match="chunk 1: column 'd' stands where another one did in the rows before"):
+        LogisticRegression().fit(broken((frame, y), (swapped, y)))
+    model = LogisticRegression().fit(broken((frame, y)))
+    assert model.feature_names_in_.tolist() == list("abcd")
+    with pytest.raises(ValueError, match="chunk 0: column 'd' stands where another one did in the fit"):
+        model.predict(broken(swapped))
+    with pytest.raises(ValueError, match="sample_weight must be left out"):
+        model.score(broken((frame, y)), sample_weight=np.ones(len(y)))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "says"),
+    [
+        ((np.eye(4), [0.0, np.inf, 1.0, 0.0]), "row 1: labels name classes, but inf is a measurement"),
+        ((np.eye(4), [0.5, 1.5, 0.5, 1.5]), "row 0: labels name classes, but 0.5 is a measurement"),
+        ((1j * np.eye(4), GOOD[1]), "X must hold numbers, got complex128"),
+        ((np.full((4, 4), "1"), GOOD[1]), "X must hold numbers, got <U1"),
+        ((np.empty((4, 0)), GOOD[1]), "there is no column to learn from"),
+    ],
+)
+def test_what_memory_refuses_sources_refuse(chunk, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        LogisticRegression().fit(broken(chunk))
+
+
+def test_strings_of_any_kind_are_labels():
+    X, y = rows(2)
+    model = LogisticRegression(tol=1e-12).fit(broken((X[:500], y[:500].astype(object)), (X[500:], y[500:])))
+    assert_same(model, LogisticRegression(tol=1e-12).fit(X, y))
+
+
+def test_files_that_are_cut_short_or_not_what_they_say(tmp_path):
+    X, y = rows(2)
+    np.save(tmp_path / "X.npy", X)
+    whole = (tmp_path / "X.npy").read_bytes()
+    (tmp_path / "X.npy").write_bytes(whole[:-64])
+    with pytest.raises(ValueError, match=r"X.npy is cut short"):
+        LogisticRegression().fit(X, y).predict(Npy(tmp_path / "X.npy"))
+    (tmp_path / "a.gz").write_text("1 1:1\n")
+    with pytest.raises(ValueError, match=r"a.gz cannot be read"):
+        LogisticRegression().fit(Svmlight(tmp_path / "a.gz"))
+    (tmp_path / "large.txt").write_text("1e30 1:1\n-1 2:1\n1 2:1\n")
+    assert LogisticRegression().fit(Svmlight(tmp_path / "large.txt")).classes_.tolist() == [-1.0, 1.0, 1e30]
+    parquet.write_table(pa.table({"x": X[:, 0], "y": [[1]] * len(y)}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="the target 'y' holds list"):
+        LogisticRegression().fit(Parquet(tmp_path / "a.parquet", target="y"))
+    with pytest.raises(TypeError, match="features must be a list of columns"):
+        Parquet(tmp_path, features="x")
+    with pytest.raises(ValueError, match="column 'x' is asked for twice"):
+        LogisticRegression().fit(Parquet(tmp_path / "a.parquet", target="y", features=["x", "x"]))
+    with pytest.raises(TypeError, match="the function of Chunks must yield"):
+        LogisticRegression().fit(Chunks(lambda: None))

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from majorant import Chunks, LogisticRegression, Parquet
+from majorant import Checkpoint, Chunks, LogisticRegression, Parquet
 from majorant.objective.reduce import Again, Finding, Threads, found_again
 from tests.test_sources import assert_same, write_parquet
 from tests.test_sources import rows as make_rows
@@ -81,6 +81,22 @@ def test_pieces_without_rows_do_no_harm(pool):
     assert_same(LogisticRegression(tol=1e-13).fit(Chunks(pieces), executor=pool), in_memory(), atol=2e-6)
     with pytest.raises(ValueError, match="there are no rows to fit"):
         LogisticRegression().fit(Chunks([nothing, nothing]), executor=pool)
+
+
+def test_a_fit_may_go_on_with_workers_or_without(pool, tmp_path):
+    X, y = make_rows()
+
+    def stop(row, theta):
+        if row["step"] == 2:
+            raise KeyboardInterrupt
+
+    for first, second in ((None, pool), (pool, None)):
+        path = tmp_path / f"{first is None}.npz"
+        with pytest.raises(KeyboardInterrupt):
+            LogisticRegression(tol=1e-12, callbacks=[Checkpoint(path, every=0), stop]).fit(X, y, executor=first)
+        model = LogisticRegression(tol=1e-12).fit(X, y, executor=second, resume_from=path)
+        assert model.n_iter_[0] > 2
+        assert_same(model, in_memory(), atol=2e-6)
 
 
 def wrong(number):

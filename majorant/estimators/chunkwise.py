@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array
+from majorant.estimators.placing import refuse_beside
 from majorant.sources import Chunk, Source
 from majorant.sources.ahead import read_ahead
 from majorant.sources.survey import refuse_non_finite
@@ -36,8 +37,9 @@ def chunkwise(method: Method) -> Method:
     return of_rows_or_source  # type: ignore[return-value]
 
 
-def accuracy(classifier: Any, source: Source) -> float:
+def accuracy(classifier: Any, source: Source, **beside: Any) -> float:
     """Return the share of rows, by weight, whose label is the likeliest one."""
+    refuse_beside(**beside)
     hits = total = 0.0
     for chunk in fitting_chunks(classifier, source):
         if chunk.labels is None:
@@ -58,6 +60,7 @@ def fitting_chunks(classifier: Any, source: Source) -> Iterator[Chunk]:
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         for chunk in read_ahead(source.chunks):
             fitting = _fitted_width(chunk, classifier.n_features_in_)
+            _refuse_other_names(classifier, fitting)
             refuse_non_finite(fitting)
             if len(fitting):
                 yield fitting
@@ -71,6 +74,13 @@ def _check_names(classifier: Any, source: Source) -> None:
             f"the columns must be those of the fit, in the same order: {len(ours)} with {different!r} among them, got "
             f"{len(source.feature_names)}; pass features={list(ours)[:3]}…"
         )
+
+
+def _refuse_other_names(classifier: Any, chunk: Chunk) -> None:
+    ours = getattr(classifier, "feature_names_in_", None)
+    if ours is not None and chunk.columns is not None and tuple(ours) != chunk.columns:
+        other = next(name for name, our in zip(chunk.columns, ours, strict=True) if name != our)
+        raise chunk.refuse(f"column {other!r} stands where another one did in the fit")
 
 
 def _fitted_width(chunk: Chunk, columns: int) -> Chunk:

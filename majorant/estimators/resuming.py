@@ -15,6 +15,7 @@ from majorant._solution import Fitted, Progress
 from majorant.estimators import storage
 from majorant.estimators.fingerprint import Fingerprint, difference, fingerprint
 from majorant.objective import Objective
+from majorant.objective.elsewhere import Rounds
 from majorant.solvers import Solver, State
 
 PART = "checkpoint"
@@ -65,7 +66,15 @@ def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
     differs = difference(part["data"], saving.fingerprint)
     if differs:
         raise ValueError(f"resume_from={str(path)!r} is a checkpoint of other data: {differs}")
-    return part["progress"]
+    return _as_kept(part["progress"], saving.objective)
+
+
+def _as_kept(progress: Progress, objective: Objective) -> Progress:
+    """Return the progress without scores where they are kept otherwise than they were, or not at all."""
+    state: State = progress.state
+    if state.point is None or (objective.keeps_scores and not isinstance(objective.blocks, Rounds)):
+        return progress
+    return replace(progress, state=replace(state, point=replace(state.point, scores=None)))
 
 
 def _is_whole(part: Any) -> bool:

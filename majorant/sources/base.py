@@ -36,6 +36,11 @@ class Labels:
         missing = _missing(y)
         if missing.any():
             raise RowError("the label is missing", int(np.argmax(missing)))
+        if y.dtype.kind == "O":
+            y = _of_one_type(y)
+        if y.dtype.kind == "f" and not (np.isfinite(y).all() and (y == np.round(y)).all()):
+            row = int(np.argmax(~np.isfinite(y) | (y != np.round(y))))
+            raise RowError(f"labels name classes, but {y[row]} is a measurement; bin it first", row)
         try:
             return cls(*np.unique(y, return_inverse=True))
         except TypeError:
@@ -64,6 +69,7 @@ class Chunk:
     where: str = ""  # of which file, or which piece
     first: int = 0  # number of the first row there
     open_ended: bool = False  # whether further columns, all zero, are not written down
+    columns: tuple[str, ...] | None = None  # by their names, if they have any
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -129,6 +135,13 @@ class Source(ABC):
 def rows_per_chunk(columns: int) -> int:
     """Return how many rows of so many columns make a chunk."""
     return max(CHUNK_NUMBERS // max(columns, 1), 1)
+
+
+def _of_one_type(y: Array) -> Array:
+    """Return labels that are all strings, or all numbers, as an array of those."""
+    if all(isinstance(label, str) for label in y) or not any(isinstance(label, str) for label in y):
+        return np.array(y.tolist())
+    return y
 
 
 def _missing(y: Array) -> Array:

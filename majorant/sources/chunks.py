@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,10 @@ class CallPiece:
 
     def read(self) -> Iterator[Chunk]:
         """Call it, and yield its chunks."""
-        for number, item in enumerate(self.factory()):
+        items = self.factory()
+        if not isinstance(items, Iterable):
+            raise TypeError(f"the function of Chunks must yield (X, y), got {type(items).__name__} from a call")
+        for number, item in enumerate(items):
             yield chunk_of(item, f"{self.name} {number}")
 
     def items(self) -> Iterator[tuple[str, tuple[Any, Any, Any]]]:
@@ -93,7 +96,8 @@ def chunk_of(item: Any, where: str) -> Chunk:
     try:
         rows = rows_of(X)
         labels = None if y is None else Labels.of(y)
-        return Chunk(rows, labels, None if weight is None else np.asarray(weight, dtype=np.float64).reshape(-1), where)
+        each = None if weight is None else np.asarray(weight, dtype=np.float64).reshape(-1)
+        return Chunk(rows, labels, each, where, columns=_names_of(X))
     except RowError as problem:
         raise ValueError(f"{where}, row {problem.row}: {problem.what}") from None
     except (TypeError, ValueError) as problem:
@@ -109,6 +113,12 @@ def parts_of(item: Any, where: str) -> tuple[Any, Any, Any]:
     return X, y, weight
 
 
+def _names_of(X: Any) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns."""
+    names = getattr(X, "columns", None)
+    return tuple(names) if names is not None and all(isinstance(name, str) for name in names) else None
+
+
 def rows_of(X: Any) -> Array | sp.csr_array:
     """Return rows as an array or a CSR matrix of floating-point numbers."""
     if sp.issparse(X):
@@ -121,4 +131,6 @@ def rows_of(X: Any) -> Array | sp.csr_array:
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {array.shape}")
+    if array.dtype.kind not in "fiubO":
+        raise ValueError(f"X must hold numbers, got {array.dtype}")
     return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,8 @@ class Npy(Source):
         if len(layout.shape) != 2:
             raise ValueError(f"{self.X}: X must have two dimensions, got shape {layout.shape}")
         rows, columns = layout.shape
+        if not columns:
+            raise ValueError(f"{self.X}: there is no column to learn from, got shape {layout.shape}")
         for name, values in (("y", self.y), ("weight", self.weight)):
             length = None if values is None else _length(values)
             if length is not None and length != rows:
@@ -106,6 +109,9 @@ class Layout:
             raise ValueError(f"{path} is not a .npy file ({problem})") from None
         if by_columns and len(shape) > 1:
             raise ValueError(f"{path} is stored column by column: save np.ascontiguousarray of it")
+        needed = offset + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if os.path.getsize(path) < needed:
+            raise ValueError(f"{path} is cut short: {shape} numbers take {needed} bytes, got {os.path.getsize(path)}")
         if dtype.hasobject:
             raise ValueError(f"{path} holds Python objects: save numbers or strings of a fixed length")
         return cls(shape, dtype, offset)
@@ -123,4 +129,8 @@ def _stretch(values: Any, rows: slice) -> Array:
 
 
 def _length(values: Any) -> int:
-    return Layout.of(values).shape[0] if isinstance(values, str | Path) else len(values)
+    if isinstance(values, str | Path):
+        return Layout.of(values).shape[0]
+    if not hasattr(values, "__len__"):
+        raise TypeError(f"y and weight must be paths or arrays, got {values!r:.80}")
+    return len(values)

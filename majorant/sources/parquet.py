@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,9 +63,20 @@ class Parquet(Source):
         """Names of the columns that are learnt from."""
         return self._columns.features
 
+    def __post_init__(self) -> None:
+        if isinstance(self.features, str):
+            raise TypeError(
+                f"features must be a list of columns, got {self.features!r}; write features=[{self.features!r}]"
+            )
+
     def pieces(self) -> Sequence[Piece]:
         """Return a piece for every few row groups of a file."""
-        return [piece for path in self._paths for piece in self._pieces_of(path)]
+        schemas = [(path, _opened(path).schema_arrow) for path in self._paths]
+        for path, schema in schemas:
+            self._columns.check(path, schema)
+        # Single precision is kept if there is no other anywhere: the order of files does not matter.
+        columns = replace(self._columns, narrow=all(self._columns.are_narrow(schema) for _, schema in schemas))
+        return [piece for path in self._paths for piece in self._pieces_of(path, columns)]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("path", "target", "features", "weight")}
@@ -79,16 +90,15 @@ class Parquet(Source):
         """The columns of the first file, which all others have to have as well."""
         return Columns.of(self, self._paths[0])
 
-    def _pieces_of(self, path: Path) -> Iterator[ParquetPiece]:
-        file, rows = _opened(path), rows_per_chunk(len(self.feature_names))
-        self._columns.check(path, file.schema_arrow)
+    def _pieces_of(self, path: Path, columns: Columns) -> Iterator[ParquetPiece]:
+        file, rows = _opened(path), rows_per_chunk(len(columns.features))
         groups: list[int] = []
         begin = first = 0
         for number in range(file.num_row_groups):
             groups.append(number)
             first += file.metadata.row_group(number).num_rows
             if first - begin >= rows or number == file.num_row_groups - 1:
-                yield ParquetPiece(path, self._columns, tuple(groups), begin, rows)
+                yield ParquetPiece(path, columns, tuple(groups), begin, rows)
                 groups, begin = [], first
         file.close()
 
@@ -101,6 +111,7 @@ class Columns:
     target: str | None
     weight: str | None
     types: dict[str, Any]
+    narrow: bool = False  # whether all numbers are in single precision
 
     @classmethod
     def of(cls, source: Parquet, path: Path) -> Columns:
@@ -112,10 +123,18 @@ class Columns:
             raise ValueError(f"{path}: there is no column to learn from, only {', '.join(schema.names) or 'none'}")
         columns = cls(tuple(named), source.target, source.weight, {})
         for name in columns.all:
+            if columns.all.count(name) > 1:
+                raise ValueError(f"{path}: column {name!r} is asked for twice, or is target or weight as well")
+            if schema.names.count(name) > 1:
+                raise ValueError(f"{path}: {schema.names.count(name)} columns are called {name!r}")
             if name not in schema.names:
                 raise ValueError(f"{path}: there is no column {name!r}; there are {', '.join(schema.names)}")
         for name in (*columns.features, *((source.weight,) if source.weight else ())):
             _require_number(path, name, schema.field(name).type)
+        if source.target is not None and _kind(schema.field(source.target).type) not in ("number", "text"):
+            raise ValueError(
+                f"{path}: the target {source.target!r} holds {schema.field(source.target).type}, not labels"
+            )
         columns.types.update((name, schema.field(name).type) for name in columns.all)
         return columns
 
@@ -127,8 +146,11 @@ class Columns:
     @property
     def dtype(self) -> Any:
         """Single precision if that is all there is, else double."""
-        narrow = all(str(self.types[name]) in ("float", "halffloat") for name in self.features)
-        return np.float32 if narrow else np.float64
+        return np.float32 if self.narrow else np.float64
+
+    def are_narrow(self, schema: pa.Schema) -> bool:
+        """Return whether the features of a file are all in single precision."""
+        return all(str(schema.field(name).type) in ("float", "halffloat") for name in self.features)
 
     def check(self, path: Path, schema: pa.Schema) -> None:
         """Refuse a file whose columns are others than those of the first."""
@@ -159,6 +181,8 @@ class ParquetPiece:
             for batch in file.iter_batches(self.rows, row_groups=groups, columns=self.columns.all, use_threads=True):
                 yield self._chunk(batch, where, first)
                 first += batch.num_rows
+        except OSError as problem:
+            raise ValueError(f"{where} cannot be read ({str(problem)[:100]})") from None
         finally:
             file.close()
             _release_unused()
@@ -168,10 +192,10 @@ class ParquetPiece:
         X = np.empty((batch.num_rows, len(columns.features)), dtype=columns.dtype)
         for number, name in enumerate(columns.features):
             X[:, number] = _numbers(batch.column(name))
-        chunk = Chunk(X, None, None, where, first)
+        chunk = Chunk(X, None, None, where, first, columns=columns.features)
         weight = None if columns.weight is None else _numbers(batch.column(columns.weight)).astype(np.float64)
         labels = None if columns.target is None else _labels(chunk, batch.column(columns.target), columns.target)
-        return Chunk(X, labels, weight, where, first)
+        return replace(chunk, labels=labels, weight=weight)
 
 
 def _opened(path: Path) -> Any:

@@ -37,14 +37,16 @@ class Survey:
     weights: Array  # of all rows of each label
     where: str  # the first of them stand
     open_ended: bool  # whether further columns, all zero, are not written down
+    named: tuple[str, ...] | None  # columns, if they have names
 
     @classmethod
     def of(cls, chunk: Chunk) -> Survey:
         """Return what there is to know of a chunk, in which nothing is wrong."""
         assert chunk.labels is not None
         weight = chunk.weight
-        names, place = np.unique(chunk.labels.names, return_inverse=True)
-        codes, many = place[chunk.labels.codes], len(names)
+        # A dictionary may hold names that no row has.
+        names, codes = np.unique(chunk.labels.names[np.unique(chunk.labels.codes)]), chunk.labels.codes
+        codes, many = np.searchsorted(names, chunk.labels.names)[codes], len(names)
         return cls(
             (len(chunk),),
             chunk.X.shape[1],
@@ -57,6 +59,7 @@ class Survey:
             np.bincount(codes, weights=weight, minlength=many).astype(np.float64),
             chunk.where,
             chunk.open_ended,
+            chunk.columns,
         )
 
     def __add__(self, other: Survey) -> Survey:
@@ -74,6 +77,7 @@ class Survey:
             _spread(self.names, self.weights, names) + _spread(other.names, other.weights, names),
             self.where,
             self.open_ended and other.open_ended,
+            self.named or other.named,
         )
 
     @property
@@ -163,6 +167,8 @@ def _checked(chunk: Chunk) -> Chunk:
     for what, values in (("labels", chunk.labels), ("weights", chunk.weight)):
         if values is not None and len(values) != len(chunk):
             raise chunk.refuse(f"there are {len(chunk)} rows, but {len(values)} {what}")
+    if chunk.X.shape[1] == 0:
+        raise chunk.refuse("there is no column to learn from")
     refuse_non_finite(chunk)
     if chunk.weight is None:
         return chunk
@@ -196,14 +202,17 @@ def refuse_non_finite(chunk: Chunk) -> None:
             return
     bad = ~np.isfinite(chunk.X.toarray() if sp.issparse(chunk.X) else chunk.X)
     row, column = (int(place) for place in np.argwhere(bad)[0])
-    value = chunk.X[row, column]
-    raise chunk.refuse(f"column {column} holds {value}; fill in or drop what is missing", row)
+    name = column if chunk.columns is None else repr(chunk.columns[column])
+    raise chunk.refuse(f"column {name} holds {chunk.X[row, column]}; fill in or drop what is missing", row)
 
 
 def _refuse_unlike(before: Survey, after: Survey) -> None:
     """Refuse rows that cannot be those of one matrix, naming where they are."""
     if after.columns != before.columns and not after.open_ended:
         raise ValueError(f"{after.where}: there are {after.columns} columns, but {before.columns} in the rows before")
+    if before.named is not None and after.named is not None and before.named != after.named:
+        other = next(name for name, ours in zip(after.named, before.named, strict=True) if name != ours)
+        raise ValueError(f"{after.where}: column {other!r} stands where another one did in the rows before")
     if after.is_sparse != before.is_sparse:
         kinds = ("dense", "sparse")
         ours, theirs = kinds[before.is_sparse], kinds[after.is_sparse]

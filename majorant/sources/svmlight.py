@@ -18,6 +18,8 @@ from majorant.sources.paths import found_files
 
 # Bytes of the lines of a chunk.
 STRETCH = 2**24
+# Of the numbers that floats tell from their neighbours.
+LARGEST = 2.0**53
 OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -42,6 +44,10 @@ class Svmlight(Source):
     zero_based: bool = False
     dtype: Any = np.float64
 
+    def __post_init__(self) -> None:
+        if np.dtype(self.dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float64 or float32, got {self.dtype!r}")
+
     def pieces(self) -> Sequence[Piece]:
         """Return one piece for each file."""
         return [SvmlightPiece(path, self.n_features, self.zero_based, self.dtype) for path in found_files(self.path)]
@@ -59,12 +65,20 @@ class SvmlightPiece:
     def read(self) -> Iterator[Chunk]:
         """Yield the rows of some lines after the other."""
         first = 0
-        with OPEN.get(self.path.suffix, open)(self.path, "rb") as file:
-            for lines in _stretches(file):
-                X, y = self._parse(lines, first)
-                if len(y):
-                    yield self._chunk(X, y, first)
-                first += len(y)
+        for lines in self._lines():
+            X, y = self._parse(lines, first)
+            if len(y):
+                yield self._chunk(X, y, first)
+            first += len(y)
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            with OPEN.get(self.path.suffix, open)(self.path, "rb") as file:
+                yield from _stretches(file)
+        except FileNotFoundError:
+            raise
+        except (OSError, EOFError) as problem:
+            raise ValueError(f"{self.path} cannot be read ({problem})") from None
 
     def _chunk(self, X: sp.csr_matrix, y: Any, first: int) -> Chunk:
         try:
@@ -84,7 +98,8 @@ class SvmlightPiece:
                     self._parsed(line + b"\n")
                 except (ValueError, IndexError, OverflowError) as of_line:
                     text = line[:60].decode(errors="replace")
-                    hint = "" if self.zero_based else "; pass zero_based=True if columns are counted from 0"
+                    from_zero = not self.zero_based and "index 0" in str(of_line)
+                    hint = "; pass zero_based=True if columns are counted from 0" if from_zero else ""
                     raise ValueError(f"{self.path}, row {first + number}: {of_line} in {text!r}{hint}") from None
             raise ValueError(f"{self.path}: {problem}") from None
 
@@ -114,4 +129,5 @@ def _stretches(file: BinaryIO) -> Iterator[bytes]:
 
 def _whole_numbers(y: Any) -> Any:
     """Return labels as integers where all are whole, as scikit-learn's reader does not."""
-    return y.astype(np.int64) if np.isfinite(y).all() and (y == np.round(y)).all() else y
+    whole = np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max(initial=0) < LARGEST
+    return y.astype(np.int64) if whole else y
