@@ -221,7 +221,7 @@ GOOD = (np.eye(4), np.array([0, 1, 0, 1]))
         ([GOOD, (*GOOD, None, None)], "chunk 1: expected (X, y) or (X, y, weight), got 4"),
         ([GOOD, np.eye(4)], "chunk 1: there are no labels to learn from"),
         ([GOOD, (np.eye(4)[0], GOOD[1])], "chunk 1: X must have two dimensions"),
-        ([GOOD, ([["a"]], [0])], "chunk 1: could not convert string to float"),
+        ([GOOD, ([["a"]], [0])], "chunk 1: X must hold numbers, got <U1"),
         ([], "there are no rows to fit"),
         ([(np.eye(2), [1, 1])], "at least two classes"),
     ],

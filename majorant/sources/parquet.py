@@ -65,12 +65,14 @@ class Parquet(Source):
 
     def __post_init__(self) -> None:
         if isinstance(self.features, str):
-            raise TypeError(
-                f"features must be a list of columns, got {self.features!r}; write features=[{self.features!r}]"
-            )
+            raise TypeError(f"features must be a list of columns, got {self.features!r}; put it in brackets")
 
     def pieces(self) -> Sequence[Piece]:
         """Return a piece for every few row groups of a file."""
+        return self._pieces
+
+    @cached_property
+    def _pieces(self) -> list[Piece]:
         schemas = [(path, _opened(path).schema_arrow) for path in self._paths]
         for path, schema in schemas:
             self._columns.check(path, schema)
@@ -131,10 +133,9 @@ class Columns:
                 raise ValueError(f"{path}: there is no column {name!r}; there are {', '.join(schema.names)}")
         for name in (*columns.features, *((source.weight,) if source.weight else ())):
             _require_number(path, name, schema.field(name).type)
-        if source.target is not None and _kind(schema.field(source.target).type) not in ("number", "text"):
-            raise ValueError(
-                f"{path}: the target {source.target!r} holds {schema.field(source.target).type}, not labels"
-            )
+        held = None if source.target is None else schema.field(source.target).type
+        if held is not None and _kind(held) not in ("number", "text"):
+            raise ValueError(f"{path}: the target {source.target!r} holds {held}, not labels")
         columns.types.update((name, schema.field(name).type) for name in columns.all)
         return columns
 
