@@ -564,3 +564,23 @@ def test_files_that_are_cut_short_or_not_what_they_say(tmp_path):
         LogisticRegression().fit(Parquet(tmp_path / "a.parquet", target="y", features=["x", "x"]))
     with pytest.raises(TypeError, match="the function of Chunks must yield"):
         LogisticRegression().fit(Chunks(lambda: None))
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ("even", "class_weight must be a dict, 'balanced' or None, got 'even'"),
+        ({"class 0": -1.0}, "class_weight must be finite and non-negative for each class, got -1.0 for 'class 0'"),
+        ({"class 7": 1.0}, "class_weight names classes that no row has: ['class 7']"),
+    ],
+)
+def test_weights_of_classes_are_checked(weights, says):
+    X, y = rows(2)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        LogisticRegression(class_weight=weights).fit(in_chunks(X, y))
+
+
+def test_weights_of_classes_count_as_in_memory():
+    X, y = rows(3)
+    settings = dict(class_weight={"class 0": 3.0, "class 2": 0.5}, tol=1e-13)
+    assert_same(LogisticRegression(**settings).fit(in_chunks(X, y)), LogisticRegression(**settings).fit(X, y))

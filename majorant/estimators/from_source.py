@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant._threads import sharing
 from majorant.estimators.placing import How, Place, place_of, refuse_beside
+from majorant.estimators.settings import check_class_weight
 from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
 from majorant.estimators.threads import fit_threads
@@ -104,9 +105,12 @@ def class_weights(class_weight: Any, found: Survey) -> Array | None:
     """Return the weight of each class, of rows of which only totals are known."""
     if class_weight is None:
         return None
-    if isinstance(class_weight, str):
+    if not isinstance(class_weight, Mapping) and class_weight != "balanced":
+        raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
+    if not isinstance(class_weight, Mapping):
         return float(found.weights.sum()) / (len(found.names) * found.weights)
     unknown = [label for label in class_weight if label not in found.names]
     if unknown:
         raise ValueError(f"class_weight names classes that no row has: {unknown}; there are {found.names.tolist()}")
+    check_class_weight(class_weight)
     return np.array([float(class_weight.get(name, 1.0)) for name in found.names.tolist()])

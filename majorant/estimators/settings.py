@@ -134,14 +134,19 @@ def with_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array
     return of_row if weight is None else weight * of_row
 
 
+def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
+    """Refuse weights that are not numbers, or negative."""
+    for label, value in class_weight.items():
+        if not (_is_number(value) and 0 <= value < np.inf):
+            raise ValueError(
+                f"class_weight must be finite and non-negative for each class, got {value!r} for {label!r}"
+            )
+
+
 def _check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
     """Refuse weights of classes that are no weights."""
     if isinstance(class_weight, Mapping):
-        for label, value in class_weight.items():
-            if not (_is_number(value) and 0 <= value < np.inf):
-                raise ValueError(
-                    f"class_weight must be finite and non-negative for each class, got {value!r} for {label!r}"
-                )
+        check_class_weight(class_weight)
     elif class_weight == "balanced" and weight is not None:
         for label in classes:
             if not weight[y == label].any():
