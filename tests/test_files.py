@@ -427,7 +427,7 @@ def test_broken_files_of_other_formats(tmp_path):
     with pytest.raises(ValueError, match=r"t\.parquet is not a Parquet file"):
         Source(str(tmp_path / "t.parquet")).read()
     (tmp_path / "t.svm").write_text("1 1:2\nword 1:2\n")
-    with pytest.raises(ValueError, match="not svmlight text, in rows 1 to 2"):
+    with pytest.raises(ValueError, match="not svmlight text, in row 2"):
         Source(str(tmp_path / "t.svm")).read()
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 1000)[:40])
     with pytest.raises(ValueError, match="cannot be unpacked"):
