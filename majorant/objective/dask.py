@@ -40,8 +40,7 @@ class DaskBlocks(Rounds):
         # θ travels with each call: what is scattered would be lost with a worker, for good.
         with large_graphs():
             found = self._sent(task, list(zip(self._shares, *kept, strict=True)))
-        sums = self._client.map(_sum_of, found, pure=False) if len(found) == 1 else self._added(found)
-        return sums[0].result(), found
+        return self._added(found), found
 
     def _sent(self, task: Task, shares: Sequence[Any]) -> list[Any]:
         """Return futures of what a task makes of each share."""
@@ -52,16 +51,13 @@ class DaskBlocks(Rounds):
         call = delayed(partial(_run_share, task), pure=False)
         return list(self._client.compute([call(*some) for some in shares]))
 
-    def _added(self, found: Sequence[Any]) -> list[Any]:
-        """Return the future of the sum, added up as a tree."""
-        level = [
-            self._client.submit(_add_up, list(found[k : k + ARITY]), pure=False) for k in range(0, len(found), ARITY)
-        ]
-        while len(level) > 1:
-            level = [
-                self._client.submit(_add_sums, level[k : k + ARITY], pure=False) for k in range(0, len(level), ARITY)
-            ]
-        return level
+    def _added(self, found: Sequence[Any]) -> Any:
+        """Return the sum of all shares: as a tree by the workers, and the last few here. What was kept stays there."""
+        sums = self._client.map(_sum_of, found, pure=False)
+        while len(sums) > ARITY:
+            some = [sums[k : k + ARITY] for k in range(0, len(sums), ARITY)]
+            sums = [self._client.submit(_add_sums, each, pure=False) for each in some]
+        return _add_sums(self._client.gather(sums))
 
 
 def large_graphs() -> AbstractContextManager[Any]:
@@ -80,10 +76,6 @@ def _run_share(task: Task, share: Sequence[Any], *kept: tuple[Any, list[Any]]) -
 
 def _sum_of(found: tuple[Any, Any]) -> Any:
     return found[0]
-
-
-def _add_up(found: Sequence[tuple[Any, Any]]) -> Any:
-    return _add_sums([total for total, _ in found])
 
 
 def _add_sums(sums: Sequence[Any]) -> Any:
