@@ -181,7 +181,7 @@ def under_a_limit():
     ]
 
 
-def two_workers(rows: int = 150_000, columns: int = 500, classes: int = 10):
+def two_workers(rows: int = 60_000, columns: int = 400, classes: int = 10):
     """A fit that computes most of the time: one process, and a Dask cluster of two, data in memory."""
     from distributed import Client, LocalCluster
 

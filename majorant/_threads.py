@@ -141,7 +141,11 @@ def even_slices(length: int, least: int) -> list[slice]:
 
     They depend on how many threads there are: they are for what is done item by item.
     """
-    parts = 1 if threads() == 1 else max(min(4 * threads(), length // max(least, 1)), 1)
+    return even_parts(length, 1 if threads() == 1 else max(min(4 * threads(), length // max(least, 1)), 1))
+
+
+def even_parts(length: int, parts: int) -> list[slice]:
+    """Return so many slices, one after the other, about as long as each other."""
     ends = [length * k // parts for k in range(parts + 1)]
     return [slice(begin, end) for begin, end in pairwise(ends)]
 

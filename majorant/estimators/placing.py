@@ -13,10 +13,10 @@ from majorant.data.base import Data, InMemory
 from majorant.objective import Reducer, Threads
 from majorant.objective.elsewhere import AtWorkers, Elsewhere
 from majorant.sources import Source
-from majorant.sources.base import Watcher
+from majorant.sources.base import SHOWN, Watcher
 from majorant.sources.dask import DaskCollections
 from majorant.sources.encoding import Encoding
-from majorant.sources.shares import SHOWN, ShareOfSource, blocks_of, evenly, shown
+from majorant.sources.shares import ShareOfSource, blocks_of, evenly, shown
 from majorant.sources.spool import Spool
 from majorant.sources.streamed import Streamed
 from majorant.sources.survey import Outline, Survey, survey_piece, survey_source, together

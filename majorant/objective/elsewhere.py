@@ -35,21 +35,21 @@ class Drawn:
     share: float
     seed: int
 
-    def __call__(self, block: Labelled) -> tuple[Together, None]:
+    def __call__(self, block: Labelled) -> tuple[Gathered, None]:
         """Return them."""
         rng = np.random.default_rng([self.seed, crc32(np.ascontiguousarray(block.y).data), len(block)])
         wanted = min(int(np.ceil(self.share * len(block))), len(block))
-        return Together((block.take(np.sort(rng.permutation(len(block))[:wanted])),)), None
+        return Gathered((block.take(np.sort(rng.permutation(len(block))[:wanted])),)), None
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class Gathered:
     """Blocks whose sums are all of them."""
 
     blocks: tuple[Labelled, ...]
 
-    def __add__(self, other: Together) -> Together:
-        return Together(self.blocks + other.blocks)
+    def __add__(self, other: Gathered) -> Gathered:
+        return Gathered(self.blocks + other.blocks)
 
 
 class Elsewhere:
@@ -83,7 +83,7 @@ class Elsewhere:
 
     def sample(self, rows: int, seed: int) -> Labelled:
         """Return about so many rows drawn at random without replacement: these do come here."""
-        drawn: Together = self.at_workers.total(Drawn(min(rows / self._rows, 1.0), seed))
+        drawn: Gathered = self.at_workers.total(Drawn(min(rows / self._rows, 1.0), seed))
         return Labelled.joined(drawn.blocks)
 
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:

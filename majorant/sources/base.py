@@ -14,6 +14,8 @@ from majorant._checks import Array
 
 # Told of rows as they are read.
 Watcher: TypeAlias = Callable[[int], None]
+# Rows that show what all look like.
+SHOWN = 1_000
 # Numbers of a chunk, about: enough to be worth reading, few enough for several to be in memory.
 CHUNK_NUMBERS = 2**21
 

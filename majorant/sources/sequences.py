@@ -14,6 +14,7 @@ from majorant.data.encoded import Encoded, Size, evened
 from majorant.data.sequences import Sequences
 from majorant.data.universe import Universe
 from majorant.sources.ahead import read_ahead
+from majorant.sources.base import SHOWN
 from majorant.sources.spool import Spool
 
 # Numbers of a record, as it is written down.
@@ -21,8 +22,8 @@ RECORD = 2**19
 # A block has as many, at least, if there are; and so many tokens for each parameter of the gradient that it adds to.
 BLOCK = 2**20
 TOKENS_PER_PARAMETER = 1 / 24
-# Blocks that are ready before they are asked for, and sequences that show what all look like.
-AHEAD, SHOWN = 1, 1_000
+# Blocks that are ready before they are asked for.
+AHEAD = 1
 NO_ROWS = "sequences that are not in memory are read block by block: there are no rows to draw"
 # What a function yields: sequences, labels if there are any, weights if there are any.
 Item = tuple[Any, Any, Any]

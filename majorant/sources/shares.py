@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
+from majorant._threads import even_parts
 from majorant.data import Labelled
-from majorant.sources.base import Chunk, Piece
+from majorant.sources.base import SHOWN, Chunk, Piece
 from majorant.sources.chunks import chunk_of
 from majorant.sources.encoding import Encoding
 from majorant.sources.survey import only_rows, read_checked
-
-# Rows that show what all look like.
-SHOWN = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +40,17 @@ class ShareOfSource:
 
     def __call__(self) -> Iterable[Labelled]:
         """Return the blocks, in memory, or read one by one whenever somebody goes through them."""
-        return self._read() if not self.fits else list(self._read())
-
-    def _read(self) -> Iterator[Labelled]:
-        for piece in self.pieces:
-            yield from map(self.encoding, read_checked(piece))
+        return blocks_of(self.encoding, *self.pieces) if self.fits else _read(self.encoding, self.pieces)
 
 
 def blocks_of(encoding: Encoding, *pieces: Piece) -> list[Labelled]:
     """Return the blocks of some pieces, encoded."""
-    return [encoding(chunk) for piece in pieces for chunk in read_checked(piece)]
+    return list(_read(encoding, pieces))
+
+
+def _read(encoding: Encoding, pieces: Iterable[Piece]) -> Iterator[Labelled]:
+    for piece in pieces:
+        yield from map(encoding, read_checked(piece))
 
 
 def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled | None:
@@ -65,6 +63,4 @@ def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled | None:
 
 def evenly(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
     """Return so many runs of neighbouring items, about as long as each other; fewer if there are fewer items."""
-    parts = max(min(parts, len(items)), 1)
-    ends = [len(items) * k // parts for k in range(parts + 1)]
-    return [items[begin:end] for begin, end in pairwise(ends)]
+    return [items[some] for some in even_parts(len(items), max(min(parts, len(items)), 1))]

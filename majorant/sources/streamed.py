@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from threading import Lock
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._threads import even_parts
 from majorant.data import Labelled, Order
 from majorant.data.base import CHUNK
 from majorant.design import Absent
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Chunk, Source, Watcher, rows_from
+from majorant.sources.base import SHOWN, Chunk, Source, Watcher, rows_from
 from majorant.sources.encoding import Encoding
 from majorant.sources.spool import Spool
 from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
-
-# Rows that show what all look like.
-SHOWN = 1_000
 
 
 class Streamed:
@@ -57,7 +54,7 @@ class Streamed:
         self._sampled: tuple[tuple[int, int], Labelled] | None = None
         self._lock = Lock()  # of several fits
         self._watcher = watcher
-        self.like = encoding(_shown(next(self._all())[1]))
+        self.like = encoding(only_rows(next(self._all())[1], slice(0, SHOWN)))
 
     def __len__(self) -> int:
         return self._encoding.total
@@ -107,19 +104,19 @@ class Streamed:
         """Yield blocks of at most so many rows, read anew."""
         for _, chunk in self._all():
             labelled = self._encoding(chunk)
-            yield from (labelled.part(begin, end) for begin, end in _even(len(chunk), rows))
+            yield from (labelled.part(some.start, some.stop) for some in _parts_of(len(chunk), rows))
             if self._watcher is not None:
                 self._watcher(len(chunk))
 
     def outline_blocks(self, rows: int) -> Iterator[Labelled]:
         """Yield the same blocks without their rows."""
         for at, length in zip(self._starts, self._chunks, strict=True):
-            for begin, end in _even(length, rows):
-                yield self._outline(slice(at + begin, at + end))
+            for some in _parts_of(length, rows):
+                yield self._outline(slice(at + some.start, at + some.stop))
 
     def block_count(self, rows: int) -> int:
         """Return how many blocks there are of at most so many rows."""
-        return sum(len(_even(length, rows)) for length in self._chunks)
+        return sum(len(_parts_of(length, rows)) for length in self._chunks)
 
     def _outline(self, rows: slice) -> Labelled:
         codes = self._codes[rows].astype(np.intp)
@@ -177,15 +174,9 @@ class OutlineBlocks:
         return self.data.block_count(self.rows)
 
 
-def _even(length: int, rows: int) -> list[tuple[int, int]]:
-    """Return the ends of parts of a chunk, all about as long, of at most so many rows."""
-    parts = max(-(-length // max(rows, 1)), 1)
-    ends = [length * k // parts for k in range(parts + 1)]
-    return list(pairwise(ends))
-
-
-def _shown(chunk: Chunk) -> Chunk:
-    return only_rows(chunk, np.arange(min(len(chunk), SHOWN)))
+def _parts_of(chunk: int, rows: int) -> list[slice]:
+    """Return parts of a chunk of so many rows, all about as long, of at most ``rows``."""
+    return even_parts(chunk, max(-(-chunk // max(rows, 1)), 1))
 
 
 def _drawn(rng: np.random.Generator, total: int, rows: int) -> Array:
