@@ -10,6 +10,8 @@ from scipy.special import softmax
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.curvature import Kronecker
+from majorant.solvers import preconditioners
+from majorant.solvers.preconditioners import _speaks_for_all
 from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.renting import Lease, Market
 
@@ -205,3 +207,40 @@ def test_the_same_optimum_whatever_is_bought():
         F = objective(t, p, n)
         best = minimize(F, Newton(), tol=1e-12).trace["objective"][-1]
         assert minimize(F, QuasiNewton(), tol=1e-9).trace["objective"][-1] == pytest.approx(best, rel=1e-8), (t, p, n)
+
+
+def rare_columns(rows=8_000, columns=40, classes=4, rare=20):
+    """Columns of unit variance, some of which a few rows make up alone, as those of standardised pixels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, columns))
+    W = rng.normal(size=(columns, classes))
+    for column in range(rare):
+        X[:, column] = 0.0
+        X[rng.choice(rows, 6, replace=False), column] = np.sqrt(rows / 6) * rng.choice([-1.0, 1.0], 6)
+    return X, (X @ W + 2 * rng.gumbel(size=(rows, classes))).argmax(axis=1)
+
+
+def test_a_share_of_the_rows_does_not_speak_for_columns_that_few_rows_make_up():
+    X, y = rare_columns()
+    F = Objective(Multinomial(4), Labelled(X, y), ridge=1.0)
+    assert not _speaks_for_all(F, 0.05)
+    ordinary = Objective(Multinomial(4), Labelled(np.random.default_rng(0).normal(size=X.shape), y), ridge=1.0)
+    assert _speaks_for_all(ordinary, 0.05)
+    of_all, of_some = F.squares_of_some(0.05)
+    np.testing.assert_allclose(of_all, (X**2).sum(axis=0))
+    assert F.squares_of_some(0.05)[0] is of_all
+    assert of_some.shape == of_all.shape
+
+
+def test_rare_columns_take_no_more_steps_with_a_share_of_the_rows(monkeypatch):
+    X, y = rare_columns()
+    F = Objective(Multinomial(4), Labelled(X, y), ridge=1.0)
+    point = F.point(np.zeros(F.size))
+    best = minimize(F, QuasiNewton(), tol=1e-10).trace["objective"][-1]
+
+    def steps(speaks):
+        monkeypatch.setattr(preconditioners, "_speaks_for_all", lambda *_: speaks)
+        found = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-6, start=point.theta)
+        return int(np.argmax(np.array(found.trace["objective"]) <= best * (1 + 1e-6)))
+
+    assert steps(speaks=False) < steps(speaks=True)

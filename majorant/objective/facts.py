@@ -17,7 +17,7 @@ from majorant.models.rounding import Magnitudes
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
 from majorant.objective.reduce import Blocks, Reducer
-from majorant.objective.tasks import ColumnSquares, Convexity, Several, SizeOf
+from majorant.objective.tasks import ColumnSquares, Convexity, Several, SizeOf, SquaresOfSome
 
 # Data in single precision are widened so many scalars at a time.
 WIDENED = 2**22
@@ -34,6 +34,7 @@ class Facts:
         self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
         dtype = model.precision(self.like)
         self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
+        self._squares: dict[float, tuple[Array, Array]] = {}
         self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
 
     def under(self, penalty: Penalty) -> Facts:
@@ -103,6 +104,12 @@ class Facts:
         assert self.magnitudes is not None
         squares = self.blocks.total(ColumnSquares(self._model))
         return replace(self.magnitudes, columns=np.sqrt(squares))
+
+    def squares_of_some(self, share: float) -> tuple[Array, Array]:
+        """Return the squares of columns, of all rows, and of a share of them scaled up to all: one look for a share."""
+        if share not in self._squares:
+            self._squares[share] = self.blocks.total(SquaresOfSome(self._model, share))
+        return self._squares[share]
 
     @lazy
     def small_blocks(self) -> Blocks:

@@ -163,6 +163,10 @@ class Objective:
         columns = self.size // self.model.classes(self.like)
         return self.blocks.total_of_large(task, int(enough / rows), columns**2, self._scores(at))
 
+    def squares_of_some(self, share: float) -> tuple[Array, Array]:
+        """Return the squares of columns, and what an evenly spread share of the rows makes them out to be."""
+        return self.facts.squares_of_some(share)
+
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
 

@@ -238,9 +238,28 @@ class MeanGram:
         some = min(int(np.ceil(t * self.share)), t)
         if some == t:
             return self.model.mean_gram(scores, block, self.dtype), None
-        rows = np.arange(some) * t // some
+        rows = _spread_evenly(some, t)
         C, G = self.model.mean_gram(scores[:, rows], block.take(rows), self.dtype)
         return (C * (t / some), G * (t / some)), None
+
+
+@dataclass(frozen=True, eq=False)
+class SquaresOfSome:
+    """Squares of columns, of all rows, and of an evenly spread share of them, scaled up to all."""
+
+    model: Model[Any]
+    share: float
+
+    def __call__(self, block: Any) -> tuple[tuple[Array, Array], None]:
+        """Return both."""
+        t = len(block)
+        some = min(int(np.ceil(t * self.share)), t)
+        of_some = self.model.column_squares(block.take(_spread_evenly(some, t)))
+        return (self.model.column_squares(block), of_some * (t / max(some, 1))), None
+
+
+def _spread_evenly(some: int, t: int) -> Array:
+    return np.arange(some) * t // max(some, 1)
 
 
 @dataclass(frozen=True, eq=False)

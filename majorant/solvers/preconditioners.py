@@ -17,6 +17,8 @@ from majorant.solvers.prices import Prices
 # Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
 GRAM_ROWS_PER_COLUMN = 10
 GRAM_COST = 4
+# By how much a share of the rows may misjudge the curvature of a column, and what rows weigh in that at most.
+MISJUDGED, WEIGHT = 4.0, 0.25
 # Of a Gram matrix in single precision, relative to its largest entry.
 ROUNDING = 1e-5
 # Larger matrices are not worth their factors, nor their memory.
@@ -120,7 +122,7 @@ class GramOfColumns(Preconditioner):
         """Return what makes its inverse."""
         objective.spend(curvatures=1)
         share = self._rows(Prices.of(objective)) / objective.rows
-        return _gram(objective, point, share)
+        return _gram(objective, point, share if share < 1 and _speaks_for_all(objective, share) else 1.0)
 
     @staticmethod
     def _rows(prices: Prices) -> float:
@@ -147,6 +149,18 @@ class HessianOfAll(Preconditioner):
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse, or that of one with so much more on its diagonal that it has a factor."""
         return grounded_hessian(objective, point)[1].steadied
+
+
+def _speaks_for_all(objective: Objective, share: float) -> bool:
+    """Return whether a share of the rows shows no column to be much larger or smaller than it is in all of them.
+
+    Columns of which few rows make up nearly all would seem to be combinations of others, and steps along them far too
+    long to be taken.
+    """
+    of_all, of_some = objective.squares_of_some(share)
+    λ = objective.ridge[: len(of_all)]
+    ratio = (WEIGHT * of_all + λ) / np.maximum(WEIGHT * of_some + λ, 1e-300)
+    return bool(np.all((ratio <= MISJUDGED) & (ratio >= 1 / MISJUDGED) | (of_all == 0)))
 
 
 def _balanced(C: Array, features: Array) -> tuple[Array, Array]:
