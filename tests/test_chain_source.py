@@ -383,5 +383,5 @@ def test_a_bag_is_fitted_with_a_cluster_or_without(monkeypatch):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         monkeypatch.setattr("majorant.estimators.chain_source.running_client", lambda: client)
-        monkeypatch.setattr("majorant.estimators.chain_source.PINNED", 0.0)  # read at every round
+        monkeypatch.setattr("majorant.estimators.placing.PINNED", 0.0)  # read at every round
         assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(bag), theirs)

@@ -62,6 +62,9 @@ class Data(Protocol):
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[InMemory]:
         """Yield the rows from ``begin`` to ``end`` of a pass, in order, a multiple of so many at a time."""
 
+    def narrowed(self) -> Data:
+        """Return the rows in single precision, if a copy of them can be had."""
+
 
 class InMemory(ABC):
     """Rows that are all here. A subclass says how many there are and how to take some."""

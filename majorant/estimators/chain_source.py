@@ -24,9 +24,8 @@ from majorant.estimators.chain_survey import Encoding, Found, Wanted, survey_pie
 from majorant.estimators.chain_weights import Observed
 from majorant.estimators.placing import (
     LARGEST_SHARE,
-    PINNED,
     SHARES_PER_WORKER,
-    memory_and_shares,
+    held_on_dask,
     running_client,
     shared_out,
     workers_of,
@@ -127,18 +126,20 @@ def on_dask(client: Any, source: Chunks | DaskBag, wanted: Wanted) -> Prepared:
     """Let the workers of a cluster do the same; what all need to know is one value that their shares depend on."""
     from dask import delayed
 
-    from majorant.objective.dask import DaskBlocks, large_graphs
+    from majorant.objective.dask import large_graphs
 
     pieces: Sequence[Any] = source.delayed_pieces() if isinstance(source, DaskBag) else source.pieces()
     found = together(client.gather(client.compute([delayed(survey_piece)(piece) for piece in pieces])))
     encoding = found.encoding(wanted)
     with large_graphs():
         known = client.compute(delayed(encoding, pure=False, traverse=False))
-    memory, many = memory_and_shares(client)
-    make, apart = delayed(blocks_in_memory), map(_apart, evenly(_with_sequences(pieces, found), many))
-    shares = [make(known, sizes, *some) for some, sizes in apart]
-    pinned = BYTES * found.size.numbers <= PINNED * memory
-    return _elsewhere(encoding, DaskBlocks(client, shares, memory, pinned=pinned), found)
+
+    def made(*pairs: tuple[Any, Size]) -> Any:
+        some, sizes = _apart(pairs)
+        return delayed(blocks_in_memory)(known, sizes, *some)
+
+    blocks = held_on_dask(client, made, _with_sequences(pieces, found), BYTES * found.size.numbers)
+    return _elsewhere(encoding, blocks, found)
 
 
 def _with_sequences(pieces: Sequence[Any], found: Found) -> list[tuple[Any, Size]]:

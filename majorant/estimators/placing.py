@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from majorant._threads import threads
@@ -12,6 +13,7 @@ from majorant.callbacks import Callback
 from majorant.data.base import Data, InMemory
 from majorant.objective import Reducer, Threads
 from majorant.objective.elsewhere import AtWorkers, Elsewhere
+from majorant.objective.reduce import Blocks
 from majorant.sources import Source
 from majorant.sources.base import SHOWN, Watcher
 from majorant.sources.dask import DaskCollections
@@ -121,22 +123,27 @@ class OnDask(NamedTuple):
         """Return rows that workers share."""
         from dask import delayed
 
-        from majorant.objective.dask import DaskBlocks
-
-        memory, many = memory_and_shares(self.client)
-        make = delayed(blocks_of)
-        shares = [make(encoding, *some) for some in evenly(self.pieces, many)]
-        pinned = self.survey.stored * self.survey.dtype.itemsize <= PINNED * memory
+        size = self.survey.stored * self.survey.dtype.itemsize
+        blocks = held_on_dask(self.client, partial(delayed(blocks_of), encoding), self.pieces, size)
         like = self.client.compute(delayed(shown)(encoding, list(self.pieces[:1]))).result()
-        blocks = DaskBlocks(self.client, shares, memory, pinned=pinned)
         return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
 
 
-def memory_and_shares(client: Any) -> tuple[float, int]:
-    """Return how many bytes the workers of a cluster have, and how many shares are worth making for them."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers))
-    return memory, max(SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers), 1)
+def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Blocks:
+    """Return the blocks that ``make`` makes of pieces: in the memory of workers, or made at every round.
+
+    ``size`` is how many bytes they have.
+    """
+    from majorant.objective.dask import DaskBlocks
+    from majorant.objective.keepers import Keepers
+
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers.values()))
+    if size <= PINNED * memory:
+        shares = [make(*some) for some in evenly(pieces, max(len(workers), 1))]
+        return Keepers(client, shares, memory)
+    many = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers.values())
+    return DaskBlocks(client, [make(*some) for some in evenly(pieces, max(many, 1))])
 
 
 def _with_rows(pieces: Sequence[Any], surveys: Sequence[Survey | None]) -> tuple[list[Any], Survey]:

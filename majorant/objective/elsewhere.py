@@ -90,6 +90,11 @@ class Elsewhere:
         """Raise: solvers that go from row to row need rows here."""
         self._stay()
 
+    def narrowed(self) -> Elsewhere:
+        """Return the rows in single precision, if their workers can have a copy of them."""
+        narrow = self.at_workers.narrowed()
+        return self if narrow is self.at_workers else Elsewhere(narrow, self.like.narrowed(), self._rows)
+
     def _stay(self) -> NoReturn:
         raise TypeError(
             "these rows stay with their workers: use a solver that asks for sums alone, "
@@ -110,9 +115,9 @@ class Rounds(Blocks):
 
     rounds: int = 0
 
-    def derive(self, task: Task, *kept: Kept) -> Kept:
+    def derive(self, task: Task, *kept: Kept, anew: Task | None = None) -> Kept:
         """Return how it is found when it is needed: that spares a round."""
-        return Again(task, kept)
+        return Again(task, kept, anew)
 
     def fits(self, kept: Kept) -> bool:
         """Return whether something was kept with these blocks."""

@@ -280,6 +280,11 @@ class Objective:
         return self.data.whole
 
     @property
+    def has_rows_at_hand(self) -> bool:
+        """Whether all of the data are in memory, here or with workers who hold them."""
+        return self.whole is not None or self.blocks.holds_rows
+
+    @property
     def comes_here(self) -> bool:
         """Whether the data can be visited here, row by row; if not, workers keep them."""
         return not isinstance(self.data, Elsewhere)
@@ -326,8 +331,8 @@ class Objective:
 
     def narrowed(self) -> Objective | None:
         """Return the objective of the same data in single precision, if they are in memory and not in it yet."""
-        narrow = None if self.whole is None else self.whole.narrowed()
-        if narrow is None or narrow is self.whole:
+        narrow = self.data.narrowed()
+        if narrow is self.data:
             return None
         return Objective(self.model, narrow, ridge=self.penalty, reducer=self.reducer)
 

@@ -90,7 +90,7 @@ class ScoreRay:
         assert self._last is not None
         _, value, there = self._last
         F.spend(passes=0.5)
-        of_loss, scores = F.blocks.run(Land(F.model), there)
+        of_loss, scores = F.blocks.run(Land(F.model, θ), there)
         return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, length))
 
 
@@ -124,7 +124,7 @@ class LeapingRay:
         reach = max(self._start.reach, norm(self._start.theta))
         if a != 1.0 or reach > FAR * length:
             return self._in_parts().land(a)
-        scores = F.blocks.derive(ScoresOf(), self._leapt)
+        scores = F.blocks.derive(ScoresOf(), self._leapt, anew=Scores(F.model, θ))
         return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, length))
 
     def _in_parts(self) -> ScoreRay:

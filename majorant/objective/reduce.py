@@ -34,7 +34,8 @@ class Task(Protocol):
     """What is done with each block.
 
     One that looks at labels, weights and what was kept, but not at rows, says so (``reads_rows = False``): rows that
-    are not in memory are then not read for it.
+    are not in memory are then not read for it. One that knows how what it keeps is found without what was kept before
+    has a task for that (``anew``).
     """
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
@@ -43,17 +44,22 @@ class Task(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """What is not kept with the blocks as it is: a task finds it, of them and of what is, whenever it is needed."""
+    """What is not kept with the blocks as it is: a task finds it, of them and of what is, whenever it is needed.
+
+    Where that was lost, ``anew`` finds it of the blocks alone.
+    """
 
     task: Task
     kept: tuple[Kept, ...] = ()
+    anew: Task | None = None
 
 
 class Blocks(ABC):
     """The blocks of data, wherever they are."""
 
-    # Nanoseconds that pass before anybody has begun to work on them.
+    # Nanoseconds that pass before anybody has begun to work on them; and whether workers hold them in memory.
     delay: ClassVar[float] = 0.0
+    holds_rows: ClassVar[bool] = False
 
     def keep(self, numbers: float) -> bool:
         """Return whether so many numbers can be kept with the blocks, all together."""
@@ -67,8 +73,11 @@ class Blocks(ABC):
         """Return the sum over all blocks."""
         return self.run(task, *kept)[0]
 
-    def derive(self, task: Task, *kept: Kept) -> Kept:
-        """Return what a task makes of what was kept; where a look at the blocks is dear, not before it is needed."""
+    def derive(self, task: Task, *kept: Kept, anew: Task | None = None) -> Kept:
+        """Return what a task makes of what was kept; where a look at the blocks is dear, not before it is needed.
+
+        ``anew`` is a task that makes the same of the blocks alone.
+        """
         return self.run(task, *kept)[1]
 
     def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
@@ -81,6 +90,10 @@ class Blocks(ABC):
     @abstractmethod
     def fits(self, kept: Kept) -> bool:
         """Return whether something may have been kept with these blocks, and not with others."""
+
+    def narrowed(self) -> Blocks:
+        """Return the rows in single precision, if workers can have a copy of them."""
+        return self
 
 
 class Reducer(ABC):

@@ -147,9 +147,15 @@ class SlopesOf:
 
 @dataclass(frozen=True, eq=False)
 class Land:
-    """The gradient where scores and residuals have been found; scores are kept."""
+    """The gradient at θ, where scores and residuals have been found; scores are kept."""
 
     model: Model[Any]
+    theta: Array
+
+    @property
+    def anew(self) -> Task:
+        """How the scores are found of θ."""
+        return Scores(self.model, self.theta)
 
     def __call__(self, block: Any, there: Scored) -> tuple[Array, Array]:
         """Return it."""

@@ -47,7 +47,7 @@ class Prices:
         columns = objective.size // classes
         rows = objective.rows * model.scores_per_row(like) // classes
         stored = columns * design.density
-        delay = objective.blocks.delay + (READ * rows * stored if objective.whole is None else 0.0)
+        delay = objective.blocks.delay + (0.0 if objective.has_rows_at_hand else READ * rows * stored)
         return cls(rows, classes, columns, stored, design.is_sparse, delay)
 
     def step(self) -> float:
@@ -119,7 +119,7 @@ LARGEST_COPY = 2**28
 
 def pays_in_single_precision(objective: Objective) -> bool:
     """Return whether steps are much cheaper on a copy of the data in single precision: on dense ones with long rows."""
-    if objective.narrow or objective.whole is None or not (objective.convex and objective.model.has_rows):
+    if objective.narrow or not objective.has_rows_at_hand or not (objective.convex and objective.model.has_rows):
         return False
     prices = Prices.of(objective)
     if (

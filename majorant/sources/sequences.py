@@ -95,6 +95,10 @@ class StreamedSequences:
         """Raise: solvers that ask for a sample ask for rows."""
         raise TypeError(NO_ROWS)
 
+    def narrowed(self) -> StreamedSequences:
+        """Return the same: rows are read as they are."""
+        return self
+
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Sequences]:
         """Raise: solvers that go from row to row ask for rows."""
         raise TypeError(NO_ROWS)

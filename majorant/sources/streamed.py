@@ -83,6 +83,10 @@ class Streamed:
                 found.append(self._encoding(only_rows(chunk, wanted[first:last] - at)))
         return Labelled.joined(found)
 
+    def narrowed(self) -> Streamed:
+        """Return the same: rows are read as they are."""
+        return self
+
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
         """Yield the rows from ``begin`` to ``end`` of a pass, a multiple of so many at a time, or the rest of a chunk.
 

@@ -1,0 +1,222 @@
+"""Blocks in the memory of Dask workers, asked for sums without a detour.
+
+A *keeper* (an actor of Dask's) holds the share of each worker, and what was kept with it under a name. A round is one
+call to every keeper: no task is scheduled, so that it takes a few milliseconds. Keepers are called through each other,
+as a tree, where there are many. One that is lost with its worker is made anew from its rows by another, and what it had
+kept is found again by its *recipe*, without anything that was kept before.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar
+
+from majorant._threads import even_parts, sharing
+from majorant.objective.dask import ARITY, KEPT_SHARE, added
+from majorant.objective.elsewhere import Rounds
+from majorant.objective.reduce import Again, Blocks, Kept, LocalBlocks, Task, found_again
+
+# How often a round is asked for again when keepers were lost, and how many seconds Dask may take to notice.
+ATTEMPTS = 20
+NOTICED_WITHIN = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """What was kept, found from nothing but the block."""
+
+    task: Task
+    of: tuple[Task, ...] = ()
+
+    def __call__(self, block: Any) -> tuple[None, Any]:
+        """Keep it."""
+        return None, self.task(block, *[each(block)[1] for each in self.of])[1]
+
+
+@dataclass(frozen=True, eq=False)
+class AtKeepers:
+    """What every keeper keeps under a name, until nobody here knows it any more."""
+
+    name: int
+    recipe: Task
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A task, names of what it is given, of what it keeps, and of what nobody knows any more."""
+
+    task: Task
+    names: Sequence[int]
+    name: int
+    unknown: Sequence[int] = ()
+    narrow: bool = False  # whether on rows in single precision
+
+
+class Keeper:
+    """A share in the memory of a worker."""
+
+    def __init__(self, blocks: Sequence[Any]) -> None:
+        from distributed import get_worker
+
+        self._rows, self._threads = list(blocks), int(get_worker().state.nthreads)
+        self._blocks: dict[bool, LocalBlocks] = {}
+        self._kept: dict[int, Kept] = {}
+
+    def run(self, call: Call, others: Sequence[Any] = ()) -> Any:
+        """Return the sum over the share, and over those of other keepers, and keep the rest under a name."""
+        heads = asked(others, call)
+        for each in call.unknown:
+            self._kept.pop(each, None)
+        if self.lacks(call.names):
+            raise NotKept
+        with sharing(self._threads):
+            kept = [self._kept[each] for each in call.names]
+            total, self._kept[call.name] = self._in_precision(call.narrow).run(call.task, *kept)
+        return added([total, *(each.result() for each in heads)])
+
+    def _in_precision(self, narrow: bool) -> LocalBlocks:
+        if narrow not in self._blocks:
+            rows = [each.narrowed() for each in self._rows] if narrow else self._rows
+            self._blocks[narrow] = LocalBlocks(rows, self._threads)
+        return self._blocks[narrow]
+
+    def lacks(self, names: Sequence[int]) -> list[int]:
+        """Return which of the names are not known here."""
+        return [each for each in names if each not in self._kept]
+
+
+class NotKept(Exception):
+    """A keeper was made anew, and does not know a name."""
+
+
+def asked(keepers: Sequence[Any], call: Call) -> list[Any]:
+    """Return what is to come from a few keepers, each of which asks as many others."""
+    parts = [keepers[some] for some in even_parts(len(keepers), min(len(keepers), ARITY))] if keepers else []
+    return [part[0].run(call, part[1:]) for part in parts]
+
+
+class Keepers(Rounds):
+    """Shares that keepers hold.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    shares : sequence of delayed lists of blocks
+        One for each worker.
+    memory : float
+        Bytes that all of them have.
+    """
+
+    delay: ClassVar[float] = 6e6
+    holds_rows: ClassVar[bool] = True
+
+    def __init__(self, client: Any, shares: Sequence[Any], memory: float) -> None:
+        self._client, self._shares, self._memory = client, shares, memory
+        self._names, self._unknown = count(), list[int]()
+        self._futures = [self._hired(number) for number in range(len(shares))]
+        self._keepers = [future.result() for future in self._futures]
+
+    def keep(self, numbers: float) -> bool:
+        """Return whether the workers have memory enough."""
+        return 8 * numbers <= KEPT_SHARE * self._memory
+
+    def fits(self, kept: Kept) -> bool:
+        """Return whether something was kept with these blocks."""
+        return isinstance(kept, AtKeepers | Again)
+
+    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
+        """Return the sum over all blocks, and the name of what was kept with them."""
+        return self.run_in(task, kept, narrow=False)
+
+    def narrowed(self) -> Blocks:
+        """Return the same rows in single precision, with the same keepers."""
+        return NarrowKeepers(self)
+
+    def run_in(self, task: Task, kept: tuple[Kept, ...], *, narrow: bool) -> tuple[Any, Kept]:
+        """Return the same of rows in single precision, or as they are."""
+        recipe = _recipe(task, kept)
+        task, kept = found_again(task, kept)
+        self.rounds += 1
+        new = AtKeepers(next(self._names), recipe)
+        weakref.finalize(new, self._unknown.append, new.name)
+        with self._client.as_current():  # through which keepers are called
+            call = Call(task, [each.name for each in kept], new.name, list(self._unknown), narrow)
+            total = self._round(call, kept)
+        del self._unknown[: len(call.unknown)]
+        return total, new
+
+    def _round(self, call: Call, kept: Sequence[AtKeepers]) -> Any:
+        for attempt in range(ATTEMPTS):
+            try:
+                return added([each.result() for each in asked(self._keepers, call)])
+            except (NotKept, OSError, RuntimeError) as problem:
+                if not self._mended(kept, call.narrow, problem) or attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("a round ends")
+
+    def _mended(self, kept: Sequence[AtKeepers], narrow: bool, problem: Exception) -> bool:
+        """Make keepers anew that were lost; return whether that, or what they had kept, was the problem."""
+        lost = self._lost(wait=not isinstance(problem, NotKept))
+        for number in lost:
+            self._futures[number] = self._hired(number)
+        for number in lost:
+            self._keepers[number] = self._futures[number].result()
+        for keeper in self._keepers:
+            missing = keeper.lacks([each.name for each in kept]).result()
+            for each in kept:
+                if each.name in missing:
+                    keeper.run(Call(each.recipe, (), each.name, narrow=narrow)).result()
+        return bool(lost) or isinstance(problem, NotKept)
+
+    def _lost(self, *, wait: bool) -> list[int]:
+        deadline = time.monotonic() + (NOTICED_WITHIN if wait else 0.0)
+        while True:
+            lost = [number for number, future in enumerate(self._futures) if future.status != "finished"]
+            if lost or time.monotonic() > deadline:
+                return lost
+            time.sleep(0.05)
+
+    def _hired(self, number: int) -> Any:
+        """Return the future of a keeper, which Dask gives to the worker that has fewest.
+
+        It is not told which: what waits for a worker that was lost waits for good.
+        """
+        return self._client.submit(Keeper, self._client.compute(self._shares[number]), actor=True, pure=False)
+
+
+class NarrowKeepers(Rounds):
+    """The shares of keepers in single precision: they have a copy from when it is first asked for."""
+
+    delay: ClassVar[float] = Keepers.delay
+    holds_rows: ClassVar[bool] = True
+
+    def __init__(self, wide: Keepers) -> None:
+        self._wide = wide
+
+    def keep(self, numbers: float) -> bool:
+        """Return whether the workers have memory enough."""
+        return self._wide.keep(numbers)
+
+    def fits(self, kept: Kept) -> bool:
+        """Return whether something was kept with these blocks."""
+        return self._wide.fits(kept)
+
+    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
+        """Return the sum over all blocks, and the name of what was kept with them."""
+        return self._wide.run_in(task, kept, narrow=True)
+
+
+def _recipe(task: Task, kept: Sequence[Kept]) -> Task:
+    """Return how what a task keeps is found from nothing."""
+    anew = getattr(task, "anew", None)
+    return Recipe(task, tuple(map(_recipe_of, kept))) if anew is None else anew
+
+
+def _recipe_of(kept: Kept) -> Task:
+    if isinstance(kept, Again):
+        return _recipe(kept.task, kept.kept) if kept.anew is None else kept.anew
+    return kept.recipe

@@ -1,0 +1,131 @@
+"""Keepers: rows in the memory of Dask workers, and what is kept with them."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from majorant import Labelled, Multinomial
+from majorant.objective import keepers
+from majorant.objective.keepers import Call, Keepers
+from majorant.objective.reduce import Again, LocalBlocks
+from majorant.objective.tasks import Along, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
+
+dask = pytest.importorskip("dask", reason="Dask is not installed")
+distributed = pytest.importorskip("distributed")
+
+MODEL, SHARES = Multinomial(3), 3
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(SHARES, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def blocks(share):
+    rng = np.random.default_rng(share)
+    return [Labelled(rng.normal(size=(20 + share, 4)), np.arange(20 + share) % 3) for _ in range(2)]
+
+
+@pytest.fixture
+def kept(client):
+    return Keepers(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9)
+
+
+def here():
+    return LocalBlocks([block for share in range(SHARES) for block in blocks(share)])
+
+
+def leapt_both_ways(kept, theta, direction):
+    """A step whole, and what it finds, with keepers and here."""
+    found = []
+    for each in (kept, here()):
+        (loss, gradient), scores = each.run(LossAndGradient(MODEL, theta, True))
+        leap, there = each.run(Leap(MODEL, direction), scores)
+        found.append(((loss, gradient, *leap), scores, there))
+    return found
+
+
+def assert_alike(a, b):
+    for one, other in zip(a, b, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("arity", [1, 2, 8])
+def test_sums_are_those_of_one_process_however_keepers_ask_each_other(kept, monkeypatch, arity):
+    monkeypatch.setattr(keepers, "ARITY", arity)
+    theta, direction = np.linspace(-1, 1, 12), np.linspace(1, 2, 12)
+    theirs, ours = leapt_both_ways(kept, theta, direction)
+    assert_alike(theirs[0], ours[0])
+    assert kept.rounds == 2
+    assert kept.fits(theirs[1])
+    assert not kept.fits(ours[1])
+
+
+def test_what_nobody_knows_any_more_is_not_kept(client, kept):
+    _, scores = kept.run(LossAndGradient(MODEL, np.zeros(12), True))
+    name = scores.name
+    del scores
+    gc.collect()
+    kept.run(LossAndGradient(MODEL, np.zeros(12), False))
+    with client.as_current():
+        assert all(keeper.lacks([name]).result() == [name] for keeper in kept._keepers)
+
+
+def test_what_was_lost_is_found_again(client, kept):
+    """Of every kind of thing that is kept, as if a keeper had been made anew."""
+    theta, direction = np.linspace(-1, 1, 12), np.linspace(1, 2, 12)
+    theirs, ours = leapt_both_ways(kept, theta, direction)
+    slopes = kept.run(Potentials(MODEL, direction))[1]
+    along = kept.run(Along(MODEL, 0.5), theirs[1], slopes)[1]
+    landed = kept.run(Land(MODEL, theta + 0.5 * direction), along)[1]
+    with client.as_current():
+        for keeper in kept._keepers[1:]:
+            everything = [theirs[1].name, theirs[2].name, slopes.name, along.name, landed.name]
+            keeper.run(Call(Scores(MODEL, theta), (), 10**6, everything)).result()
+    there = kept.derive(ScoresOf(), theirs[2], anew=Scores(MODEL, theta + direction))
+    assert isinstance(there, Again)
+    assert_alike(kept.total(Leap(MODEL, direction), there), here_after(theta + direction, direction))
+    assert_alike(kept.total(Leap(MODEL, direction), landed), here_after(theta + 0.5 * direction, direction))
+    assert_alike(kept.total(Along(MODEL, 1.0), theirs[1], slopes), ours[0][2:4])
+
+
+def here_after(theta, direction):
+    blocks = here()
+    return blocks.total(Leap(MODEL, direction), blocks.run(Scores(MODEL, theta))[1])
+
+
+def test_recipes_do_not_grow_with_the_number_of_steps(kept):
+    """Nor does what they hold on to: scores of a point are found of θ alone."""
+    theta, direction = np.zeros(12), np.full(12, 1e-3)
+    scores = kept.run(LossAndGradient(MODEL, theta, True))[1]
+    for _ in range(5):
+        theta = theta + direction
+        leapt = kept.run(Leap(MODEL, direction), scores)[1]
+        scores = kept.derive(ScoresOf(), leapt, anew=Scores(MODEL, theta))
+    assert [type(each) for each in leapt.recipe.of] == [Scores]
+
+
+def test_single_precision(kept):
+    narrow = kept.narrowed()
+    total, scores = narrow.run(LossAndGradient(MODEL, np.linspace(-1, 1, 12), True))
+    exact = here().total(LossAndGradient(MODEL, np.linspace(-1, 1, 12), True))
+    np.testing.assert_allclose(total[1], exact[1], rtol=1e-4)
+    assert not np.array_equal(total[1], exact[1])
+    assert kept.rounds == 1  # they are counted together
+    assert narrow.fits(scores)
+    assert narrow.keep(1.0)
+
+
+def test_mistakes_in_a_task_are_not_taken_for_lost_workers(kept, monkeypatch):
+    monkeypatch.setattr(keepers, "NOTICED_WITHIN", 0.1)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        kept.run(mistake)
+
+
+def mistake(block):
+    raise RuntimeError("a mistake")
