@@ -75,10 +75,12 @@ class Universe:
 
         What has a parameter with a label, or with a label and the next, has one with each of their states.
         """
+        if (many == 1).all():
+            return self
         first = np.concatenate([[0], np.cumsum(many)])
         n = int(first[-1])
         attributes, states = _owned(self.pairs // self.n, self.pairs % self.n, first)
-        before, after = _owned(*self.transitions.T, first)
+        before, after = _owned(self.transitions[:, 0], self.transitions[:, 1], first)
         after, before = _owned(after, before, first)
         return Universe.of(np.sort(attributes * n + states), np.sort(before * n + after), n, self.n_attributes)
 

@@ -39,7 +39,7 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
             return downhill
         at_a, s = ray.value_and_slope(a)
         if at_a > value + RISE * abs(value):
-            return abs(s)  # what descends there, as no convex function does, is another valley
+            return abs(s) or -downhill  # what descends there, as no convex function does, is another valley
         return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
 
     low, at_low, high = 0.0, downhill, 1.0
