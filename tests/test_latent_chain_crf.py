@@ -129,6 +129,8 @@ def test_callbacks_follow_and_checkpoints_go_on(tmp_path):
     np.testing.assert_array_equal(on._weights.theta, whole._weights.theta)
     with pytest.raises(ValueError, match="n_init must be 1, got 2"):
         LatentChainCRF(2, tol=1e-5, n_init=2).fit(X, Y, resume_from=tmp_path / "fit")
+    with pytest.raises(ValueError, match="a Checkpoint follows one fit: n_init must be 1, got 2"):
+        LatentChainCRF(2, n_init=2, callbacks=[stop]).fit(X, Y)
     early = EarlyStopping(X_TEST, Y_TEST, patience=2)
     stopped = LatentChainCRF(2, c2=1e-3, tol=1e-6, callbacks=[early]).fit(X, Y)
     assert log_likelihood(stopped, X_TEST, Y_TEST) * len(X_TEST) == pytest.approx(

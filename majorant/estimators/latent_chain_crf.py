@@ -12,7 +12,7 @@ import numpy as np
 from majorant._checks import Array, one_of, whole
 from majorant._solution import Fitted, Progress, Result
 from majorant._threads import sharing, threads
-from majorant.callbacks import Fit, ProgressLine
+from majorant.callbacks import Checkpoint, Fit, ProgressLine
 from majorant.estimators.chain_base import ChainEstimator, apart
 from majorant.estimators.chain_chunkwise import chunkwise
 from majorant.estimators.chain_source import Prepared
@@ -47,9 +47,11 @@ class LatentChainCRF(ChainEstimator):
         Penalty: c2 times the sum of squared weights.
     decoding : {"viterbi", "marginal"}
         What ``predict`` returns: the labels that own the states of the likeliest path, or for each token the label
-        whose states are likeliest together. Neither is the likeliest sequence of labels, which is hard to find.
+        whose states are likeliest together, which is right most often if the model is. Neither is the likeliest
+        sequence of labels, which is hard to find.
     n_init : int
-        Starts. The fit with the lowest objective is kept.
+        Starts. The fit with the lowest objective is kept. Where fits take seconds, several are worth it: what they
+        reach may differ by far.
     solver : {"auto", "lbfgs"}
         "auto": quasi-Newton steps, scaled. "lbfgs": SciPy's, for comparison.
     tol : float
@@ -62,7 +64,8 @@ class LatentChainCRF(ChainEstimator):
     random_state : int, RandomState or None
         How states of a label differ at first.
     callbacks : list, optional
-        As in :class:`~majorant.ChainCRF`. They follow the fits from all starts, one after the other.
+        As in :class:`~majorant.ChainCRF`. They follow the fits from all starts, one after the other; a checkpoint is of
+        one, so it needs ``n_init=1``.
 
     Attributes
     ----------
@@ -167,6 +170,8 @@ class LatentChainCRF(ChainEstimator):
         whole("n_init", self.n_init, least=1)
         one_of("solver", self.solver, SOLVERS)
         one_of("decoding", self.decoding, DECODINGS)
+        if self.n_init > 1 and any(isinstance(each, Checkpoint) for each in self.callbacks or ()):
+            raise ValueError(f"a Checkpoint follows one fit: n_init must be 1, got {self.n_init}; run the others apart")
 
     # --- fitting ------------------------------------------------------------------------------------------
 
