@@ -214,3 +214,13 @@ def test_more_states_than_tokens_stay_finite():
 def test_lbfgs_reaches_as_low():
     ours, theirs = (LatentChainCRF(2, tol=1e-5, solver=solver).fit(X, Y) for solver in ("auto", "lbfgs"))
     assert ours.restarts_[0] <= theirs.restarts_[0] * 1.02
+
+
+def test_large_values_do_not_make_a_wild_start():
+    rng = np.random.default_rng(0)
+    for scale in (1e-6, 1e3, 1e10):
+        y = [rng.choice(["a", "b"], size=3).tolist() for _ in range(10)]
+        sized = [[{"x": scale * (rng.normal() + (label == "a"))} for label in labels] for labels in y]
+        model = LatentChainCRF(2, n_init=2).fit(sized, y)
+        assert model.restarts_.max() <= 30 * np.log(2)
+        assert np.isfinite(model._weights.theta).all()

@@ -42,7 +42,8 @@ class LatentChainCRF(ChainEstimator):
     Parameters
     ----------
     n_latent : int, or dict of labels to int
-        States of each label; a label that is not in the dict has one.
+        States of each label; a label that is not in the dict has one. More states than a label has tokens do no harm
+        but to the time that a pass takes.
     c2 : float
         Penalty: c2 times the sum of squared weights.
     decoding : {"viterbi", "marginal"}
@@ -215,8 +216,8 @@ class LatentChainCRF(ChainEstimator):
 
 
 def objective_of(fitted: Fitted) -> float:
-    """Return the objective that a fit has reached."""
-    return float(fitted.trace["objective"][-1])
+    """Return the objective that a fit has reached: infinite if it was not finite where the fit began."""
+    return float(fitted.trace["objective"][-1]) if fitted.trace else np.inf
 
 
 def as_stationary(result: Result, objectives: Array) -> Result:

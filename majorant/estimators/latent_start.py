@@ -24,11 +24,23 @@ def starts(objective: Objective, seed: int, many: int) -> list[Array]:
     Sequences that are in memory are first fitted without hidden states, which takes far less time; every state starts
     as a copy of its label, with noise. From a source, and with workers, there is the noise alone.
     """
-    data, generators = objective.whole, [np.random.default_rng([seed, k]) for k in range(many)]
+    assert isinstance(objective.like, Sequences)
+    data, scale = objective.whole, noise_scale(objective.like)
+    noise = [scale * np.random.default_rng([seed, k]).normal(size=objective.size) for k in range(many)]
     if not isinstance(data, Sequences):
-        return [NOISE_ALONE * each.normal(size=objective.size) for each in generators]
+        return [NOISE_ALONE * each for each in noise]
     copy = copied_from_labels(objective, data, seed)
-    return [copy + NOISE * each.normal(size=objective.size) for each in generators]
+    return [copy + NOISE * each for each in noise]
+
+
+def noise_scale(like: Sequences) -> Array:
+    """Return by how much less the parameters of attributes with large values have to differ for as much of scores."""
+    scale, universe = np.ones(like.universe.size), like.universe
+    if like.values is not None:
+        largest = np.ones(universe.n_attributes)
+        np.maximum.at(largest, like.attributes, np.abs(like.values))
+        scale[: len(universe.label)] = 1 / largest[universe.attribute]
+    return scale
 
 
 def copied_from_labels(objective: Objective, data: Sequences, seed: int) -> Array:
