@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
-    from majorant.estimators import ChainCRF, LogisticRegression, LogisticRegressionCV, logistic_regression_path
-    from majorant.models import Binary, Chain, Enumerated, Multinomial
+    from majorant.estimators import (
+        ChainCRF,
+        LatentChainCRF,
+        LogisticRegression,
+        LogisticRegressionCV,
+        logistic_regression_path,
+    )
+    from majorant.models import Binary, Chain, Enumerated, LatentChain, Multinomial
     from majorant.objective import Objective, Threads
     from majorant.solvers import (
         BFGS,
@@ -40,8 +46,14 @@ _HOMES = {
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
-    "estimators": ("ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
-    "models": ("Binary", "Chain", "Enumerated", "Multinomial"),
+    "estimators": (
+        "ChainCRF",
+        "LatentChainCRF",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "logistic_regression_path",
+    ),
+    "models": ("Binary", "Chain", "Enumerated", "LatentChain", "Multinomial"),
     "objective": ("Objective", "Threads"),
     "solvers": (
         "BFGS",
@@ -96,6 +108,8 @@ __all__ = [
     "EarlyStopping",
     "Enumerated",
     "Labelled",
+    "LatentChain",
+    "LatentChainCRF",
     "LogisticRegression",
     "LogisticRegressionCV",
     "LowRankStochasticMajorization",

@@ -97,6 +97,27 @@ def test_the_best_step_is_near_the_least_point(name, known):
     assert curve.asked < 70
 
 
+def test_a_ray_that_is_not_convex_is_followed_to_a_lower_valley():
+    rng, followed = np.random.default_rng(0), 0
+    for _ in range(300):
+        height, pace, phase = rng.normal(size=5), rng.exponential(3, size=5), rng.uniform(0, 6, size=5)
+
+        def value(a, height=height, pace=pace, phase=phase):
+            return 0.01 * a**2 + height @ np.cos(pace * a + phase)
+
+        def slope(a, height=height, pace=pace, phase=phase):
+            return 0.02 * a - (height * pace) @ np.sin(pace * a + phase)
+
+        if slope(0.0) < 0:
+            curve = Curve(value, slope)
+            a = best_step(curve)
+            assert value(a) < value(0.0)
+            assert abs(slope(a)) <= 0.1 * abs(slope(0.0))
+            assert curve.asked < 70
+            followed += 1
+    assert followed > 100
+
+
 def test_a_ray_that_does_not_descend_is_not_followed():
     for slope in (0.0, 1.0, np.nan):
         assert best_step(Curve(lambda a: 1.0, lambda a, s=slope: s)) == 0.0

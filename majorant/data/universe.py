@@ -70,6 +70,20 @@ class Universe:
             number,
         )
 
+    def with_states(self, many: Array) -> Universe:
+        """Return the universe of hidden states, of which each label owns so many, one after the other.
+
+        What has a parameter with a label, or with a label and the next, has one with each of their states.
+        """
+        if (many == 1).all():
+            return self
+        first = np.concatenate([[0], np.cumsum(many)])
+        n = int(first[-1])
+        attributes, states = _owned(self.pairs // self.n, self.pairs % self.n, first)
+        before, after = _owned(self.transitions[:, 0], self.transitions[:, 1], first)
+        after, before = _owned(after, before, first)
+        return Universe.of(np.sort(attributes * n + states), np.sort(before * n + after), n, self.n_attributes)
+
     @property
     def width(self) -> int:
         """Labels, and columns that never happen, up to a multiple of what a processor adds at a time.
@@ -173,6 +187,13 @@ class Universe:
     def _tabled_places(self) -> tuple[Array, Array]:
         end = self.first[self.tabled]
         return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
+
+
+def _owned(others: Array, labels: Array, first: Array) -> tuple[Array, Array]:
+    """Return pairs of something and a label as pairs with each state that the label owns."""
+    many = (first[1:] - first[:-1])[labels]
+    before = np.cumsum(many) - many
+    return np.repeat(others, many), np.arange(many.sum()) + np.repeat(first[labels] - before, many)
 
 
 def _starts(counts: Array, indptr: Array) -> Array:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from majorant._checks import Array, one_of, whole
+from majorant._checks import Array, one_of
 from majorant._solution import Fitted, Outcome, Result, stream_result
 from majorant._threads import numerics, sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
-from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
+from majorant.data.tokens import Vocabulary
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.chain_chunkwise import chunkwise, share_right
-from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences, token_weights
-from majorant.estimators.chain_files import ChainFiles
-from majorant.estimators.chain_source import Prepared, from_source, in_memory, is_source
-from majorant.estimators.chain_survey import Wanted
-from majorant.estimators.chain_weights import FittedWeights, StreamedWeights
+from majorant.estimators.chain_base import ChainEstimator
+from majorant.estimators.chain_features import read_sequences, token_weights
+from majorant.estimators.chain_source import Prepared
+from majorant.estimators.chain_weights import StreamedWeights
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
-from majorant.estimators.placing import check_executor, refuse_beside
 from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.settings import check_callbacks
 from majorant.estimators.threads import fit_threads
 from majorant.models import Chain
 from majorant.models.chain_bound import refuse_long
@@ -44,7 +37,7 @@ STUCK = 1e-2
 LARGEST_DENSE = 1_500
 
 
-class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
+class ChainCRF(ChainEstimator):
     """Linear-chain conditional random field with an ℓ2 penalty.
 
     Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
@@ -131,44 +124,6 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
 
     # --- fitting ------------------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        lengths: Any = None,
-        *,
-        executor: Any = None,
-        resume_from: Any = None,
-    ) -> Self:
-        """Fit to sequences.
-
-        Parameters
-        ----------
-        X : iterable of sequences, or a source
-            A sequence is a list of tokens, a token a dict, a list of strings or a string; or a sequence is a matrix
-            with a row for each token. With ``lengths``, one matrix with the rows of all sequences. A generator is read
-            once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of pairs (tokens, labels)) brings its own
-            labels and weights, and may be larger than memory: it is read once, and its numbers again at every pass.
-        y : iterable of sequences of labels
-        sample_weight : array, or list of arrays, optional
-            Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
-            Σ_t w_t (−log p(y_t | y_1 … y_{t−1}, x)), which is not convex: then nothing is certified.
-        lengths : array, optional
-            Of the sequences, if X is one matrix.
-        executor : concurrent.futures.Executor or dask.distributed.Client, optional
-            Whose workers add up over the sequences; each reads its pieces of a source for itself.
-        resume_from : str or Path, optional
-            A file of :class:`~majorant.Checkpoint` to go on from, as in :class:`~majorant.LogisticRegression`.
-        """
-        self._check_settings()
-        check_executor(executor)
-        ready = self._prepared(X, y, sample_weight, lengths, executor)
-        with all_or_nothing(self):
-            self._keep(FittedWeights(ready.universe, np.zeros(ready.universe.size)), ready.classes, ready.vocabulary)
-            self._fit(ready, resume_from)
-        return self
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
         """Learn from one more chunk of sequences in one pass, without keeping them.
 
@@ -200,18 +155,12 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
         return self.classes_
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
-        if not is_source(X):
-            return in_memory(X, y, sample_weight, lengths, self._observed, executor)
-        refuse_beside(y=y, sample_weight=sample_weight, lengths=lengths)
-        return from_source(X, Wanted(**self._wanted()), executor)
-
     def _fit(self, ready: Prepared, resume_from: Any) -> None:
         if self.solver in BOUNDED and isinstance(ready.data, Sequences):
             refuse_long(ready.data)
         with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
             reducer = ready.reducer or Threads(threads())
-            objective = Objective(Chain(), ready.data, ridge=2 * self.c2, reducer=reducer)
+            objective = Objective(self._model(), ready.data, ridge=2 * self.c2, reducer=reducer)
             saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
             before = resumed(resume_from, self, saving)
             fitted = run(
@@ -229,73 +178,10 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
         if _rose(fitted) if one_pass else is_unwanted(fitted.result, STUCK):
             warn(fitted.result, stacklevel=3)
 
-    def _publish(self, fitted: Fitted) -> None:
-        publish(self, fitted)
-        self._keep(FittedWeights(self._weights.whole().universe, fitted.params), self.classes_, self._vocabulary)
-
-    def _read_more(self, X: Any, y: Any) -> Sequences:
-        """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
-        tokens, names = encode(X, self._vocabulary), np.asarray(list(chain.from_iterable(y)))
-        unknown = np.setdiff1d(names, self.classes_)
-        if len(unknown):
-            raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
-        if len(names) != len(tokens.indptr) - 1:
-            raise ValueError(f"validation data have {len(tokens.indptr) - 1} tokens but {len(names)} labels")
-        numbers = np.searchsorted(self.classes_, names).astype(np.int32)
-        return sequences(self._weights.whole().universe, tokens, numbers, None)
-
-    # --- prediction ---------------------------------------------------------------------------------------
-
-    @chunkwise
-    def predict(self, X: Any, lengths: Any = None) -> list[list[Any]]:
-        """Return the likeliest labels of each sequence, which may come from a source: it is read chunk by chunk.
-
-        Attributes that are not known count for nothing.
-        """
-        data, scores = self._scored(X, lengths)
-        names = self.classes_[Chain().decode(scores, data)].tolist()
-        return [names[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
-
-    @chunkwise
-    def predict_marginals(self, X: Any, lengths: Any = None) -> list[list[dict[Any, float]]]:
-        """Return for each token the probability of each label."""
-        data, scores = self._scored(X, lengths)
-        names = self.classes_.tolist()
-        each = [dict(zip(names, row, strict=True)) for row in Chain().marginals(scores, data).tolist()]
-        return [each[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
-
-    def predict_single(self, tokens: Any) -> list[Any]:
-        """Return the likeliest labels of one sequence."""
-        return self.predict([tokens])[0]
-
-    def predict_marginals_single(self, tokens: Any) -> list[dict[Any, float]]:
-        """Return for each token of one sequence the probability of each label."""
-        return self.predict_marginals([tokens])[0]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, lengths: Any = None) -> float:
-        """Return the share of tokens labelled right. A label that was not trained on is never right."""
-        return share_right(self, X, y, sample_weight, lengths)
-
-    @cached_property
-    def state_features_(self) -> dict[tuple[str, Any], float]:
-        """The weight of each pair of attribute and label."""
-        check_is_fitted(self, "_weights")
-        return self._weights.whole().states(self._vocabulary.names(), self.classes_.tolist())
-
-    @cached_property
-    def transition_features_(self) -> dict[tuple[Any, Any], float]:
-        """The weight of each pair of label and next label."""
-        check_is_fitted(self, "_weights")
-        return self._weights.whole().transitions(self.classes_.tolist())
-
     # --- what the methods above are made of ---------------------------------------------------------------
 
-    classes_: Array
-    n_iter_: int
-    result_: Result
-    notes_: dict[str, Any] | None  # of a loaded model
-    _vocabulary: Vocabulary
-    _weights: FittedWeights | StreamedWeights
+    def _model(self) -> Chain:
+        return Chain()
 
     def __copy__(self) -> Self:
         """Return a model that learns on its own: a stream is changed in place."""
@@ -305,29 +191,11 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
             twin._weights, twin._vocabulary = deepcopy(self._weights), deepcopy(self._vocabulary)
         return twin
 
-    def _keep(self, weights: FittedWeights | StreamedWeights, classes: Array, vocabulary: Vocabulary) -> None:
-        """Set what a model is made of, and forget what was read off the one before."""
-        for name in ("state_features_", "transition_features_"):
-            self.__dict__.pop(name, None)
-        self._weights, self.classes_, self._vocabulary = weights, classes, vocabulary
-
     def _check_settings(self) -> None:
-        if not 0 < self.c2 < np.inf:
-            raise ValueError(f"c2 must be positive, got {self.c2!r}")
+        super()._check_settings()
         if self.c1 != 0:
             raise ValueError(f"only the ℓ2 penalty is done here (c1=0), got c1={self.c1!r}")
         one_of("solver", self.solver, SOLVERS)
-        whole("max_iter", self.max_iter, least=0)
-        if not self.min_freq >= 0:
-            raise ValueError(f"min_freq must be at least 0, got {self.min_freq!r}")
-        check_callbacks(self.callbacks)
-
-    def _seed(self) -> int:
-        if self.random_state is None:
-            return 0
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31))
-        return whole("random_state", self.random_state, least=0)
 
     def _make_solver(self, size: int) -> Solver[Any]:
         if self.solver in ONE_PASS:
@@ -335,23 +203,6 @@ class ChainCRF(ChainFiles, BaseEstimator):  # type: ignore[misc]
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
-
-    def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
-        return observed_pairs(tokens, y, n, n_attributes, **self._wanted())
-
-    def _wanted(self) -> dict[str, Any]:
-        return {
-            "min_freq": self.min_freq,
-            "all_states": self.all_possible_states,
-            "all_transitions": self.all_possible_transitions,
-        }
-
-    def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
-        check_is_fitted(self, "_weights")
-        given = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
-        (universe, theta, _), tokens = self._weights.for_tokens(given)
-        data = sequences(universe, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
-        return data, Chain().scores(theta, data)
 
 
 def _rose(fitted: Fitted) -> bool:

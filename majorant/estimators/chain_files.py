@@ -31,10 +31,12 @@ class ChainFiles:
         facts, arrays = storage.read(path, cls.__name__)
         model: Any = cls(**storage.settings_from(facts))
         names = storage.unpacked(arrays)
-        universe = Universe.of(arrays["pairs"], arrays["steps"], len(arrays["classes"]), len(names))
+        states = arrays.get("states", np.ones(len(arrays["classes"]), dtype=np.int64))
+        universe = Universe.of(arrays["pairs"], arrays["steps"], int(states.sum()), len(names))
         weights = Weights(universe, arrays["theta"], arrays.get("metric"))
         found = FittedWeights(universe, weights.theta) if weights.precision is None else StreamedWeights.of(weights)
         model._keep(found, arrays["classes"], Vocabulary(names))
+        model._take_up(states)
         model.n_iter_, model.result_, model.notes_ = facts["n_iter"], storage.result_of(facts), facts.get("notes")
         model.gap_ = model.result_.gap
         return model
@@ -48,6 +50,8 @@ class ChainFiles:
             "steps": universe.steps,
             **storage.packed(self._vocabulary.names()),
         }
+        if universe.n > len(self.classes_):
+            arrays["states"] = self.n_states_
         if precision is not None:
             arrays["metric"] = precision  # as files have called it from the first
         storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays, parts)

@@ -20,7 +20,7 @@ from majorant.data.sequences import Sequences
 from majorant.data.tokens import Vocabulary
 from majorant.data.universe import Universe
 from majorant.estimators.chain_features import read_sequences, sequences, token_weights
-from majorant.estimators.chain_survey import Encoding, Found, Wanted, survey_piece, together
+from majorant.estimators.chain_survey import Encoding, Found, ManyStates, Wanted, survey_piece, together
 from majorant.estimators.chain_weights import Observed
 from majorant.estimators.placing import (
     LARGEST_SHARE,
@@ -69,14 +69,16 @@ def source_of(X: Any) -> Chunks | DaskBag:
     raise TypeError(f"sequences are read from majorant.Chunks or a Dask bag, got {type(X).__name__}")
 
 
-def in_memory(X: Any, y: Any, sample_weight: Any, lengths: Any, observed: Observed, executor: Any) -> Prepared:
+def in_memory(
+    X: Any, y: Any, sample_weight: Any, lengths: Any, observed: Observed, states: ManyStates, executor: Any
+) -> Prepared:
     """Read sequences that are here; what was read on the way is let go of. Workers get their shares of them."""
     if y is None:
         raise TypeError("fit needs y, the labels of each sequence: only a source (majorant.Chunks) brings its own")
     vocabulary = Vocabulary()
     tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
     sizes = len(classes), len(vocabulary)
-    universe = Universe.of(*observed(tokens, labels, *sizes), *sizes)
+    universe = Universe.of(*observed(tokens, labels, *sizes), *sizes).with_states(states(classes))
     data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
     if executor is None:
         return Prepared(universe, classes, vocabulary, data, data.n_tokens)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from majorant.estimators.chain_features import (
 )
 from majorant.sources.sequences import Item, SequencePiece
 
+# From the labels to how many states each has.
+ManyStates: TypeAlias = Callable[[Array], Array]
 CHANGED = "the source has changed since it was first read: it must yield the same chunks every time"
 
 
@@ -34,6 +37,7 @@ class Wanted:
     min_freq: float
     all_states: bool
     all_transitions: bool
+    states: ManyStates
 
 
 @dataclass(eq=False)
@@ -101,7 +105,7 @@ class Found:
         steps = _kept(
             numbers[first].astype(np.int64) * n + numbers[second], sums, n * n, wanted.min_freq, wanted.all_transitions
         )
-        universe = Universe.of(*refuse_none(pairs, steps), n, m)
+        universe = Universe.of(*refuse_none(pairs, steps), n, m).with_states(wanted.states(classes))
         return Encoding(self.vocabulary, self.labels, classes, numbers, universe)
 
 

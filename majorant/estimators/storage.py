@@ -187,8 +187,9 @@ def unpacked(arrays: dict[str, Array]) -> list[str]:
 def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
     """Return settings as an estimator takes them."""
     settings = dict(facts["settings"])
-    if isinstance(settings.get("class_weight"), list):
-        settings["class_weight"] = dict(settings["class_weight"])
+    for name in ("class_weight", "n_latent"):
+        if isinstance(settings.get(name), list):
+            settings[name] = dict(settings[name])
     return settings
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from majorant.kernels import (
         chain,
         chain_dual,
+        chain_latent,
         chain_online,
         chain_paths,
         dual,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "chain",
     "chain_dual",
+    "chain_latent",
     "chain_online",
     "chain_paths",
     "dual",

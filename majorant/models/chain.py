@@ -65,7 +65,7 @@ class Chain(Model[Sequences]):
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and w_j (marginals − what was observed), shaped as the scores are."""
         flat, R, B = _empty_scores(batch)
-        total = _sum_labellings(*split_scores(scores, batch), batch, R, B)
+        total = sum_paths(*split_scores(scores, batch), batch, R, B)
         observed = _observed_scores(batch)
         return max(total - float(scores @ observed), 0.0), flat - observed
 
@@ -114,7 +114,7 @@ class Chain(Model[Sequences]):
         """Return Σ_t v² p(1 − p), as if tokens were independent: to scale steps by."""
         _, P, B = _empty_scores(batch)
         one = batch.unweighted()
-        _sum_labellings(*split_scores(scores, batch), one, P, B)
+        sum_paths(*split_scores(scores, batch), one, P, B)
         P *= 1 - P
         B *= 1 - B / max(B.sum(), 1.0)
         if batch.weight is not None:
@@ -141,7 +141,7 @@ class Chain(Model[Sequences]):
     def marginals(self, scores: Array, batch: Sequences) -> Array:
         """Return P(y_t) for every token, a column for each label."""
         _, P, pairs = _empty_scores(batch)
-        _sum_labellings(*split_scores(scores, batch), batch.unweighted(), P, pairs)
+        sum_paths(*split_scores(scores, batch), batch.unweighted(), P, pairs)
         return P[:, : batch.universe.n].copy()
 
 
@@ -168,7 +168,7 @@ def _observed_scores(batch: Sequences) -> Array:
     return flat
 
 
-def _sum_labellings(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
+def sum_paths(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
     """Write the derivatives of Σ_j w_j log Z_j with respect to state scores and transition scores, and return it."""
     if not batch.even:
         return _conditionals(U, A, batch, P, B)

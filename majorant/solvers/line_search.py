@@ -9,12 +9,17 @@ from majorant.objective.ray import Ray
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
 EXACT, LOOSE = 0.1, 0.9
 LONGEST = 2.0**30
+# A rise by more than this share of F is none of rounding's.
+RISE = 1e-10
 # Of a search for the root of the slope.
 ITERATIONS, PRECISION = 60, 1e-6
 
 
 def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
-    """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend.
+    """Return a > 0 near a minimiser of the function F(θ + aδ), or 0 if δ does not descend.
+
+    Of a convex F that is its only one. Of another it is one before F rises above where it began: between a point that
+    descends and one where F is higher than at the start there is always one.
 
     Parameters
     ----------
@@ -33,6 +38,8 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
         if a == 0.0:  # recomputed, it might have another sign
             return downhill
         at_a, s = ray.value_and_slope(a)
+        if at_a > value + RISE * abs(value):
+            return abs(s) or -downhill  # what descends there, as no convex function does, is another valley
         return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
 
     low, at_low, high = 0.0, downhill, 1.0

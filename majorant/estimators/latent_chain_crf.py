@@ -1,0 +1,230 @@
+"""``LatentChainCRF``: chains whose labels own hidden states, with the interface of :class:`~majorant.ChainCRF`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array, one_of, whole
+from majorant._solution import Fitted, Progress, Result
+from majorant._threads import sharing, threads
+from majorant.callbacks import Checkpoint, Fit, ProgressLine
+from majorant.estimators.chain_base import ChainEstimator, apart
+from majorant.estimators.chain_chunkwise import chunkwise
+from majorant.estimators.chain_source import Prepared
+from majorant.estimators.fitting import is_unwanted, run, warn
+from majorant.estimators.latent_start import starts
+from majorant.estimators.resuming import Saving, resumed
+from majorant.estimators.threads import fit_threads
+from majorant.models import Chain, LatentChain
+from majorant.models.latent_chain import DECODINGS
+from majorant.objective import Objective, Threads
+from majorant.solvers import LBFGS, QuasiNewton, Solver
+
+SOLVERS = ("auto", "lbfgs")
+# A fit of states that are not hidden that can get no further is worth a warning above this gap.
+STUCK = 1e-2
+
+
+class LatentChainCRF(ChainEstimator):
+    """Latent-dynamic conditional random field: a chain over hidden states, of which every label owns some.
+
+    p(y|x) = Σ p(s|x) over the paths of states s whose states belong to the labels y. Minimises
+    Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖² over a weight for every attribute and state, and for every state and next state,
+    whose labels have one in :class:`~majorant.ChainCRF`. That is not convex: the fit ends at a stationary point, which
+    nothing certifies to be the best. With one state for each label it is :class:`~majorant.ChainCRF`, certificate
+    included.
+
+    Parameters
+    ----------
+    n_latent : int, or dict of labels to int
+        States of each label; a label that is not in the dict has one. More states than a label has tokens do no harm
+        but to the time that a pass takes.
+    c2 : float
+        Penalty: c2 times the sum of squared weights.
+    decoding : {"viterbi", "marginal"}
+        What ``predict`` returns: the labels that own the states of the likeliest path, or for each token the label
+        whose states are likeliest together, which is right most often if the model is. Neither is the likeliest
+        sequence of labels, which is hard to find.
+    n_init : int
+        Starts. The fit with the lowest objective is kept. Where fits take seconds, several are worth it: what they
+        reach may differ by far.
+    solver : {"auto", "lbfgs"}
+        "auto": quasi-Newton steps, scaled. "lbfgs": SciPy's, for comparison.
+    tol : float
+        The share of its norm at zero to which the gradient has to fall. With one state for each label as in
+        :class:`~majorant.ChainCRF`.
+    max_iter : int
+        Steps from each start.
+    min_freq, all_possible_states, all_possible_transitions, n_jobs, verbose
+        As in :class:`~majorant.ChainCRF`.
+    random_state : int, RandomState or None
+        How states of a label differ at first.
+    callbacks : list, optional
+        As in :class:`~majorant.ChainCRF`. They follow the fits from all starts, one after the other; a checkpoint is of
+        one, so it needs ``n_init=1``.
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels.
+    n_states_ : array
+        How many states each of them owns.
+    restarts_ : array
+        The objective that was reached from each start.
+    state_features_, transition_features_ : dict
+        Weights by (attribute, (label, k)) and by ((label, k), (next label, k)), with k the number of a state.
+    trace_, result_, n_iter_
+        As in :class:`~majorant.ChainCRF`, of the fit that was kept.
+
+    References
+    ----------
+    Morency, Quattoni & Darrell, *Latent-dynamic discriminative models for continuous gesture recognition*, CVPR 2007.
+
+    Examples
+    --------
+    >>> from majorant import LatentChainCRF
+    >>> X = [[["low"], ["high"], ["low"]], [["high"], ["high"]], [["low"], ["low"], ["high"]]] * 5
+    >>> y = [["rest", "move", "rest"], ["move", "move"], ["rest", "rest", "move"]] * 5
+    >>> model = LatentChainCRF(n_latent=2, c2=0.1).fit(X, y)
+    >>> model.predict([[["low"], ["high"]]])
+    [['rest', 'move']]
+    >>> print(model.result_.message[:16])
+    stationary point
+    """
+
+    def __init__(
+        self,
+        n_latent: Any = 2,
+        *,
+        c2: float = 1.0,
+        decoding: str = "viterbi",
+        n_init: int = 1,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        min_freq: float = 0,
+        all_possible_states: bool = False,
+        all_possible_transitions: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callbacks: Any = None,
+    ) -> None:
+        self.n_latent = n_latent
+        self.c2 = c2
+        self.decoding = decoding
+        self.n_init = n_init
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callbacks = callbacks
+
+    @chunkwise
+    def predict_latent(self, X: Any, lengths: Any = None) -> list[list[tuple[Any, int]]]:
+        """Return for each token the state of the likeliest path: its label, and its number among those of the label."""
+        data, scores = self._scored(X, lengths)
+        names, path = self._state_names(), self._model().decode_states(scores, data)
+        return apart([names[state] for state in path.tolist()], data)
+
+    # --- what a chain is made of --------------------------------------------------------------------------
+
+    n_states_: Array
+    restarts_: Array
+
+    def _model(self) -> LatentChain:
+        return LatentChain(tuple(self.n_states_.tolist()), self.decoding)
+
+    def _many_states(self, classes: Array) -> Array:
+        labels = classes.tolist()
+        if len(labels) < 2:
+            raise ValueError(f"y holds one label only, {labels[0]!r}: there is nothing to tell apart")
+        if not isinstance(self.n_latent, Mapping):
+            return np.full(len(labels), self.n_latent, dtype=np.int64)
+        unknown = sorted(set(self.n_latent) - set(labels), key=repr)
+        if unknown:
+            raise ValueError(f"n_latent names labels that y does not hold: {unknown}")
+        return np.array([self.n_latent.get(label, 1) for label in labels], dtype=np.int64)
+
+    def _take_up(self, states: Array) -> None:
+        self.n_states_ = states
+
+    def _state_names(self) -> list[Any]:
+        many = zip(self.classes_.tolist(), self.n_states_.tolist(), strict=True)
+        return [(label, k) for label, states in many for k in range(states)]
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        each = self.n_latent.values() if isinstance(self.n_latent, Mapping) else [self.n_latent]
+        for many in each:
+            whole("n_latent", many, least=1)
+        whole("n_init", self.n_init, least=1)
+        one_of("solver", self.solver, SOLVERS)
+        one_of("decoding", self.decoding, DECODINGS)
+        if self.n_init > 1 and any(isinstance(each, Checkpoint) for each in self.callbacks or ()):
+            raise ValueError(f"a Checkpoint follows one fit: n_init must be 1, got {self.n_init}; run the others apart")
+
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    def _fit(self, ready: Prepared, resume_from: Any) -> None:
+        self.n_states_ = self._many_states(ready.classes)
+        with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
+            reducer = ready.reducer or Threads(threads())
+            model = self._model() if self.n_states_.max() > 1 else Chain()
+            objective = Objective(model, ready.data, ridge=2 * self.c2, reducer=reducer)
+            saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
+            each = [self._followed(objective, start, saving) for start in self._starts(objective, resume_from, saving)]
+        self.restarts_ = np.array([objective_of(fitted) for fitted in each])
+        best = each[int(np.argmin(self.restarts_))]
+        self._publish(best if objective.convex else replace(best, result=as_stationary(best.result, self.restarts_)))
+        if is_unwanted(best.result, STUCK if objective.convex else np.inf):
+            warn(self.result_, stacklevel=3)
+
+    def _starts(self, objective: Objective, resume_from: Any, saving: Saving) -> list[Any]:
+        """Return where fits begin: in a checkpoint, at zero where nothing is hidden, or where states differ."""
+        if resume_from is not None and self.n_init > 1:
+            raise ValueError(f"resume_from goes on with one fit: n_init must be 1, got {self.n_init}")
+        before = resumed(resume_from, self, saving)
+        if before is not None:
+            return [before]
+        return [None] if isinstance(objective.model, Chain) else list(starts(objective, self._seed(), self.n_init))
+
+    def _followed(self, objective: Objective, start: Any, saving: Saving) -> Fitted:
+        return run(
+            objective,
+            start.solver if isinstance(start, Progress) else self._make_solver(),
+            Fit(objective.model, self._read_more, saving),
+            [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ())],
+            start=start,
+            tol=self.tol,
+            gradient_tol=self.tol,
+            max_steps=self.max_iter,
+        )
+
+    def _make_solver(self) -> Solver[Any]:
+        return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
+
+
+def objective_of(fitted: Fitted) -> float:
+    """Return the objective that a fit has reached: infinite if it was not finite where the fit began."""
+    return float(fitted.trace["objective"][-1]) if fitted.trace else np.inf
+
+
+def as_stationary(result: Result, objectives: Array) -> Result:
+    """Return a result that says what was found of a loss that is not convex."""
+    kind = "stationary point" if result.converged else "not yet a stationary point"
+    spread = ""
+    if len(objectives) > 1:
+        least, most = float(objectives.min()), float(objectives.max())
+        spread = f"; the best of {len(objectives)} starts, whose objectives were {least:.6g} to {most:.6g}"
+    return replace(result, message=f"{kind}: {result.message}{spread}")
