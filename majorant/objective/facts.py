@@ -30,8 +30,9 @@ class Facts:
 
     def __init__(self, model: Model[Any], data: Data, penalty: Penalty, reducer: Reducer) -> None:
         self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
-        self.like, self._is_here = data.like, data.whole is not None
+        self.like = data.like
         self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
+        self._is_at_hand = data.whole is not None or self.blocks.holds_rows
         dtype = model.precision(self.like)
         self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
         self._squares: dict[float, tuple[Array, Array]] = {}
@@ -59,7 +60,7 @@ class Facts:
     @lazy
     def convex(self) -> bool:
         """Whether the loss is convex on all blocks."""
-        found = self.blocks.total(Convexity(self._model)) if self._is_here else self._at_first_sight[0]
+        found = self.blocks.total(Convexity(self._model)) if self._is_at_hand else self._at_first_sight[0]
         return bool(found.value > 0)
 
     @lazy
@@ -96,7 +97,7 @@ class Facts:
     @lazy
     def magnitudes(self) -> Magnitudes | None:
         """How large the numbers are that a gradient is summed from."""
-        return self.blocks.total(SizeOf(self._model)) if self._is_here else self._at_first_sight[1]
+        return self.blocks.total(SizeOf(self._model)) if self._is_at_hand else self._at_first_sight[1]
 
     @lazy
     def magnitudes_by_column(self) -> Magnitudes:
