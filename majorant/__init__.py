@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from majorant import curvature, data, datasets, design, metrics, models, objective, solvers
     from majorant._bound import QuadraticBound, log_partition_bound
     from majorant._minimize import held_out, minimize
+    from majorant._restarts import Restarts, minimize_from
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
     from majorant.estimators import ChainCRF, LogisticRegression, LogisticRegressionCV, logistic_regression_path
-    from majorant.models import Binary, Chain, Enumerated, Multinomial
+    from majorant.models import Binary, Chain, Enumerated, LatentEnumerated, LatentMultinomial, Multinomial
     from majorant.objective import Objective, Threads
     from majorant.solvers import (
         BFGS,
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "_bound": ("QuadraticBound", "log_partition_bound"),
     "_minimize": ("held_out", "minimize"),
+    "_restarts": ("Restarts", "minimize_from"),
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
     "estimators": ("ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
-    "models": ("Binary", "Chain", "Enumerated", "Multinomial"),
+    "models": ("Binary", "Chain", "Enumerated", "LatentEnumerated", "LatentMultinomial", "Multinomial"),
     "objective": ("Objective", "Threads"),
     "solvers": (
         "BFGS",
@@ -96,6 +98,8 @@ __all__ = [
     "EarlyStopping",
     "Enumerated",
     "Labelled",
+    "LatentEnumerated",
+    "LatentMultinomial",
     "LogisticRegression",
     "LogisticRegressionCV",
     "LowRankStochasticMajorization",
@@ -109,6 +113,7 @@ __all__ = [
     "ProximalMajorization",
     "QuadraticBound",
     "QuasiNewton",
+    "Restarts",
     "Result",
     "Solution",
     "Source",
@@ -126,6 +131,7 @@ __all__ = [
     "logistic_regression_path",
     "metrics",
     "minimize",
+    "minimize_from",
     "models",
     "objective",
     "solvers",

@@ -11,10 +11,14 @@ EXACT, LOOSE = 0.1, 0.9
 LONGEST = 2.0**30
 # Of a search for the root of the slope.
 ITERATIONS, PRECISION = 60, 1e-6
+# A rise of F, relative to it, that is none of rounding's.
+RISE = 1e-9
 
 
 def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
-    """Return a > 0 near the minimiser of the convex function F(θ + aδ), or 0 if δ does not descend.
+    """Return a > 0 near a minimiser of F(θ + aδ), where F is no larger than at 0; or 0 if δ does not descend.
+
+    Where F is not convex along the ray, a point above F(θ) is too far, whichever way F goes on from there.
 
     Parameters
     ----------
@@ -33,6 +37,8 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
         if a == 0.0:  # recomputed, it might have another sign
             return downhill
         at_a, s = ray.value_and_slope(a)
+        if at_a > value + RISE * abs(value):
+            return s if s > 0 else -downhill  # of a convex F it is positive
         return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
 
     low, at_low, high = 0.0, downhill, 1.0
