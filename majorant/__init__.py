@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
-    from majorant.estimators import ChainCRF, LogisticRegression, LogisticRegressionCV, logistic_regression_path
+    from majorant.estimators import (
+        ChainCRF,
+        LatentLogisticRegression,
+        LogisticRegression,
+        LogisticRegressionCV,
+        logistic_regression_path,
+    )
     from majorant.models import Binary, Chain, Enumerated, LatentEnumerated, LatentMultinomial, Multinomial
     from majorant.objective import Objective, Threads
     from majorant.solvers import (
@@ -42,7 +48,13 @@ _HOMES = {
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
-    "estimators": ("ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
+    "estimators": (
+        "ChainCRF",
+        "LatentLogisticRegression",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "logistic_regression_path",
+    ),
     "models": ("Binary", "Chain", "Enumerated", "LatentEnumerated", "LatentMultinomial", "Multinomial"),
     "objective": ("Objective", "Threads"),
     "solvers": (
@@ -99,6 +111,7 @@ __all__ = [
     "Enumerated",
     "Labelled",
     "LatentEnumerated",
+    "LatentLogisticRegression",
     "LatentMultinomial",
     "LogisticRegression",
     "LogisticRegressionCV",

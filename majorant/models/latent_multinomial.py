@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ class LatentMultinomial(Latent[Labelled], Multinomial):
 
     def class_scores(self, scores: Array) -> Array:
         """Return the log-sums of the scores of each class over its states (classes × t)."""
-        return np.stack([softmax.log_partition(scores[a:b]) for a, b in zip(self.first, self.first[1:], strict=False)])
+        return np.stack([softmax.log_partition(scores[a:b]) for a, b in pairwise(self.first)])
 
     def targets(self, batch: Labelled) -> Array:
         """Return one for states of the label, zero for others, flat; :meth:`row_target` makes frequencies of it."""
