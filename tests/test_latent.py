@@ -319,16 +319,18 @@ def test_starts_know_the_scale_of_columns():
         assert 0.2 < scores.std() < 3.0
 
 
-class Hump:
-    """F along a ray that falls, rises above where it began, and falls for ever after."""
+class Ridge:
+    """F along a ray that has a valley close by, a ridge, and beyond it a valley that is higher than where it began."""
 
     def value_and_slope(self, a):
-        value = -a + 4 * np.exp(-((a - 1.1) ** 2) / 0.1)
-        return value, -1 - 80 * (a - 1.1) * np.exp(-((a - 1.1) ** 2) / 0.1)
+        return self.value(a), (self.value(a + 1e-6) - self.value(a - 1e-6)) / 2e-6
+
+    def value(self, a):
+        return -0.2 * a * np.exp(-((a / 0.3) ** 2)) + (1 - np.exp(-((a / 0.5) ** 4))) * (1 + 0.5 * (a - 1.5) ** 2)
 
 
-def test_line_searches_do_not_jump_over_humps_to_higher_ground():
-    ray = Hump()
+def test_line_searches_do_not_end_on_higher_ground():
+    ray = Ridge()
     start = ray.value_and_slope(0.0)
     for flat_enough in (0.1, 0.9):
         a = best_step(ray, start, flat_enough)

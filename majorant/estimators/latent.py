@@ -248,16 +248,15 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         fit = Fit(objective.model, self._read_more, Saving(self, objective, self.classes_.tolist))
         solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
 
-        def go(start: Array | Progress, tol: float = self.tol) -> tuple[Fitted, Progress]:
+        def go(start: Array | Progress, tol: float = self.tol) -> tuple[Fitted, LastProgress]:
             last = LastProgress()
-            return run(
-                objective, solver, fit, [*followers, last], start=start, tol=tol, max_steps=self.max_iter
-            ), last()
+            steps = self.max_iter
+            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, max_steps=steps), last
 
         runs = [go(start) for start in starts] if followers else mapped(go, starts)
         (best, progress), self.restarts_ = best_of(runs, lambda run: _value(objective, run[0]))
         if best.result.outcome is Outcome.STATIONARY:
-            best = _as_stationary(go(progress, FINISH * self.tol)[0])
+            best = _as_stationary(go(progress(), FINISH * self.tol)[0])
         best = replace(best, result=with_spread(best.result, self.restarts_))
         self._publish(self._in_order(objective, best))
         tasks.end()
