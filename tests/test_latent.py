@@ -1,6 +1,8 @@
 """Outcomes with hidden parts: losses against enumeration, bounds, solvers that never rise, and what fits say."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import majorant
+from examples import latent_figure, latent_ranking
 from majorant import (
     LBFGS,
     SGD,
@@ -429,6 +432,28 @@ def test_a_constant_that_favours_what_was_seen_is_found_to_run_away():
     data = Labelled(np.random.default_rng(0).normal(size=(30, 2)), np.zeros(30, dtype=int), constant=True)
     F = Objective(LatentMultinomial((2, 1)), data, ridge=np.tile([1.0, 1.0, 0.0], 3))
     assert minimize(F, QuasiNewton()).result.outcome is Outcome.UNBOUNDED
+
+
+# --- examples ---------------------------------------------------------------------------------------------
+
+
+def test_the_model_of_the_examples_is_short_and_finds_both_tastes(capsys):
+    latent_ranking.main()
+    first, *tastes = capsys.readouterr().out.splitlines()
+    assert "best of 5 restarts" in first
+    found = sorted(tuple(float(x) for x in re.findall(r"[+-]\d\.\d", line)) for line in tastes)
+    assert found[0][0] < -1 < found[1][0]
+    assert found[1][1] > 1 > found[0][1]
+    source = Path(latent_ranking.__file__).read_text()
+    assert len([line for line in source.splitlines() if line.strip()]) < 40
+    assert "majorant._" not in source
+
+
+def test_the_figure_is_drawn(tmp_path, monkeypatch):
+    for name in ("MAJORANT_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    latent_figure.main(str(tmp_path / "latent.png"))
+    assert (tmp_path / "latent.png").stat().st_size > 10_000
 
 
 def test_public_names():

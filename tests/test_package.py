@@ -71,23 +71,6 @@ def test_the_figure_of_the_readme_is_drawn(tmp_path):
     assert (tmp_path / "bound.png").stat().st_size > 10_000
 
 
-def test_the_latent_model_of_the_examples_is_short_and_finds_both_tastes():
-    out = run("-m", "examples.latent_ranking")
-    assert "best of 5 restarts" in out
-    found = sorted(tuple(float(x) for x in re.findall(r"[+-]\d\.\d", line)) for line in out.splitlines()[1:])
-    assert found[0][0] < -1 < found[1][0]
-    assert found[1][1] > 1 > found[0][1]
-    source = (ROOT / "examples" / "latent_ranking.py").read_text()
-    assert len([line for line in source.splitlines() if line.strip()]) < 40
-    assert "majorant._" not in source
-
-
-def test_the_figure_of_hidden_states_is_drawn(tmp_path):
-    nothing = os.environ | {"MAJORANT_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    run("-m", "examples.latent_figure", str(tmp_path / "latent.png"), env=nothing)
-    assert (tmp_path / "latent.png").stat().st_size > 10_000
-
-
 def run(*arguments, cwd=ROOT, env=None):
     done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
