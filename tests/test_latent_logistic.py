@@ -169,6 +169,10 @@ def test_callbacks_follow_every_start(rings, tmp_path, capsys):
     checkpointed = fitted(rings, callbacks=[Checkpoint(tmp_path / "model.npz")])
     again = LatentLogisticRegression.load(tmp_path / "model.npz")
     np.testing.assert_allclose(again.predict_proba(X), checkpointed.predict_proba(X), atol=1e-12)
+    with pytest.warns(ConvergenceWarning, match="limit of 4 steps"):
+        cut = fitted(rings, callbacks=[Checkpoint(tmp_path / "model.npz")], max_iter=4)
+    again = LatentLogisticRegression.load(tmp_path / "model.npz")
+    np.testing.assert_allclose(again.predict_proba(X), cut.predict_proba(X), atol=1e-12)
     early = EarlyStopping(X[200:], y[200:], patience=2)
     stopped = LatentLogisticRegression(n_latent=2, n_init=2, callbacks=[early]).fit(X[:200], y[:200])
     assert stopped.result_.outcome in (Outcome.STOPPED, Outcome.STATIONARY)

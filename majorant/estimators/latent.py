@@ -257,6 +257,10 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         (best, progress), self.restarts_ = best_of(runs, lambda run: _value(objective, run[0]))
         if best.result.outcome is Outcome.STATIONARY:
             best = _as_stationary(go(progress(), FINISH * self.tol)[0])
+        else:  # the last of the starts that callbacks have followed need not be the best
+            for each in followers:
+                if isinstance(each, Callback):
+                    each.finish(best)
         best = replace(best, result=with_spread(best.result, self.restarts_))
         self._publish(self._in_order(objective, best))
         tasks.end()
