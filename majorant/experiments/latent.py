@@ -1,8 +1,9 @@
 """The table of the predecessor: test log-likelihood of latent models at convergence, by solver and hidden states.
 
-Splits and λ are not in the text at hand. Here a tenth of the rows is held out, ten times, and what is reported is the
-*sum* of their log-likelihoods: that is the scale of the published numbers. λ is chosen once by cross-validation of the
-model with one state on the training rows of the first split (:func:`cross_validated`), and pinned in ``RIDGES``.
+Splits and λ are not in the text at hand. Here a tenth of the rows is held out, several times, and what is reported is
+the *sum* of their log-likelihoods: that suits the scale of the published numbers of most sets. λ is chosen once by
+cross-validation of the model with one state on the training rows of the first split (:func:`cross_validated`), and
+pinned in ``RIDGES``.
 
 References
 ----------
