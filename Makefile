@@ -61,13 +61,16 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.sweep --json out/sweep.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.robustness
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.chain --json out/chain.json --plot docs/figures/chain.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.latent --json out/latent.json
 
 # docs/reproduction, from whatever data sets are there. About half an hour.
 reproduction: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce all --tune --out docs/reproduction
+	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce latent --runs 5 --out docs/reproduction
 
 figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m examples.latent_figure docs/figures/latent.png
 
 clean:
 	rm -rf .venv .venv-lowest out .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,17 +10,27 @@ if TYPE_CHECKING:
     from majorant import curvature, data, datasets, design, metrics, models, objective, solvers
     from majorant._bound import QuadraticBound, log_partition_bound
     from majorant._minimize import held_out, minimize
+    from majorant._restarts import Restarts, minimize_from
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
     from majorant.estimators import (
         ChainCRF,
         LatentChainCRF,
+        LatentLogisticRegression,
         LogisticRegression,
         LogisticRegressionCV,
         logistic_regression_path,
     )
-    from majorant.models import Binary, Chain, Enumerated, LatentChain, Multinomial
+    from majorant.models import (
+        Binary,
+        Chain,
+        Enumerated,
+        LatentChain,
+        LatentEnumerated,
+        LatentMultinomial,
+        Multinomial,
+    )
     from majorant.objective import Objective, Threads
     from majorant.solvers import (
         BFGS,
@@ -43,17 +53,27 @@ if TYPE_CHECKING:
 _HOMES = {
     "_bound": ("QuadraticBound", "log_partition_bound"),
     "_minimize": ("held_out", "minimize"),
+    "_restarts": ("Restarts", "minimize_from"),
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
     "estimators": (
         "ChainCRF",
         "LatentChainCRF",
+        "LatentLogisticRegression",
         "LogisticRegression",
         "LogisticRegressionCV",
         "logistic_regression_path",
     ),
-    "models": ("Binary", "Chain", "Enumerated", "LatentChain", "Multinomial"),
+    "models": (
+        "Binary",
+        "Chain",
+        "Enumerated",
+        "LatentChain",
+        "LatentEnumerated",
+        "LatentMultinomial",
+        "Multinomial",
+    ),
     "objective": ("Objective", "Threads"),
     "solvers": (
         "BFGS",
@@ -110,6 +130,9 @@ __all__ = [
     "Labelled",
     "LatentChain",
     "LatentChainCRF",
+    "LatentEnumerated",
+    "LatentLogisticRegression",
+    "LatentMultinomial",
     "LogisticRegression",
     "LogisticRegressionCV",
     "LowRankStochasticMajorization",
@@ -123,6 +146,7 @@ __all__ = [
     "ProximalMajorization",
     "QuadraticBound",
     "QuasiNewton",
+    "Restarts",
     "Result",
     "Solution",
     "Source",
@@ -140,6 +164,7 @@ __all__ = [
     "logistic_regression_path",
     "metrics",
     "minimize",
+    "minimize_from",
     "models",
     "objective",
     "solvers",

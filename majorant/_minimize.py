@@ -40,12 +40,14 @@ def minimize(
     solver : Solver, optional
         ``BatchMajorization()`` if not given.
     start : array of shape (d,), Solution or Progress, optional
-        Where to begin: zero, these parameters, or where another run stopped. A run of the same solver on the same
+        Where to begin: zero (of latent models a random point, always the same), these parameters, or where another run
+        stopped. A run of the same solver on the same
         objective is resumed in its state; one of ``QuasiNewton`` under another ridge leaves its curvature and secant
         pairs, which are adapted; otherwise only its parameters are taken. From the progress of a run that was
         interrupted it goes on as if that had not happened: steps, passes and trace count on.
     tol : float
-        Stop when F is certified to be within ``tol``·F of its minimum.
+        Stop when F is certified to be within ``tol``·F of its minimum. Where the loss is not convex, stop when the
+        gradient promises to gain less than ``tol``·F in the metric of the curvature (:meth:`Objective.promise`).
     gradient_tol : float
         Where there is no certificate (a parameter is unpenalised), stop when the gradient has shrunk to this share
         of the gradient at zero.
@@ -168,7 +170,7 @@ def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Soluti
 
 def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Array:
     if start is None:
-        return np.zeros(objective.size)
+        return objective.first_params()
     return np.array(start.params if isinstance(start, Solution) else start, dtype=np.float64)
 
 

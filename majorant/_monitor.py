@@ -30,6 +30,8 @@ UNBOUNDED = (
 
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
+# Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
+OUTDATED = 10.0
 
 
 @runtime_checkable
@@ -131,7 +133,9 @@ class Monitor:
         self._steps = 0
         self._certified = False
         self._last_estimate = np.inf  # when a certificate was last looked for
-        self._gradient_scale = float("nan") if objective.certifiable else self._gradient_at_zero()
+        compared = not objective.certifiable and objective.convex
+        self._gradient_scale = self._gradient_at_zero() if compared else float("nan")
+        self._metric: Array | None = None  # that gradients were last measured by, where nothing certifies
         self._clock = Stopwatch()
         self._mark: Mark | None = None  # of the latest state
 
@@ -244,6 +248,8 @@ class Monitor:
         converged = self._has_converged(seen, last=stalled or bool(limit))
         if self._runs_away(seen, converged):
             return Result(Outcome.UNBOUNDED, UNBOUNDED, float("nan"))
+        if converged and not self._objective.convex:
+            return self._say(Outcome.STATIONARY, f"stationary after {self._steps} steps")
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
         if stalled:
@@ -258,11 +264,21 @@ class Monitor:
         return f"{self.limits.max_passes:g} passes" if self._passes() >= self.limits.max_passes - 1e-9 else ""
 
     def _has_converged(self, seen: Seen, last: bool) -> bool:
+        if not self._objective.convex:
+            return self._is_stationary(seen.point)
         if not self._objective.certifiable:
             return norm(seen.point.gradient) <= self.limits.gradient_tol * self._gradient_scale
         if not (last or seen.certificate_is_free or self._is_promising(seen.point)):
             return False
         return self._certify().gap <= self.limits.tol
+
+    def _is_stationary(self, point: Point) -> bool:
+        """Return whether the gradient promises next to nothing. A metric is found afresh once the last one says so."""
+        F, tol = self._objective, self.limits.tol
+        if self._metric is not None and F.promise(point, self._metric) > OUTDATED * tol:
+            return False
+        self._metric = F.metric(point)
+        return F.promise(point, self._metric) <= tol
 
     def _is_promising(self, point: Point) -> bool:
         """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
@@ -290,6 +306,12 @@ class Monitor:
             sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
+        elif not self._objective.convex:
+            promise = self._objective.promise(self._seen.point)
+            sentence += (
+                f"; in the metric of its curvature the gradient promises to gain {promise:.1e} of F, "
+                "but nothing certifies an optimum: the loss is not convex"
+            )
         else:
             share = norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
             why = self._why_not()
@@ -299,8 +321,6 @@ class Monitor:
         return Result(outcome, sentence, gap, self._seen.state.account)
 
     def _why_not(self) -> str:
-        if not self._objective.convex:
-            return "the loss is not convex"
         free = not self._objective.penalty.penalised.all()
         return "a parameter is unpenalised" if free else "the penalty is not strongly convex"
 

@@ -16,6 +16,7 @@ class Outcome(Enum):
     """Why a fit stopped."""
 
     CONVERGED = "converged"
+    STATIONARY = "stationary"  # of a loss that is not convex
     STEP_LIMIT = "step limit"
     STALLED = "stalled"
     STOPPED = "stopped"
@@ -27,8 +28,11 @@ class Outcome(Enum):
 class Result:
     """An outcome, a sentence about it, and how far from the optimum the fit is certified to be.
 
+    Where the loss is not convex a fit that has reached its tolerance is *stationary*, and no more is said.
+
     ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate: a parameter other than the intercept is
-    unpenalised, or F has no minimum. ``account`` says what steps were scaled by, and from which step on.
+    unpenalised, the loss is not convex, or F has no minimum. ``account`` says what steps were scaled by, and from which
+    step on.
     """
 
     outcome: Outcome
@@ -39,7 +43,7 @@ class Result:
     @property
     def converged(self) -> bool:
         """Whether the fit reached its tolerance."""
-        return self.outcome is Outcome.CONVERGED
+        return self.outcome in (Outcome.CONVERGED, Outcome.STATIONARY)
 
     def __str__(self) -> str:
         return self.message

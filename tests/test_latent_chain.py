@@ -167,7 +167,7 @@ def test_solvers_never_rise_and_end_where_the_gradient_is_small(solver):
         model, data = problem((2, 2), seed, lengths=(4, 3, 5, 2, 4))
         objective = Objective(model, data, ridge=0.2)
         start = np.random.default_rng(seed).normal(size=objective.size)
-        solution = minimize(objective, solver, start=start, gradient_tol=1e-6, max_steps=20_000)
+        solution = minimize(objective, solver, start=start, tol=1e-11, max_steps=20_000)
         assert solution.result.converged
         assert np.isnan(solution.result.gap)
         assert rises(solution.trace) <= 1e-10

@@ -1,4 +1,4 @@
-"""``majorant reproduce``: the figures of the paper, and a report of what holds."""
+"""``majorant reproduce``: the figures of the paper, the table of its predecessor, and a report of what holds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from majorant.cli.output import on_terminal, progress, show, show_json, show_tab
 if TYPE_CHECKING:
     from majorant.experiments.study import Study
 
-WHAT = ("bound", "toy", "ecoli", "secstr", "mnist", "digit1", "text", "gisette", "mnist4v9", "all")
+WHAT = ("bound", "toy", "ecoli", "secstr", "mnist", "digit1", "text", "gisette", "mnist4v9", "latent", "all")
 
 
 def reproduce(
     what: Annotated[
         str, typer.Argument(metavar="WHAT", help=f"{', '.join(WHAT)}. gisette's stand-in is mnist4v9.")
     ] = "ecoli",
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Random starts of each solver.")] = 10,
+    runs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random starts of each solver; splits, of latent.")
+    ] = 10,
     passes: Annotated[
         float | None, typer.Option(min=1, metavar="N", help="Passes of a run, instead of as many as suit the figure.")
     ] = None,
@@ -44,9 +46,13 @@ def reproduce(
     \b
     majorant reproduce ecoli
     majorant reproduce all --tune --out reproduction
+    majorant reproduce latent
     """
     if what not in WHAT:
         raise typer.BadParameter(f"{what!r} is none of {', '.join(WHAT)}", param_hint="WHAT")
+    if what == "latent":
+        _latent(out, runs, as_json)
+        return
     from majorant.experiments import FIGURES, Options
     from majorant.experiments.study import read_studies
 
@@ -58,6 +64,25 @@ def reproduce(
     studies = {name: every[name] for name in names}
     _check_any(studies)
     _tell(studies, _written(out, "bound" in figures, names), time.perf_counter() - began, as_json)
+
+
+def _latent(out: Path, splits: int, as_json: bool) -> None:
+    """Reproduce the table of the predecessor, which has solvers of its own and no figure."""
+    from majorant.experiments import latent, latent_report
+
+    with progress("latent likelihoods", stays=True) as move:
+        paths = latent.run(out, splits, move)
+    if not paths:
+        raise ValueError(f"nothing could be run: MAJORANT_DATA holds none of {', '.join(latent.RIDGES)}")
+    report, results = latent_report.write_report(paths, out), latent_report.Results(paths)
+    if as_json:
+        show_json({"findings": latent_report.findings(results), "files": [str(path) for path in (report, *paths)]})
+        return
+    for name in results.names:
+        show_table(f"{name}: sum of test log-likelihoods", *latent_report.table(results, name))
+    for sentence in latent_report.findings(results):
+        show(sentence)
+    show(f"\nWritten: {report}")
 
 
 def _run(figures: list[str], names: list[str], out: Path, options: Any) -> None:

@@ -28,6 +28,9 @@ class Choices(InMemory):
         Which outcome of its set each row observed (0 is the first).
     target : array of shape (N,), optional
         Instead of ``chosen``: observed frequencies of the outcomes, summing to one in each set.
+    consistent : array of bool, shape (N,), optional
+        Instead of both, for :class:`~majorant.LatentEnumerated`: which outcomes agree with what was observed, at least
+        one in each set. Outcomes are pairs (y, m); all m go with the y that was seen.
     weight : array of shape (t,), optional
         Non-negative weight of each set.
     log_measure : array of shape (N,), optional
@@ -48,6 +51,7 @@ class Choices(InMemory):
     target: Array
     weight: Array | None
     log_measure: Array | None
+    hidden: bool  # whether targets are spread evenly over what agrees with an observation, for lack of better
 
     def __init__(
         self,
@@ -57,19 +61,24 @@ class Choices(InMemory):
         target: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         log_measure: ArrayLike | None = None,
+        consistent: ArrayLike | None = None,
     ) -> None:
         F = read_design("features", features)
         indptr = _read_sizes(sizes, F.shape[0])
-        if (chosen is None) == (target is None):
-            raise ValueError("give either chosen (an outcome number per set) or target (frequencies), not both")
-        observed = _mark_chosen(chosen, indptr) if chosen is not None else _read_target(target, indptr)
-        log_h = _read_measure(log_measure, indptr, observed)
-        self._store(F, indptr, observed, row_weights("weight", weight, len(indptr) - 1), log_h)
+        if sum(given is not None for given in (chosen, target, consistent)) != 1:
+            raise ValueError(
+                "give either chosen (an outcome number per set) or target (frequencies), not both; "
+                "or neither, and consistent (a mask), if parts of outcomes are hidden"
+            )
+        log_h = _read_measure(log_measure, indptr)
+        observed = _read_observed(chosen, target, consistent, indptr, log_h)
+        weights = row_weights("weight", weight, len(indptr) - 1)
+        self._store(F, indptr, observed, weights, log_h, consistent is not None)
 
-    def _store(self, F: Design, indptr: Array, target: Array, weight: Array | None, log_h: Array | None) -> None:
-        named = {"design": F, "indptr": indptr, "target": target, "weight": weight, "log_measure": log_h}
-        for name, value in named.items():
-            object.__setattr__(self, name, value)
+    def _store(self, *values: Any) -> None:
+        """Set the attributes, in the order in which they stand above."""
+        names = ("design", "indptr", "target", "weight", "log_measure", "hidden")
+        vars(self).update(zip(names, values, strict=True))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -108,6 +117,12 @@ class Choices(InMemory):
             return self
         return self._with(self.design.widened(), self.indptr, slice(None), slice(None))
 
+    def completed(self, target: Array) -> Choices:
+        """Return the sets with other frequencies of their outcomes, as if nothing were hidden."""
+        whole = object.__new__(Choices)
+        whole._store(self.design, self.indptr, target, self.weight, self.log_measure, False)
+        return whole
+
     def _with(self, design: Design, indptr: Array, outcomes: Any, sets: Any) -> Choices:
         part = object.__new__(Choices)
         part._store(
@@ -116,6 +131,7 @@ class Choices(InMemory):
             self.target[outcomes],
             None if self.weight is None else self.weight[sets],
             None if self.log_measure is None else self.log_measure[outcomes],
+            self.hidden,
         )
         return part
 
@@ -156,7 +172,29 @@ def _read_target(target: ArrayLike | None, indptr: Array) -> Array:
     return values / np.repeat(sums, np.diff(indptr))
 
 
-def _read_measure(log_measure: ArrayLike | None, indptr: Array, observed: Array) -> Array | None:
+def _read_consistent(consistent: ArrayLike | None, indptr: Array, log_h: Array | None) -> Array:
+    mask = np.asarray(consistent)
+    if mask.shape != (indptr[-1],) or mask.dtype != bool:
+        raise ValueError(f"consistent must be True or False for each outcome ({indptr[-1]}), got {mask!r:.80}")
+    possible = mask if log_h is None else mask & ~np.isneginf(log_h)
+    counts = np.add.reduceat(possible.astype(np.float64), indptr[:-1])
+    if not counts.all():
+        raise ValueError(f"consistent must leave an outcome that can happen: set {np.argmin(counts)} has none")
+    return possible / np.repeat(counts, np.diff(indptr))
+
+
+def _read_observed(
+    chosen: ArrayLike | None, target: ArrayLike | None, consistent: ArrayLike | None, indptr: Array, log_h: Array | None
+) -> Array:
+    if consistent is not None:
+        return _read_consistent(consistent, indptr, log_h)
+    observed = _mark_chosen(chosen, indptr) if chosen is not None else _read_target(target, indptr)
+    if log_h is not None and (observed[np.isneginf(log_h)] > 0).any():
+        raise ValueError("log_measure is −inf (h(y) = 0) for an outcome that was observed")
+    return observed
+
+
+def _read_measure(log_measure: ArrayLike | None, indptr: Array) -> Array | None:
     if log_measure is None:
         return None
     log_h = finite_array("log_measure", log_measure, ndim=1, allow="-inf").astype(np.float64)
@@ -165,6 +203,4 @@ def _read_measure(log_measure: ArrayLike | None, indptr: Array, observed: Array)
     impossible = np.flatnonzero(np.isneginf(np.maximum.reduceat(log_h, indptr[:-1])))
     if len(impossible):
         raise ValueError(f"log_measure must leave an outcome possible: set {impossible[0]} has h(y) = 0 for all")
-    if (observed[np.isneginf(log_h)] > 0).any():
-        raise ValueError("log_measure is −inf (h(y) = 0) for an outcome that was observed")
     return log_h

@@ -112,6 +112,12 @@ class Labelled(InMemory):
         """Return the rows in single precision."""
         return self if self.design.dtype == np.float32 else self._with(self.design.narrowed(), slice(None))
 
+    def relabelled(self, y: Array) -> Labelled:
+        """Return the rows with other labels: numbers, or distributions, class-major."""
+        other = object.__new__(Labelled)
+        other._store(self.design, y, self.weight, self.offset, self.constant, self.total)
+        return other
+
     def as_some_of(self, total: int) -> Labelled:
         """Return the rows as some of so many, which are not all here."""
         return self._with(self.design, slice(None), total)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array, one_of
-from majorant.datasets import readers
+from majorant.datasets import readers, small
 from majorant.datasets.download import DataFile, Progress, fetch, find
 from majorant.datasets.toy import toy
 
@@ -147,6 +147,11 @@ RCV1_SMALL = DataFile(
     "libsvm/rcv1_small.gz", origin="it holds the 1,000 training documents of Vowpal Wabbit's RCV1 sample as svmlight"
 )
 
+
+def _small(summary: str, read: Read, name: str, origin: str) -> DataSet:
+    return DataSet(summary, read, (DataFile(f"latent/{name}.gz", origin=f"it holds {origin}, gzipped"),))
+
+
 DATA_SETS: dict[str, DataSet] = {
     "toy": DataSet("generated: mirrored clusters in two dimensions, not linearly separable", toy),
     "ecoli": DataSet("protein localisation sites, 336 rows, 7 features, 8 classes; bundled", _ecoli),
@@ -185,6 +190,31 @@ DATA_SETS: dict[str, DataSet] = {
         ),
     ),
     "letter": DataSet("letter recognition, 20,000 rows, 16 features, 26 classes", _letter, (LETTER,)),
+    "ionosphere": _small(
+        "radar returns, 351 rows, 33 features",
+        small.ionosphere,
+        "ionosphere.data",
+        f"ionosphere.data of {UCI}/ionosphere",
+    ),
+    "bupa": _small(
+        "liver disorders, 345 rows, 6 features, the donors' selector as class",
+        small.bupa,
+        "bupa.data",
+        f"bupa.data of {UCI}/liver-disorders",
+    ),
+    "hepatitis": _small(
+        "155 patients, 19 features, missing ones the mean of the others",
+        small.hepatitis,
+        "hepatitis.data",
+        f"hepatitis.data of {UCI}/hepatitis",
+    ),
+    "wine": _small("three cultivars, 178 rows, 13 features", small.wine, "wine.data", f"wine.data of {UCI}/wine"),
+    "srbct": _small(
+        "four childhood tumours, 83 rows, 2,308 gene expressions",
+        small.srbct,
+        "srbct.csv",
+        "the Khan data of ISLR: columns split, class, V1 to V2308 of log ratios",
+    ),
     "rcv1_small": DataSet("RCV1 sample, 1,000 rows, 47,236 features, sparse", _svmlight(47_236), (RCV1_SMALL,)),
 }
 NAMES = tuple(DATA_SETS)

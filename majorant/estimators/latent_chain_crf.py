@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
-from majorant._solution import Fitted, Progress, Result
+from majorant._restarts import best_of, with_spread
+from majorant._solution import Fitted, Progress
 from majorant._threads import sharing, threads
 from majorant.callbacks import Checkpoint, Fit, ProgressLine
 from majorant.estimators.chain_base import ChainEstimator, apart
@@ -56,8 +57,8 @@ class LatentChainCRF(ChainEstimator):
     solver : {"auto", "lbfgs"}
         "auto": quasi-Newton steps, scaled. "lbfgs": SciPy's, for comparison.
     tol : float
-        The share of its norm at zero to which the gradient has to fall. With one state for each label as in
-        :class:`~majorant.ChainCRF`.
+        Stop when the gradient promises to gain less than ``tol`` of the objective, in the metric of its curvature. With
+        one state for each label as in :class:`~majorant.ChainCRF`.
     max_iter : int
         Steps from each start.
     min_freq, all_possible_states, all_possible_transitions, n_jobs, verbose
@@ -93,8 +94,8 @@ class LatentChainCRF(ChainEstimator):
     >>> model = LatentChainCRF(n_latent=2, c2=0.1).fit(X, y)
     >>> model.predict([[["low"], ["high"]]])
     [['rest', 'move']]
-    >>> print(model.result_.message[:16])
-    stationary point
+    >>> model.result_.outcome.value
+    'stationary'
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class LatentChainCRF(ChainEstimator):
         decoding: str = "viterbi",
         n_init: int = 1,
         solver: str = "auto",
-        tol: float = 1e-3,
+        tol: float = 1e-5,
         max_iter: int = 1000,
         min_freq: float = 0,
         all_possible_states: bool = False,
@@ -184,9 +185,8 @@ class LatentChainCRF(ChainEstimator):
             objective = Objective(model, ready.data, ridge=2 * self.c2, reducer=reducer)
             saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
             each = [self._followed(objective, start, saving) for start in self._starts(objective, resume_from, saving)]
-        self.restarts_ = np.array([objective_of(fitted) for fitted in each])
-        best = each[int(np.argmin(self.restarts_))]
-        self._publish(best if objective.convex else replace(best, result=as_stationary(best.result, self.restarts_)))
+        best, self.restarts_ = best_of(each, _objective_of)
+        self._publish(replace(best, result=with_spread(best.result, self.restarts_)))
         if is_unwanted(best.result, STUCK if objective.convex else np.inf):
             warn(self.result_, stacklevel=3)
 
@@ -207,7 +207,6 @@ class LatentChainCRF(ChainEstimator):
             [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ())],
             start=start,
             tol=self.tol,
-            gradient_tol=self.tol,
             max_steps=self.max_iter,
         )
 
@@ -215,16 +214,6 @@ class LatentChainCRF(ChainEstimator):
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
 
 
-def objective_of(fitted: Fitted) -> float:
+def _objective_of(fitted: Fitted) -> float:
     """Return the objective that a fit has reached: infinite if it was not finite where the fit began."""
     return float(fitted.trace["objective"][-1]) if fitted.trace else np.inf
-
-
-def as_stationary(result: Result, objectives: Array) -> Result:
-    """Return a result that says what was found of a loss that is not convex."""
-    kind = "stationary point" if result.converged else "not yet a stationary point"
-    spread = ""
-    if len(objectives) > 1:
-        least, most = float(objectives.min()), float(objectives.max())
-        spread = f"; the best of {len(objectives)} starts, whose objectives were {least:.6g} to {most:.6g}"
-    return replace(result, message=f"{kind}: {result.message}{spread}")

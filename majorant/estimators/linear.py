@@ -158,10 +158,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _params_of_fit(self, centre: Array | None) -> Array:
         """Return coefficients and intercepts class by class, of columns measured from a centre."""
         W = sparse.csr_array(self.coef_).toarray() if sparse.issparse(self.coef_) else self.coef_
-        W = W.astype(np.float64)
-        if not self.fit_intercept:
-            return W
-        return np.column_stack([W, self.intercept_ + (0.0 if centre is None else W @ centre)])
+        return joined_params(W.astype(np.float64), self.intercept_ if self.fit_intercept else None, centre)
 
     def _score_variance(self, X: Any, shape: tuple[int, ...]) -> Array:
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
@@ -171,3 +168,22 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def joined_params(W: Array, intercept: Array | None, centre: Array | None) -> Array:
+    """Return coefficients and intercepts, if there are any, row by row, of columns measured from a centre."""
+    if intercept is None:
+        return W
+    return np.column_stack([W, intercept + (0.0 if centre is None else W @ centre)])
+
+
+def split_params(W: Array, dtype: Any, *, constant: bool, centre: Array | None) -> dict[str, Array]:
+    """Return coefficients and intercepts. These stay in double precision: columns far from zero need them so."""
+    # Where all scores move together is up to the solver, unless a penalty says so: scikit-learn's sum to zero.
+    W = W - W.mean(axis=0) if len(W) > 1 else W
+    if not constant:
+        return {"coef_": W.astype(dtype), "intercept_": np.zeros(len(W))}
+    coef, intercept = W[:, :-1].astype(dtype), W[:, -1].copy()
+    if centre is not None:
+        intercept -= coef.astype(np.float64) @ centre
+    return {"coef_": coef, "intercept_": intercept}

@@ -20,7 +20,7 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.from_source import FitSource
-from majorant.estimators.linear import LinearClassifier
+from majorant.estimators.linear import LinearClassifier, split_params
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
 from majorant.estimators.placing import How, Placed, check_executor, shared_out
@@ -364,16 +364,9 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]
 
     def _attributes(self, theta: Array) -> dict[str, Array]:
-        """Return coefficients and intercepts. These stay in double precision: columns far from zero need them so."""
+        """Return coefficients and intercepts."""
         W = theta.reshape(self._model().coefficient_rows, -1)
-        # Where all scores move together is up to the solver, unless a penalty says so: scikit-learn's sum to zero.
-        W = W - W.mean(axis=0) if len(W) > 1 else W
-        if not self.fit_intercept:
-            return {"coef_": W.astype(self._dtype), "intercept_": np.zeros(len(W))}
-        coef, intercept = W[:, :-1].astype(self._dtype), W[:, -1].copy()
-        if self._centre is not None:
-            intercept -= coef.astype(np.float64) @ self._centre
-        return {"coef_": coef, "intercept_": intercept}
+        return split_params(W, self._dtype, constant=bool(self.fit_intercept), centre=self._centre)
 
     def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)

@@ -28,24 +28,29 @@ MULTI_CLASS = ("deprecated", "auto", "ovr", "multinomial")
 def check_settings(estimator: Any) -> None:
     """Refuse settings that mean nothing, or that this package does not do."""
     settings = vars(estimator)
+    check_common_settings(settings, ACCEPTED)
+    one_of("multi_class", settings["multi_class"], MULTI_CLASS)
+    _check_dual(settings["dual"], settings["solver"])
+    if not _check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
+        raise ValueError("intercept_scaling must be positive, got 0")
+
+
+def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...]) -> None:
+    """Refuse settings that mean nothing to any linear classifier, or a solver that is none of these."""
     for name in SWITCHES:
         _check_switch(name, settings.get(name, False))
-    one_of("solver", settings["solver"], ACCEPTED)
-    one_of("multi_class", settings["multi_class"], MULTI_CLASS)
+    one_of("solver", settings["solver"], solvers)
     _check_number("tol", settings["tol"], least=0.0)
     whole("max_iter", settings["max_iter"], least=0)
     if not isinstance(settings["verbose"], bool | np.bool_):
         whole("verbose", settings["verbose"], least=0)
     _check_jobs(settings["n_jobs"])
     check_callbacks(settings["callbacks"])
-    _check_dual(settings["dual"], settings["solver"])
-    if not _check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
-        raise ValueError("intercept_scaling must be positive, got 0")
 
 
 def check_penalty(penalty: Any, l1_ratio: Any, C: Any) -> None:
     """Refuse penalties other than ℓ2 and none, as ``penalty`` and ``l1_ratio`` together ask for them."""
-    _check_strength(C)
+    check_strength(C)
     if penalty in ("l2", None):
         _say_what_is_ignored(penalty, l1_ratio, C)
     elif penalty not in ("deprecated", "elasticnet"):
@@ -183,7 +188,8 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
     return names, (P / P.sum(axis=1, keepdims=True))[:, order]
 
 
-def _check_strength(C: Any) -> None:
+def check_strength(C: Any) -> None:
+    """Refuse a C that is no positive number, or so small that 1/C is none."""
     if not (_is_number(C) and C > 0):
         raise ValueError(f"C must be positive (np.inf for no penalty), got {C!r}")
     if float(C) * sys.float_info.max < 1:

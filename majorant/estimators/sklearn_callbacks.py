@@ -42,6 +42,11 @@ class StepTasks(Callback):
             self._fit = estimator._init_callback_context(max_subtasks=None)
             self._fit.call_on_fit_task_begin(estimator=estimator, X=X, y=self._data[1])
 
+    @property
+    def follows(self) -> bool:
+        """Whether there are any."""
+        return self._fit is not None
+
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Report the end of one step and the beginning of the next; return whether a callback asks to stop."""
         if self._fit is None:

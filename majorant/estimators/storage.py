@@ -27,6 +27,8 @@ VERSION = 1
 PART_VERSION = 1
 # Settings that may be objects, which no file holds: they are then left to their defaults.
 OBJECTS = ("random_state", "cv", "scoring")
+# Settings that may be dicts, which are written as pairs.
+PAIRS = ("class_weight", "n_latent")
 # Between the name of a part and what it consists of.
 BETWEEN = "."
 # What archives raise that are damaged, wherever that is.
@@ -187,9 +189,10 @@ def unpacked(arrays: dict[str, Array]) -> list[str]:
 def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
     """Return settings as an estimator takes them."""
     settings = dict(facts["settings"])
-    for name in ("class_weight", "n_latent"):
-        if isinstance(settings.get(name), list):
-            settings[name] = dict(settings[name])
+    for name in PAIRS:
+        value = settings.get(name)
+        if isinstance(value, list) and all(isinstance(each, list) for each in value):
+            settings[name] = dict(value)
     return settings
 
 

@@ -1,8 +1,8 @@
 """The loops where the time goes: functions of arrays that know no model, objective or solver.
 
-``partition``, ``softmax`` and ``logistic`` are NumPy: they see scores only and return what they find. What BLAS cannot
-do is compiled by Numba: sweeps over outcomes, rows or tokens that may see parameters and data as well, and write where
-they are told to.
+``partition``, ``softmax``, ``hidden`` and ``logistic`` are NumPy: they see scores only and return what they find. What
+BLAS cannot do is compiled by Numba: sweeps over outcomes, rows or tokens that may see parameters and data as well, and
+write where they are told to.
 
 Scores are *class-major*: ``scores[y, j]`` is the log-potential ``log h_j(y) + θᵀf_j(y)`` of outcome ``y`` in row ``j``,
 so that a sweep over rows is contiguous in memory. Those of chains, and of single rows, have the outcomes side by side.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         dual,
         elementary,
         gram,
+        hidden,
+        hidden_compiled,
         logistic,
         logistic_compiled,
         low_rank,
@@ -47,6 +49,8 @@ __all__ = [
     "dual",
     "elementary",
     "gram",
+    "hidden",
+    "hidden_compiled",
     "logistic",
     "logistic_compiled",
     "low_rank",

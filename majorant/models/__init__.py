@@ -4,7 +4,20 @@ from majorant.models.base import Model, RowModel
 from majorant.models.binary import Binary
 from majorant.models.chain import Chain
 from majorant.models.enumerated import Enumerated
+from majorant.models.latent import Latent, LatentEnumerated
 from majorant.models.latent_chain import LatentChain
+from majorant.models.latent_multinomial import LatentMultinomial
 from majorant.models.multinomial import Multinomial
 
-__all__ = ["Binary", "Chain", "Enumerated", "LatentChain", "Model", "Multinomial", "RowModel"]
+__all__ = [
+    "Binary",
+    "Chain",
+    "Enumerated",
+    "Latent",
+    "LatentChain",
+    "LatentEnumerated",
+    "LatentMultinomial",
+    "Model",
+    "Multinomial",
+    "RowModel",
+]

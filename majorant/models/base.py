@@ -117,6 +117,17 @@ class Model(ABC, Generic[Batch]):
         loss, residual = self.loss_and_residual(there, batch)
         return loss, float(np.vdot(residual, slopes)), self.lift(residual, batch), Leapt(there, slopes)
 
+    def completed(self, theta: Array, batch: Batch) -> tuple[Model[Any], Any]:
+        """Return a model and data whose loss is convex, less a constant touches this one at θ, and lies above it.
+
+        Where the loss is convex that is the loss itself.
+        """
+        return self, batch
+
+    def first_params(self, like: Batch, seed: int) -> Array:
+        """Return where to begin if nobody says: zero, where symmetry does not make that a saddle."""
+        return np.zeros(self.n_parameters(like))
+
     def loss_at_zero(self, batch: Batch) -> float | None:
         """Return the loss of parameters of zero, if that is known without a look at the scores."""
         return None
@@ -271,6 +282,10 @@ class RowModel(Model[Batch]):
     @abstractmethod
     def score_weights(self, batch: Batch) -> Array:
         """Return the weight of the row of each flat score."""
+
+    def row_target(self, target: Array, scores: Array) -> Array:
+        """Return the frequencies of one row, of its :meth:`targets`: of hidden parts, what its scores make of them."""
+        return target
 
     def as_rows(self) -> RowModel[Any]:
         """Return the model itself."""

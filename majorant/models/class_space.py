@@ -154,8 +154,12 @@ class ClassModel(RowModel[Labelled]):
         C, each = self._class_means(scores, batch)
         return C, batch.design.gram(each[None, None], dtype)
 
+    def between_classes_at(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
+        """Return :meth:`between_classes` from scores alone."""
+        return self.between_classes(self.loss_and_residual(scores, batch)[1], batch)
+
     def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
-        C, weights = self.between_classes(self.loss_and_residual(scores, batch)[1], batch)
+        C, weights = self.between_classes_at(scores, batch)
         each = weights.sum(axis=0) / max(self.coefficient_rows - 1, 1)
         mean = float(each.sum()) / max(total_weight(batch), TINY)
         return C, np.maximum(each, LEAST_WEIGHT * mean * weights_of(batch))

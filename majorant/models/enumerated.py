@@ -45,8 +45,10 @@ class Enumerated(RowModel[Choices]):
         one_of("order", self.order, partition.ORDERS)
 
     def check(self, data: Choices) -> None:
-        """Accept any choices: they were checked when they were made."""
+        """Refuse choices of which parts are hidden; all others were checked when they were made."""
         require_data(self, data, Choices)
+        if data.hidden:
+            raise ValueError("data made with consistent= have outcomes with hidden parts: use LatentEnumerated")
 
     def n_parameters(self, like: Choices) -> int:
         """Return d, the columns of the features."""

@@ -148,13 +148,7 @@ class Multinomial(ClassModel):
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
-        P = self._probabilities(residual, batch)
-        weighted = weigh(P, batch.weight)
-        H = -np.dot(weighted, P.T)  # other threads run meanwhile, however few classes
-        # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
-        np.fill_diagonal(H, 0.0)
-        np.fill_diagonal(H, -H.sum(axis=1))
-        return H, weighted * (1.0 - P)
+        return covariance(self._probabilities(residual, batch), batch.weight)
 
     def class_variances(self, residual: Array, batch: Labelled) -> Array:
         """Return w p_c(1 − p_c)."""
@@ -197,3 +191,13 @@ class Multinomial(ClassModel):
 
     def _boehning(self) -> Array:
         return 0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes)
+
+
+def covariance(P: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
+    weighted = weigh(P, weight)
+    H = -np.dot(weighted, P.T)  # other threads run meanwhile, however few classes
+    # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
+    np.fill_diagonal(H, 0.0)
+    np.fill_diagonal(H, -H.sum(axis=1))
+    return H, weighted * (1.0 - P)

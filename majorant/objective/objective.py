@@ -207,6 +207,23 @@ class Objective:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
         return share(0.5 * self.penalty.dual_square(gradient), value)
 
+    def metric(self, at: Point) -> Array:
+        """Return the diagonal of a curvature of F that is never negative, to measure gradients by."""
+        return np.maximum(self.hessian_diagonal(at), 0.0) + self.ridge
+
+    def promise(self, point: Point, metric: Array | None = None) -> float:
+        """Return ½ Σ_i g_i²/m_i relative to F, with m the :meth:`metric`: what a step promises to gain, roughly.
+
+        It certifies nothing: of a loss that is not convex it says how nearly stationary a point is.
+        """
+        m = self.metric(point) if metric is None else metric
+        squares = np.divide(point.gradient**2, m, out=np.where(point.gradient == 0, 0.0, np.inf), where=m > 0)
+        return share(0.5 * float(squares.sum()), point.value)
+
+    def first_params(self, seed: int = 0) -> Array:
+        """Return where to begin if nobody says: zero, or of a latent model a point drawn at random."""
+        return self.model.first_params(self.like, seed)
+
     def certify(self, at: ArrayLike | Point, *, move: bool = True) -> Certificate:
         """Return a point at least as good as θ, and a bound on how far from the optimum it is.
 

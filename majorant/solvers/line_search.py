@@ -16,10 +16,9 @@ ITERATIONS, PRECISION = 60, 1e-6
 
 
 def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
-    """Return a > 0 near a minimiser of the function F(θ + aδ), or 0 if δ does not descend.
+    """Return a > 0 near a minimiser of F(θ + aδ), where F is no larger than at 0; or 0 if δ does not descend.
 
-    Of a convex F that is its only one. Of another it is one before F rises above where it began: between a point that
-    descends and one where F is higher than at the start there is always one.
+    Where F is not convex along the ray, a point above F(θ) is too far, whichever way F goes on from there.
 
     Parameters
     ----------

@@ -61,9 +61,10 @@ class Whole(Memory):
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
         """Step in parameter space."""
         A = self.precision.matrix
-        for batch in batches:
-            theta = solve_in_parameters(model, batch, theta, A, self.classes)
-            A = A + model.hessian_factors(model.scores(theta, batch), batch).matrix()
+        for part in batches:
+            complete, batch = model.completed(theta, part)
+            theta = solve_in_parameters(complete, batch, theta, A, self.classes)
+            A = A + complete.hessian_factors(complete.scores(theta, batch), batch).matrix()
         return theta, self.of(A)
 
     def of(self, A: Array) -> Memory:
@@ -80,12 +81,13 @@ class WholeByRow(Memory):
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
         """Step in score space."""
         A = self.precision
-        for batch in batches:
-            theta, A = self._step(model, theta, batch, A)
+        for part in batches:
+            complete, batch = model.completed(theta, part)
+            theta, A = self._step(complete, batch, theta, A)
         return theta, WholeByRow(A)
 
     @staticmethod
-    def _step(model: RowModel[Any], theta: Array, batch: Any, A: Growing) -> tuple[Array, Growing]:
+    def _step(model: RowModel[Any], batch: Any, theta: Array, A: Growing) -> tuple[Array, Growing]:
         Φ = model.score_rows(batch)
         V, G = A.through(Φ, lambda M: model.through(M, batch))
         scores = model.scores(theta, batch)
@@ -112,13 +114,14 @@ class ByClass(Memory):
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
         """Step in score space, with a block-diagonal Gram matrix."""
         parts: Any = self.precision.parts
-        for batch in batches:
-            theta, parts = self._step(model, theta, batch, parts)
+        for part in batches:
+            complete, batch = model.completed(theta, part)
+            theta, parts = self._step(complete, batch, theta, parts)
         return theta, ByClass(self.precision.with_parts(parts))
 
     @staticmethod
     def _step(
-        model: ClassModel, theta: Array, batch: Any, parts: tuple[Growing, ...]
+        model: ClassModel, batch: Any, theta: Array, parts: tuple[Growing, ...]
     ) -> tuple[Array, tuple[Growing, ...]]:
         X = model.design(batch).dense()
         through = [part.through(X, lambda M: X @ M) for part in parts]
@@ -150,12 +153,13 @@ class ByColumn(Memory):
         """Step in score space, on the columns that occur."""
         n = model.coefficient_rows
         A, W = self.precision.entries.reshape(n, -1).copy(), theta.reshape(n, -1).copy()
-        for batch in batches:
-            self._step(model, W, batch, A)
+        for part in batches:
+            complete, batch = model.completed(W.ravel(), part)
+            self._step(complete, batch, W, A)
         return W.ravel(), self.of(A.ravel())
 
     @staticmethod
-    def _step(model: ClassModel, W: Array, batch: Any, A: Array) -> None:
+    def _step(model: ClassModel, batch: Any, W: Array, A: Array) -> None:
         """Change W and A in place: a batch may touch few of many columns."""
         X, columns = model.design(batch).occurring()
         V = X / A[:, columns][:, None]

@@ -91,7 +91,9 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         model, prior = objective.model.as_rows(), objective.penalty.as_prior()
         memory = prior_memory(model, objective.like, prior, self.rows_per_batch(objective), self.curvature)
         warm = theta if self.warm_start and theta.any() else None
-        return ProximalState(theta=np.zeros(objective.size), memory=memory, warm=warm)
+        # Of a loss that is not convex zero may be a saddle, which a pass from there would never leave.
+        first = np.zeros(objective.size) if objective.convex else theta
+        return ProximalState(theta=first, memory=memory, warm=warm)
 
     def step(self, objective: Objective, state: ProximalState) -> ProximalState:
         """Return the next state: of the stream while it lasts, then of the finish."""

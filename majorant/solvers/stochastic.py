@@ -131,12 +131,13 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     weights, descending, k = model.score_weights(block), model.order == "descending", 0
     for at in model.row_slices(block):
         Φ_j, w = Φ[at], weights[at.start]
-        L, p = kernels.partition_compiled.row_bound(Φ_j @ θ + log_h[at], descending, model.against_zero)
+        scores = Φ_j @ θ + log_h[at]
+        L, p = kernels.partition_compiled.row_bound(scores, descending, model.against_zero)
         L *= np.sqrt(w)
         V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
         W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)
         k += len(L)
-        μ += w * ((p - target[at]) @ Φ_j) + shrink * θ
+        μ += w * ((p - model.row_target(target[at], scores)) @ Φ_j) + shrink * θ
         pending = W[:k]
         θ -= η * (dsymv(1.0, M.T, μ) - (pending @ μ) @ pending)
     return W[:k]

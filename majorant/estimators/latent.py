@@ -1,0 +1,391 @@
+"""``LatentLogisticRegression``: classes that are mixtures of hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from majorant._checks import Array, whole
+from majorant._restarts import best_of, with_spread
+from majorant._solution import Fitted, Outcome, Progress, Result
+from majorant._threads import mapped, sharing, threads
+from majorant.callbacks import Callback, Fit, ProgressLine
+from majorant.data import Labelled
+from majorant.design.dense import DenseDesign
+from majorant.estimators import storage
+from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.fitting import UNWANTED, publish, run, warn
+from majorant.estimators.latent_classifier import LatentClassifier
+from majorant.estimators.latent_settings import check_enough_rows, read_states
+from majorant.estimators.linear import joined_params, split_params
+from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.named import named_solver
+from majorant.estimators.resuming import Saving
+from majorant.estimators.settings import (
+    check_common_settings,
+    check_labels,
+    check_strength,
+    read_weights,
+    take_rows,
+    validated,
+    with_class_weight,
+)
+from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, hand_over, with_callbacks
+from majorant.estimators.step_count import StepCount
+from majorant.estimators.threads import fit_threads
+from majorant.models import LatentMultinomial
+from majorant.objective import Objective, Threads
+
+SOLVERS = ("auto", "bbm", "lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
+# Settings that a logistic regression without hidden states takes as they are.
+SHARED = (
+    "C",
+    "fit_intercept",
+    "penalize_intercept",
+    "class_weight",
+    "solver",
+    "tol",
+    "max_iter",
+    "warm_start",
+    "random_state",
+    "n_jobs",
+    "verbose",
+    "callbacks",
+)
+
+
+# The best of several starts goes on until its gradient promises so much less than the tolerance: rows that are repeated
+# and rows that are weighted then give the same to all digits that matter.
+FINISH = 1e-8
+
+
+class LastProgress(Callback):
+    """Knows how far a run has come, also when it is over."""
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Remember whom to ask."""
+        self._progress = progress
+
+    def __call__(self, *seen: Any) -> Any:
+        """Return False to whoever shows a step, and the progress to whoever asks."""
+        return False if seen else self._progress()
+
+
+class LatentLogisticRegression(WithCallbacks, LatentClassifier):
+    """Logistic regression whose classes own hidden states: p(y|x) = Σ_m p(y, m|x), p(y, m|x) ∝ exp(w_{ym}ᵀx + b_{ym}).
+
+    Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ ‖w_{ym}‖² (the objective reported is that divided by C). With one state
+    for every class it *is* :class:`~majorant.LogisticRegression`. With more the loss is not convex: fits from several
+    random starts are made, each of which never rises, and the best is kept. It is stationary; nothing is certified.
+
+    Parameters
+    ----------
+    n_latent : int, sequence of int, or dict
+        Hidden states of every class, of each class in the order of ``classes_``, or of those classes that have more
+        than one.
+    C : float
+        Inverse of the penalty on the coefficients of every state; ``np.inf`` for none.
+    fit_intercept, penalize_intercept : bool
+        Whether states have intercepts, and whether these are penalised like coefficients.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    n_init : int
+        Starts. A warm start is one.
+    solver : str
+        "auto" (quasi-Newton steps scaled by the curvature of log Z), "bbm" (the bound), "lbfgs", "newton" (with the
+        Hessian of log Z, which is positive), "proximal", "sbm", "sbm-lowrank".
+    tol : float
+        Starts are left when the gradient, in the metric of the curvature, promises to gain less than this share of the
+        objective; the best goes on as far as double precision allows, nearly.
+    max_iter : int
+        Steps of each start; for the stochastic solvers, passes over the data.
+    warm_start : bool
+        Start from the coefficients of the previous fit, and only there.
+    random_state : int, RandomState or None
+        Seed of the starts. None is a seed as well: fits are the same every time.
+    n_jobs : int or None
+        Threads, which share the starts; all cores if −1. If None, as for ``LogisticRegression``. Coefficients are the
+        same for any number.
+    verbose : int
+        1 shows a line of progress on standard error, one start after the other.
+    callbacks : list, optional
+        As for ``LogisticRegression``; they follow one start after the other.
+
+    Attributes
+    ----------
+    classes_, n_features_in_
+        As in scikit-learn.
+    states_ : array of shape (n_classes,)
+        Hidden states of each class.
+    coef_, intercept_ : arrays of shape (n_states, n_features) and (n_states,)
+        Of the states of all classes, those of a class side by side, the one that most of its rows are in first. With
+        one state for every class as in ``LogisticRegression``.
+    state_shares_ : array of shape (n_states,)
+        How much of its class each state stands for, summing to one for each class.
+    restarts_ : array of shape (n_init,)
+        Objective where each start has led; infinite where it failed.
+    n_iter_, trace_, result_
+        Of the best start, as for ``LogisticRegression``; the result says how the others compare.
+    gap_ : float
+        NaN; with one state for every class certified as in ``LogisticRegression``.
+
+    Examples
+    --------
+    No line separates these, but two for each class do:
+
+    >>> import numpy as np
+    >>> import majorant
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = majorant.LatentLogisticRegression(n_latent=2, C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), model.result_.outcome.value
+    (True, 'stationary')
+    """
+
+    def __init__(
+        self,
+        n_latent: Any = 2,
+        *,
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        class_weight: Any = None,
+        n_init: int = 5,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self.n_latent = n_latent
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.class_weight = class_weight
+        self.n_init = n_init
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    n_iter_ = StepCount()
+    result_: Result
+    restarts_: Array
+    _dtype: Any
+    _centre: Array | None = None
+
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X with labels y.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        y : array of labels, shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+        """
+        with all_or_nothing(self):
+            self._check_settings()
+            rows, y = validated(self, X, y, reset=True)
+            check_classification_targets(y)
+            check_labels(y)
+            classes, labels = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(f"y must hold at least two classes, got only one class: {classes.tolist()[0]!r}")
+            states = read_states(self.n_latent, classes)
+            if set(states) == {1}:
+                return self._fit_without_states(X, y, sample_weight)
+            weight = with_class_weight(self.class_weight, classes, y, read_weights(sample_weight, rows))
+            return self._fit(classes, states, *_that_count(rows, labels, weight))
+
+    def _fit_without_states(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        model = LogisticRegression(**{name: getattr(self, name) for name in SHARED})
+        if self.warm_start and hasattr(self, "coef_") and len(self.coef_) == len(self.intercept_):
+            model.coef_, model.intercept_, model.classes_ = self.coef_, self.intercept_, self.classes_
+        hand_over(self, model)
+        model.fit(X, y, sample_weight)
+        for name, value in vars(model).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        self.states_ = np.ones(len(self.classes_), dtype=int)
+        self.state_shares_ = np.ones(len(self.classes_))
+        self.restarts_ = model.trace_["objective"][-1:]
+        return self
+
+    def _fit(self, classes: Array, states: tuple[int, ...], X: Any, labels: Array, weight: Array | None) -> Self:
+        if len(np.unique(labels)) < 2:
+            raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
+        check_enough_rows(states, classes, labels, weight)
+        before = self._previous(classes, states)
+        self.classes_, self.states_, self._dtype = classes, np.array(states), X.dtype
+        numbers = (X.nnz if issparse(X) else X.size) * sum(states)
+        with sharing(fit_threads(self.n_jobs, numbers * self.n_init)):
+            objective = self._objective(X, labels, weight)
+            self._centre = objective.model.as_rows().design(objective.like).centre
+            starts = self._starts(objective) if before is None else [self._params(*before)]
+            tasks = StepTasks(self, X, lambda: classes[labels], self._attributes)
+            self._solve(objective, starts, tasks)
+        return self
+
+    def _solve(self, objective: Objective, starts: list[Array], tasks: StepTasks) -> None:
+        line = [ProgressLine()] if self.verbose else []
+        followers = [*(self.callbacks or ()), *line, *([tasks] if tasks.follows else [])]
+        fit = Fit(objective.model, self._read_more, Saving(self, objective, self.classes_.tolist))
+        solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
+
+        def go(start: Array | Progress, tol: float = self.tol) -> tuple[Fitted, LastProgress]:
+            last = LastProgress()
+            steps = self.max_iter
+            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, max_steps=steps), last
+
+        runs = [go(start) for start in starts] if followers else mapped(go, starts)
+        (best, progress), self.restarts_ = best_of(runs, lambda run: _value(objective, run[0]))
+        if best.result.outcome is Outcome.STATIONARY:
+            best = _as_stationary(go(progress(), FINISH * self.tol)[0])
+        else:  # the last of the starts that callbacks have followed need not be the best
+            for each in followers:
+                if isinstance(each, Callback):
+                    each.finish(best)
+        best = replace(best, result=with_spread(best.result, self.restarts_))
+        self._publish(self._in_order(objective, best))
+        tasks.end()
+        if best.result.outcome in UNWANTED:
+            warn(best.result, stacklevel=6)
+
+    def _in_order(self, objective: Objective, fitted: Fitted) -> Fitted:
+        """Return the fit with the states of each class by how many rows they stand for."""
+        model, data = objective.model, objective.whole
+        assert isinstance(model, LatentMultinomial)
+        assert isinstance(data, Labelled)
+        Q = model.posterior(model.scores(fitted.params, data), data)
+        totals = Q.sum(axis=1) if data.weight is None else Q @ data.weight
+        order = np.lexsort((-totals, model.owner))
+        of_class = np.add.reduceat(totals, model.first[:-1])
+        self.state_shares_ = totals[order] / np.maximum(of_class, np.finfo(float).tiny)[model.owner]
+        W = fitted.params.reshape(len(order), -1)[order]
+        return replace(fitted, params=W.ravel())
+
+    # --- what these are made of ---------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        check_strength(self.C)
+        whole("n_init", self.n_init, least=1)
+        check_common_settings(vars(self), SOLVERS)
+        if not isinstance(self.n_latent, Mapping | str) and np.ndim(self.n_latent) == 0:
+            whole("n_latent", self.n_latent, least=1)
+        if self.solver in ("sbm", "sbm-lowrank", "proximal") and np.isinf(self.C):
+            raise ValueError(f"solver={self.solver!r} needs a penalty to start from; C=np.inf works with 'auto'")
+        if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
+            raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
+
+    def _objective(self, X: Any, labels: Array, weight: Array | None) -> Objective:
+        design, free = X if issparse(X) else DenseDesign(X), self.fit_intercept and not self.penalize_intercept
+        data = Labelled(design, labels, weight, constant=self.fit_intercept, center=bool(free))
+        factors = np.ones(data.n_features)
+        factors[-1] = 0.0 if free else 1.0
+        # Where threads share the starts, each has one for itself.
+        reducer = Threads(threads() if self.n_init == 1 else 1)
+        model = LatentMultinomial(self.states_)
+        return Objective(model, data, ridge=np.tile(factors / self.C, model.n_classes), reducer=reducer)
+
+    def _starts(self, objective: Objective) -> list[Array]:
+        seeds = np.random.SeedSequence(self._seed()).generate_state(self.n_init)
+        return [objective.first_params(int(seed)) for seed in seeds]
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
+
+    def _previous(self, classes: Array, states: tuple[int, ...]) -> tuple[Array, Array] | None:
+        """Return coefficients and intercepts of the fit before, if it was of the same shape."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        same = np.array_equal(self.classes_, classes) and tuple(self.states_) == states
+        finite = np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()
+        return (self.coef_, self.intercept_) if same and finite and self._has_width() else None
+
+    def _has_width(self) -> bool:
+        return bool(self.coef_.shape[1] == self.n_features_in_)
+
+    def _params(self, coef: Array, intercept: Array) -> Array:
+        W = joined_params(coef.astype(np.float64), intercept if self.fit_intercept else None, self._centre)
+        return (W - W.mean(axis=0)).ravel()
+
+    def _attributes(self, theta: Array) -> dict[str, Array]:
+        W = theta.reshape(int(self.states_.sum()), -1)
+        return split_params(W, self._dtype, constant=bool(self.fit_intercept), centre=self._centre)
+
+    def _publish(self, fitted: Fitted) -> None:
+        publish(self, fitted)
+        for name, value in self._attributes(fitted.params).items():
+            setattr(self, name, value)
+
+    def _read_more(self, X: Any, y: Any) -> Labelled:
+        X, y = validated(self, X, y, reset=False)
+        return Labelled(X, self._numbers(y, X.shape[0]), constant=self.fit_intercept, center=self._center_again())
+
+    def _center_again(self) -> Any:
+        return False if self._centre is None else self._centre
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
+        """Write the fitted model to a file that holds data only; ``notes`` come back as ``notes_``.
+
+        Callbacks and a random state that is not a number are left out.
+        """
+        self._write(path, notes, {})
+
+    def _write(self, path: Any, notes: dict[str, Any] | None, parts: Mapping[str, Any]) -> None:
+        arrays = storage.arrays_of(self) | {"states": self.states_}
+        for name in ("restarts", "state_shares"):
+            if hasattr(self, f"{name}_"):
+                arrays[name] = getattr(self, f"{name}_")
+        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays, parts)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote."""
+        facts, arrays = storage.read(path, cls.__name__)
+        model = cls(**storage.settings_from(facts))
+        storage.restore(model, facts, arrays)
+        model.states_ = arrays["states"]
+        for name in ("restarts", "state_shares"):
+            if name in arrays:
+                setattr(model, f"{name}_", arrays[name])
+        return model
+
+
+def _that_count(X: Any, labels: Array, weight: Array | None) -> tuple[Any, Array, Array | None]:
+    """Return the rows that weigh something: others, whatever they hold, are no rows."""
+    if weight is None or weight.all():
+        return X, labels, weight
+    rows = np.flatnonzero(weight)
+    X, labels, weight = take_rows(rows, X, labels, weight)
+    return X, labels, weight
+
+
+def _as_stationary(finished: Fitted) -> Fitted:
+    """Return the fit, which had reached its tolerance before it got no further, or the limit of its steps."""
+    return replace(finished, result=replace(finished.result, outcome=Outcome.STATIONARY))
+
+
+def _value(objective: Objective, fitted: Fitted) -> float:
+    """Return F where a run ended, infinity if it failed."""
+    if fitted.result.outcome is Outcome.NON_FINITE:
+        return float("inf")
+    return objective.with_ledger().value(fitted.params)
