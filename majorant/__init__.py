@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
-    from majorant.estimators import ChainCRF, LogisticRegression, LogisticRegressionCV, logistic_regression_path
+    from majorant.estimators import (
+        ChainCRF,
+        ConditionalLogit,
+        LogisticRegression,
+        LogisticRegressionCV,
+        logistic_regression_path,
+    )
     from majorant.models import Binary, Chain, Enumerated, Multinomial
     from majorant.objective import Objective, Threads
     from majorant.solvers import (
@@ -40,7 +46,13 @@ _HOMES = {
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
-    "estimators": ("ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"),
+    "estimators": (
+        "ChainCRF",
+        "ConditionalLogit",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "logistic_regression_path",
+    ),
     "models": ("Binary", "Chain", "Enumerated", "Multinomial"),
     "objective": ("Objective", "Threads"),
     "solvers": (
@@ -92,6 +104,7 @@ __all__ = [
     "Checkpoint",
     "Choices",
     "Chunks",
+    "ConditionalLogit",
     "ConjugateGradient",
     "EarlyStopping",
     "Enumerated",

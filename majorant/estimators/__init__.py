@@ -1,8 +1,9 @@
 """scikit-learn estimators: the solvers of this package for people."""
 
 from majorant.estimators.chain_crf import ChainCRF
+from majorant.estimators.conditional_logit import ConditionalLogit
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
 
-__all__ = ["ChainCRF", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]
+__all__ = ["ChainCRF", "ConditionalLogit", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]

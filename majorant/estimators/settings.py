@@ -32,20 +32,20 @@ def check_settings(estimator: Any) -> None:
         _check_switch(name, settings.get(name, False))
     one_of("solver", settings["solver"], ACCEPTED)
     one_of("multi_class", settings["multi_class"], MULTI_CLASS)
-    _check_number("tol", settings["tol"], least=0.0)
+    check_number("tol", settings["tol"], least=0.0)
     whole("max_iter", settings["max_iter"], least=0)
     if not isinstance(settings["verbose"], bool | np.bool_):
         whole("verbose", settings["verbose"], least=0)
     _check_jobs(settings["n_jobs"])
     check_callbacks(settings["callbacks"])
     _check_dual(settings["dual"], settings["solver"])
-    if not _check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
+    if not check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
 
 
 def check_penalty(penalty: Any, l1_ratio: Any, C: Any) -> None:
     """Refuse penalties other than ℓ2 and none, as ``penalty`` and ``l1_ratio`` together ask for them."""
-    _check_strength(C)
+    check_strength(C)
     if penalty in ("l2", None):
         _say_what_is_ignored(penalty, l1_ratio, C)
     elif penalty not in ("deprecated", "elasticnet"):
@@ -183,7 +183,8 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
     return names, (P / P.sum(axis=1, keepdims=True))[:, order]
 
 
-def _check_strength(C: Any) -> None:
+def check_strength(C: Any) -> None:
+    """Refuse what is no inverse of a penalty."""
     if not (_is_number(C) and C > 0):
         raise ValueError(f"C must be positive (np.inf for no penalty), got {C!r}")
     if float(C) * sys.float_info.max < 1:
@@ -208,7 +209,8 @@ def _check_switch(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def _check_number(name: str, value: Any, *, least: float) -> float:
+def check_number(name: str, value: Any, *, least: float) -> float:
+    """Return a number that is large enough, or raise."""
     if not (_is_number(value) and value >= least):
         raise ValueError(f"{name} must be a number of at least {least:g}, got {value!r}")
     return float(value)

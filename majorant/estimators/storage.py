@@ -184,6 +184,11 @@ def unpacked(arrays: dict[str, Array]) -> list[str]:
     return [text[i:j].decode(errors="surrogatepass") for i, j in zip(starts, ends, strict=True)]
 
 
+def names_of(names: list[str]) -> Array:
+    """Return names of columns as scikit-learn keeps them."""
+    return np.array(names, dtype=object)
+
+
 def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
     """Return settings as an estimator takes them."""
     settings = dict(facts["settings"])

@@ -158,6 +158,11 @@ class Enumerated(RowModel[Choices]):
         """Return where each set stands."""
         return [slice(a, b) for a, b in pairwise(batch.indptr)]
 
+    def row_gradients(self, scores: Array, batch: Choices) -> Array:
+        """Return Σ_y w_j (p_j(y) − target_j(y)) f_j(y) for each set."""
+        residual = self.loss_and_residual(scores, batch)[1]
+        return np.add.reduceat(residual[:, None] * batch.design.dense(), batch.indptr[:-1])
+
     def targets(self, batch: Choices) -> Array:
         """Return the frequencies."""
         return batch.target
