@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from majorant.estimators import (
         ChainCRF,
         ConditionalLogit,
+        LatentClassLogit,
         LogisticRegression,
         LogisticRegressionCV,
         logistic_regression_path,
@@ -49,6 +50,7 @@ _HOMES = {
     "estimators": (
         "ChainCRF",
         "ConditionalLogit",
+        "LatentClassLogit",
         "LogisticRegression",
         "LogisticRegressionCV",
         "logistic_regression_path",
@@ -109,6 +111,7 @@ __all__ = [
     "EarlyStopping",
     "Enumerated",
     "Labelled",
+    "LatentClassLogit",
     "LogisticRegression",
     "LogisticRegressionCV",
     "LowRankStochasticMajorization",

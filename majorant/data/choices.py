@@ -108,6 +108,12 @@ class Choices(InMemory):
             return self
         return self._with(self.design.widened(), self.indptr, slice(None), slice(None))
 
+    def reweighed(self, weight: Array) -> Choices:
+        """Return the sets with other weights, which are taken as they are."""
+        part = object.__new__(Choices)
+        part._store(self.design, self.indptr, self.target, weight, self.log_measure)
+        return part
+
     def _with(self, design: Design, indptr: Array, outcomes: Any, sets: Any) -> Choices:
         part = object.__new__(Choices)
         part._store(

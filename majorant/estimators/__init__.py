@@ -2,8 +2,16 @@
 
 from majorant.estimators.chain_crf import ChainCRF
 from majorant.estimators.conditional_logit import ConditionalLogit
+from majorant.estimators.latent_class_logit import LatentClassLogit
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
 
-__all__ = ["ChainCRF", "ConditionalLogit", "LogisticRegression", "LogisticRegressionCV", "logistic_regression_path"]
+__all__ = [
+    "ChainCRF",
+    "ConditionalLogit",
+    "LatentClassLogit",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "logistic_regression_path",
+]

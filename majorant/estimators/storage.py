@@ -164,9 +164,9 @@ def settings_of(model: Any) -> dict[str, Any]:
 def arrays_of(model: Any) -> dict[str, Array]:
     """Return the arrays of a linear classifier."""
     coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
-    arrays = {"coef": coef, "intercept": model.intercept_, "classes": _plain(model.classes_)}
+    arrays = {"coef": coef, "intercept": model.intercept_, "classes": plain(model.classes_)}
     if hasattr(model, "feature_names_in_"):
-        arrays["feature_names"] = _plain(model.feature_names_in_)
+        arrays["feature_names"] = plain(model.feature_names_in_)
     return arrays
 
 
@@ -214,7 +214,7 @@ def restore(model: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None
         model.feature_names_in_ = arrays["feature_names"].astype(object)
 
 
-def _plain(values: Array) -> Array:
+def plain(values: Array) -> Array:
     """Return labels or names as an array that needs no pickle."""
     if values.dtype != object:
         return values

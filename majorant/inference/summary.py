@@ -24,6 +24,7 @@ class Facts:
     null_log_likelihood: float  # of parameters of zero
     observations: float
     parameters: int
+    unit: str = "observations"  # what is independent of each other
 
     @property
     def aic(self) -> float:
@@ -49,7 +50,7 @@ class Facts:
     def lines(self) -> list[tuple[str, str]]:
         """Return names and values as they are printed."""
         return [
-            ("observations", f"{self.observations:g}"),
+            (self.unit, f"{self.observations:g}"),
             ("parameters", str(self.parameters)),
             ("log-likelihood", f"{self.log_likelihood:.6f}"),
             ("null log-likelihood", f"{self.null_log_likelihood:.6f}"),
