@@ -229,7 +229,9 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, self._sample.total, objective.size)
 
     def _refuse_unidentified(self, objective: Objective) -> None:
-        for columns in flat_columns(objective.hessian(np.zeros(objective.size))[2].as_matrix()):
+        assert self._sample is not None
+        squares = self._sample.sets.design.column_norms() ** 2
+        for columns in flat_columns(objective.hessian(np.zeros(objective.size))[2].as_matrix(), squares):
             names = ", ".join(repr(self.param_names_[column]) for column in columns[:10])
             if len(columns) == 1:
                 raise ValueError(

@@ -262,7 +262,7 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
         self.coef_, self.membership_ = state.at.tastes, state.at.membership[1:]
         self.n_classes_, self.shares_ = len(state), state.shares
         self.people_, self.memberships_ = people.names, state.posteriors
-        self._hessian = state.hessian()
+        self._hessian = state.hessian
         self.log_likelihood_ = float(people.panel.weight @ state.log_likelihoods)
         self.null_log_likelihood_, self.start_log_likelihoods_ = -null, ends
         self._facts = Facts(
@@ -287,8 +287,9 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
         sentence = (
             "stationary" if converged else f"stopped at the limit of {self.max_iter} steps" if limit else "stalled"
         )
-        size = np.sqrt(max(best.decrement, 0.0))
-        sentence += f" after {len(best.losses) - 1} steps: the gradient is {size:.1e} in the metric of the Hessian"
+        sentence += (
+            f" after {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of the Hessian"
+        )
         if self.n_classes > 1:
             same = int((ends.max() - ends <= SAME * max(abs(ends.max()), 1.0)).sum())
             span = f"{ends.min():.3f} to {ends.max():.3f}"
@@ -302,7 +303,7 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
         if np.isfinite(self.C):
             return
         zero = pooled.there(Parameters(np.zeros_like(pooled.at.tastes), pooled.at.membership))
-        for columns in flat_columns(zero.hessian()):
+        for columns in flat_columns(zero.hessian, (pooled.panel.features**2).sum(axis=0)):
             names = ", ".join(named(self._features[column]) for column in columns[:10])
             what = "is constant" if len(columns) == 1 else "are collinear"
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import eigh
@@ -15,10 +16,15 @@ from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 BOUND_STEPS = 12
 # Curvature below this share of the largest, coordinates scaled, is raised to it.
 LEAST_CURVATURE = 1e-8
+# An eigenvalue of the scaled Hessian below which a point is a saddle.
+NEGATIVE = -1e-6
 # Armijo's condition, and how often a step is halved.
 SUFFICIENT, HALVINGS = 1e-4, 40
 # The longest step, in units in which scores change by about that much.
 LONGEST = 5.0
+# A step that promises less than this share of the loss is the last one: Newton's are far better than they promise, but
+# for logits of classes that lose everyone, which run off by one a step.
+NEGLIGIBLE = 1e-12
 # A class whose share is smaller has no one in it.
 EMPTY = 1e-6
 LLOYD_STEPS = 5
@@ -26,15 +32,19 @@ LLOYD_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Where one start has led: parameters, the loss on the way, and how large Newton's decrement still is."""
+    """Where one start has led, and the loss on the way."""
 
     state: LatentClasses
     losses: tuple[float, ...]
-    decrement: float  # squared: twice the loss that a quadratic model still promises
+
+    @cached_property
+    def decrement(self) -> float:
+        """The length of the gradient in the metric of the Hessian: about the distance left, in standard errors."""
+        return float(np.linalg.norm(_root(self.state).T @ self.state.gradient))
 
     def converged(self, tol: float) -> bool:
-        """Return whether no step worth speaking of is left."""
-        return self.decrement <= tol * max(abs(self.state.loss), 1.0)
+        """Return whether no step worth speaking of is left: the loss could be half the decrement squared lower."""
+        return self.decrement**2 <= tol * max(abs(self.state.loss), 1.0)
 
 
 def fit_from(start: LatentClasses, *, tol: float, max_iter: int) -> Found:
@@ -46,16 +56,18 @@ def fit_from(start: LatentClasses, *, tol: float, max_iter: int) -> Found:
             break
         state = following
         losses.append(state.loss)
-    decrement = np.inf
     for _ in range(max_iter - len(losses) + 1):
         stepped, decrement = newton_step(state)
+        last = decrement <= max(tol**2, NEGLIGIBLE * max(abs(state.loss), 1.0))
+        if stepped is None:
+            stepped, last = leave_saddle(state), False
         if stepped is None:
             break
         state = stepped
         losses.append(state.loss)
-        if decrement <= tol**2:
+        if last and leave_saddle(state) is None:
             break
-    return Found(state, tuple(losses), float(decrement))
+    return Found(state, tuple(losses))
 
 
 def newton_step(state: LatentClasses) -> tuple[LatentClasses | None, float]:
@@ -63,7 +75,7 @@ def newton_step(state: LatentClasses) -> tuple[LatentClasses | None, float]:
 
     Negative curvature is turned around, so that saddles are left along it; steps are halved until the loss decreases.
     """
-    g, R = state.gradient, _root(state.hessian())
+    g, R = state.gradient, _root(state)
     direction = -R @ (R.T @ g)
     slope = float(g @ direction)
     if not slope < 0:
@@ -77,11 +89,33 @@ def newton_step(state: LatentClasses) -> tuple[LatentClasses | None, float]:
     return None, -slope
 
 
-def _root(H: Array) -> Array:
+def leave_saddle(state: LatentClasses) -> LatentClasses | None:
+    """Return a state with a smaller loss along the direction of most negative curvature, None if there is none."""
+    scale = _scale(state)
+    values, vectors = eigh(state.hessian / np.outer(scale, scale), subset_by_index=[0, 0])
+    if values[0] > NEGATIVE:
+        return None
+    direction = vectors[:, 0] / scale
+    direction *= LONGEST / max(_reach(state, direction), 1e-300)
+    for _ in range(HALVINGS):
+        for sign in (1.0, -1.0):
+            there = state.there(state.at.moved(sign * direction))
+            if there.loss < state.loss - NEGLIGIBLE * abs(state.loss):
+                return there
+        direction *= 0.5
+    return None
+
+
+def _scale(state: LatentClasses) -> Array:
+    """Return units of the parameters: what their curvature would be if classes were known."""
+    diagonal = np.diag(state.complete)
+    return np.sqrt(np.maximum(diagonal, LEAST_CURVATURE**2 * max(float(diagonal.max()), 1e-300)))
+
+
+def _root(state: LatentClasses) -> Array:
     """Return R with RRᵀ = |H|⁻¹: eigenvalues without their sign, coordinates scaled, and none too small."""
-    diagonal = np.abs(np.diag(H))
-    scale = np.sqrt(np.maximum(diagonal, LEAST_CURVATURE**2 * max(float(diagonal.max()), 1e-300)))
-    values, vectors = eigh(H / np.outer(scale, scale))
+    scale = _scale(state)
+    values, vectors = eigh(state.hessian / np.outer(scale, scale))
     size = np.maximum(np.abs(values), LEAST_CURVATURE * max(float(np.abs(values).max()), 1e-300))
     return vectors / np.sqrt(size) / scale[:, None]
 
@@ -105,7 +139,7 @@ def without_empty(found: Found, *, tol: float, max_iter: int) -> Found:
     full = kept[shares[kept] > EMPTY]
     ordered = state.there(state.at.ordered(full))
     if len(full) == len(state):
-        return Found(ordered, found.losses, found.decrement)
+        return Found(ordered, found.losses)
     return without_empty(fit_from(ordered, tol=tol, max_iter=max_iter), tol=tol, max_iter=max_iter)
 
 
@@ -125,7 +159,7 @@ def starts(pooled: LatentClasses, classes: int, count: int, seed: int) -> Iterat
     Person i's score at the pooled estimates, through the root of the Hessian, says where i's own tastes are; k-means
     from random people breaks the symmetry between classes.
     """
-    whitened = (pooled.scores() / pooled.panel.weight[:, None]) @ _root(pooled.hessian())
+    whitened = (pooled.scores() / pooled.panel.weight[:, None]) @ _root(pooled)
     # Who made many choices stands farther out only for that.
     many = np.bincount(pooled.panel.person, minlength=len(pooled.panel))
     points = whitened / np.sqrt(many)[:, None]
@@ -156,7 +190,7 @@ def _start_of(pooled: LatentClasses, which: Array, classes: int) -> LatentClasse
     membership = np.zeros((classes, panel.covariates.shape[1]))
     membership[:, 0] = np.log(shares / shares[0])
     tastes = np.repeat(pooled.at.tastes, classes, axis=0)
-    R, scores = _root(pooled.hessian()), pooled.scores()
+    R, scores = _root(pooled), pooled.scores()
     for c in range(classes):
         members = which == c
         part = max(float(panel.weight[members].sum() / panel.weight.sum()), 0.1 / classes)

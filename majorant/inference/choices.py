@@ -11,6 +11,8 @@ from majorant.models import Enumerated
 
 # An eigenvalue of the Hessian, columns scaled to the same size, below which a direction is flat.
 FLAT = 1e-10
+# What is left of a column that is constant within sets, relative to its norm.
+ROUNDING = 1e-12
 # How much of a flat direction a column has to have for being named.
 NAMED = 1e-3
 # Features written out at a time.
@@ -40,14 +42,14 @@ def probabilities(scores: Array, batch: Choices) -> Array:
     return Enumerated().center(scores, batch, np.zeros((len(scores), 0)))[0]
 
 
-def flat_columns(H: Array) -> list[Array]:
+def flat_columns(H: Array, squares: Array) -> list[Array]:
     """Return for each direction in which H is flat the columns that it consists of.
 
-    A column by itself is constant within every set; several are collinear there.
+    A column by itself is constant within every set; several are collinear there. ``squares`` are the sums of squares of
+    the columns: one that varies by its rounding errors alone is constant.
     """
     scale = np.sqrt(np.maximum(np.diag(H), 0.0))
-    # A column that varies by its rounding errors alone is constant.
-    constant = scale <= FLAT * max(float(scale.max(initial=0.0)), 1e-300)
+    constant = scale <= ROUNDING * np.sqrt(np.maximum(squares, 1e-300))
     found = [np.array([column]) for column in np.flatnonzero(constant)]
     rest = np.flatnonzero(~constant)
     values, vectors = np.linalg.eigh(H[np.ix_(rest, rest)] / np.outer(scale[rest], scale[rest]))

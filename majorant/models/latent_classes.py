@@ -165,13 +165,19 @@ class LatentClasses:
         drawn = self.panel.weight[:, None] * (np.exp(self.log_priors) - self.posteriors)
         return np.concatenate([tastes.ravel(), (drawn[:, 1:].T @ self.panel.covariates).ravel()])
 
-    def hessian(self) -> Array:
-        """Return the Hessian of the flat parameters."""
+    @cached_property
+    def complete(self) -> Array:
+        """The Hessian of the flat parameters if everybody's class were known to be c with probability τ_ic."""
         blocks = [self._class_curvature(c) for c in range(len(self))]
         complete = block_diag(*blocks, self._membership_curvature()) if len(self) > 1 else blocks[0]
         complete[np.diag_indices(self.at.tastes.size)] += self.ridge
+        return complete
+
+    @cached_property
+    def hessian(self) -> Array:
+        """Of the flat parameters."""
         centred = self._centred_scores()
-        return complete - centred.T @ centred
+        return self.complete - centred.T @ centred
 
     def scores(self) -> Array:
         """Return the gradient of −w_i log p_i of each person (P × parameters)."""
