@@ -13,6 +13,7 @@ from majorant._checks import Array, one_of, whole
 from majorant._solution import Fitted, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
+from majorant.curvature import Curvature
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
 from majorant.estimators.atomic import all_or_nothing
@@ -28,6 +29,7 @@ from majorant.inference.summary import Facts
 from majorant.models import Enumerated
 from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, Newton, QuasiNewton, Solver
+from majorant.solvers.descent import DescentState
 
 SOLVERS = ("auto", "newton", "bbm", "lbfgs")
 # Of so many parameters a Hessian costs about as much as a few passes over usual data: Newton's steps are then the best.
@@ -184,9 +186,8 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             objective = Objective(Enumerated(), sample.sets, ridge=1.0 / self.C, reducer=Threads(threads()))
-            if np.isinf(self.C) and len(names) <= LARGEST_HESSIAN:
-                self._refuse_unidentified(objective)
             fitted = self._polished(objective, self._minimised(objective))
+            self._refuse_unidentified(objective)
         publish(self, fitted)
         self.coef_ = fitted.params
         if is_unwanted(fitted.result, self.tol):
@@ -209,9 +210,10 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         theta, self._hessian, value = fitted.params, None, float("nan")
         if objective.size > LARGEST_HESSIAN:
             value = objective.value(theta)
+        known = _last_of_newton(fitted)
         for _ in range(POLISHING_STEPS if objective.size <= LARGEST_HESSIAN else 0):
-            value, gradient, H = objective.hessian(theta)
-            self._hessian = H.as_matrix() + np.diag(objective.ridge)
+            value, gradient, H = known or objective.hessian(theta)
+            known, self._hessian = None, H.as_matrix() + np.diag(objective.ridge)
             step = H.solve(gradient, objective.ridge)
             if not (fitted.result.converged and POLISHED < gradient @ step < self.tol * abs(value)):
                 break
@@ -231,6 +233,9 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
     def _refuse_unidentified(self, objective: Objective) -> None:
         assert self._sample is not None
         squares = self._sample.sets.design.column_norms() ** 2
+        # Wherever θ is the same directions are flat; but where estimates run off, all seem to be.
+        if self._hessian is None or np.isfinite(self.C) or not flat_columns(self._hessian, squares):
+            return
         for columns in flat_columns(objective.hessian(np.zeros(objective.size))[2].as_matrix(), squares):
             names = ", ".join(repr(self.param_names_[column]) for column in columns[:10])
             if len(columns) == 1:
@@ -255,6 +260,15 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _last_of_newton(fitted: Fitted) -> tuple[float, Array, Curvature] | None:
+    """Return F, its gradient and its Hessian at the end of a fit, if Newton's last state knows them."""
+    state = None if fitted.solution is None else fitted.solution.state
+    if not isinstance(state, DescentState) or state.curvature is None or state.point is None:
+        return None
+    same = state.point.theta is fitted.params or np.array_equal(state.point.theta, fitted.params)
+    return (state.point.value, state.point.gradient, state.curvature) if same else None
 
 
 def _no_more(X: Any, y: Any) -> Any:

@@ -39,7 +39,7 @@ def observation_scores(sample: Sample, theta: Array) -> Array:
 
 def probabilities(scores: Array, batch: Choices) -> Array:
     """Return the probability of each outcome in its set, flat."""
-    return Enumerated().center(scores, batch, np.zeros((len(scores), 0)))[0]
+    return Enumerated().probabilities(scores, batch)
 
 
 def flat_columns(H: Array, squares: Array) -> list[Array]:

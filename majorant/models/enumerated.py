@@ -19,6 +19,9 @@ from majorant.kernels import partition, softmax
 from majorant.models.base import RowModel, require_data, weighted_sum, weights_of
 from majorant.models.rounding import Magnitudes
 
+# Of fewer numbers NumPy finds the Hessian before Numba is loaded.
+WORTH_COMPILING = 2**14
+
 
 @dataclass(frozen=True)
 class Enumerated(RowModel[Choices]):
@@ -144,11 +147,16 @@ class Enumerated(RowModel[Choices]):
 
     def center(self, scores: Array, batch: Choices, V: Array) -> tuple[Array, Array]:
         """Return p, and V less its mean over the outcomes of each set."""
+        p = self.probabilities(scores, batch)
+        means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
+        return p, V - np.repeat(means, np.diff(batch.indptr), axis=0)
+
+    def probabilities(self, scores: Array, batch: Choices) -> Array:
+        """Return the probability of each outcome in its set, flat."""
         p = np.empty(len(scores))
         for _, at in batch.by_size:
             p[at] = softmax.log_partition_and_probabilities(scores[at])[1]
-        means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
-        return p, V - np.repeat(means, np.diff(batch.indptr), axis=0)
+        return p
 
     def score_weights(self, batch: Choices) -> Array:
         """Return the weight of its set for each outcome."""
@@ -223,4 +231,8 @@ class OutcomeFactors(Factors):
         return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), some.design.dense())
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
-        return Enumerated().hessian_root_times(scores, some, some.design.dense())
+        X, model = some.design.dense(), Enumerated()
+        if X.size < WORTH_COMPILING:
+            return model.hessian_root_times(scores, some, X)
+        p = model.probabilities(scores, some)
+        return kernels.partition_compiled.hessian_rows(p, some.indptr, weights_of(some), X)
