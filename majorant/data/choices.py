@@ -114,6 +114,10 @@ class Choices(InMemory):
         part._store(self.design, self.indptr, self.target, weight, self.log_measure)
         return part
 
+    def reordered(self, order: Array) -> Choices:
+        """Return the sets with their outcomes in another order; none may leave its set."""
+        return self._with(self.design.part(order), self.indptr, order, slice(None))
+
     def _with(self, design: Design, indptr: Array, outcomes: Any, sets: Any) -> Choices:
         part = object.__new__(Choices)
         part._store(

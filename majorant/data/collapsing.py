@@ -50,11 +50,14 @@ class Sample:
     def of(cls, data: Choices) -> Sample:
         """Return the data with equal sets put together, or as they are where few are equal."""
         chosen = _hard(data)
-        looks = None if chosen is None else _looks_of_outcomes(data)
-        if looks is None or len(np.unique(_looks_of_sets(looks, data))) > WORTH * len(data):
+        if chosen is None:
+            return cls(data, np.arange(len(data)), None, data.weight)
+        looks = _looks_of_outcomes(data)
+        _, first, numbers = np.unique(_looks_of_sets(looks, data), return_index=True, return_inverse=True)
+        if len(first) > WORTH * len(data):
             return cls(data, np.arange(len(data)), chosen, data.weight)
         alike = _in_order(data, looks)
-        first, numbers = _distinct(alike)
+        first, numbers = _told_apart(alike, first, numbers)
         return cls.counted(alike.take(first), numbers, np.flatnonzero(alike.target) - alike.indptr[:-1], data.weight)
 
     @classmethod
@@ -78,10 +81,8 @@ def _hard(data: Choices) -> Array | None:
     return chosen if is_hard else None
 
 
-def _distinct(data: Choices) -> tuple[Array, Array]:
-    """Return one set of each kind, and for every set which kind it is. Sets that only look alike stay apart."""
-    looks = _looks_of_sets(_looks_of_outcomes(data), data)
-    _, first, numbers = np.unique(looks, return_index=True, return_inverse=True)
+def _told_apart(data: Choices, first: Array, numbers: Array) -> tuple[Array, Array]:
+    """Return one set of each kind, and for every set which kind it is; sets that only look alike are told apart."""
     alone = np.flatnonzero(~_equal(data, first[numbers]))
     numbers[alone] = len(first) + np.arange(len(alone))
     return np.concatenate([first, alone]), numbers
@@ -110,10 +111,10 @@ def _same_rows(one: Design, other: Design) -> Array:
 
 def _in_order(data: Choices, looks: Array) -> Choices:
     """Return the data with the outcomes of each set in the order of their looks: equal sets then read the same."""
-    order = np.lexsort((looks, np.repeat(np.arange(len(data)), np.diff(data.indptr))))
-    log_h = None if data.log_measure is None else data.log_measure[order]
-    sizes = np.diff(data.indptr)
-    return Choices(data.design.part(order), sizes, target=data.target[order], weight=data.weight, log_measure=log_h)
+    order = np.arange(len(looks))
+    for _, at in data.by_size:
+        order[at] = np.take_along_axis(at, np.argsort(looks[at], axis=0), axis=0)
+    return data.reordered(order)
 
 
 def _looks_of_sets(looks: Array, data: Choices) -> Array:
