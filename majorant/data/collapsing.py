@@ -18,7 +18,7 @@ from majorant.design import Design
 
 # Fewer sets than this share of all are worth a copy.
 WORTH = 0.7
-# Sets compared at a time.
+# Numbers compared at a time: they stay in cache.
 AT_A_TIME = 2**14
 # An odd number that looks like noise: products with it, modulo 2⁶⁴, spread bits over all others.
 SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -56,9 +56,12 @@ class Sample:
         _, first, numbers = np.unique(_looks_of_sets(looks, data), return_index=True, return_inverse=True)
         if len(first) > WORTH * len(data):
             return cls(data, np.arange(len(data)), chosen, data.weight)
-        alike = _in_order(data, looks)
-        first, numbers = _told_apart(alike, first, numbers)
-        return cls.counted(alike.take(first), numbers, np.flatnonzero(alike.target) - alike.indptr[:-1], data.weight)
+        order = _order(data, looks)
+        first, numbers = _told_apart(data, order, first, numbers)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        sets = data.take(first, order)
+        return cls.counted(sets, numbers, place[chosen] - data.indptr[:-1], data.weight)
 
     @classmethod
     def counted(cls, sets: Choices, numbers: Array, picks: Array, weight: Array | None) -> Sample:
@@ -81,24 +84,25 @@ def _hard(data: Choices) -> Array | None:
     return chosen if is_hard else None
 
 
-def _told_apart(data: Choices, first: Array, numbers: Array) -> tuple[Array, Array]:
+def _told_apart(data: Choices, order: Array, first: Array, numbers: Array) -> tuple[Array, Array]:
     """Return one set of each kind, and for every set which kind it is; sets that only look alike are told apart."""
-    alone = np.flatnonzero(~_equal(data, first[numbers]))
+    alone = np.flatnonzero(~_equal(data, order, first[numbers]))
     numbers[alone] = len(first) + np.arange(len(alone))
     return np.concatenate([first, alone]), numbers
 
 
-def _equal(data: Choices, others: Array) -> Array:
-    """Return whether each set is the same as the other one given for it."""
+def _equal(data: Choices, order: Array, others: Array) -> Array:
+    """Return whether each set is the same as the other one given for it, outcomes in some order."""
     sizes, ones = np.diff(data.indptr), np.arange(len(data))
     equal, asked = sizes == sizes[others], np.flatnonzero((sizes == sizes[others]) & (ones != others))
-    for begin in range(0, len(asked), AT_A_TIME):
-        some = asked[begin : begin + AT_A_TIME]
-        one, other = data.take(some), data.take(others[some])
-        same = _same_rows(one.design, other.design)
-        if one.log_measure is not None and other.log_measure is not None:
-            same &= one.log_measure == other.log_measure
-        equal[some] = np.logical_and.reduceat(same, one.indptr[:-1])
+    at_a_time = max(AT_A_TIME * len(data) // (int(data.indptr[-1]) * data.n_features), 1)
+    for begin in range(0, len(asked), at_a_time):
+        some = asked[begin : begin + at_a_time]
+        one, other = order[data.outcomes_of(some)], order[data.outcomes_of(others[some])]
+        same = _same_rows(data.design.part(one), data.design.part(other))
+        if data.log_measure is not None:
+            same &= data.log_measure[one] == data.log_measure[other]
+        equal[some] = np.logical_and.reduceat(same, np.cumsum(sizes[some]) - sizes[some])
     return equal
 
 
@@ -109,12 +113,12 @@ def _same_rows(one: Design, other: Design) -> Array:
     return (one.toarray() == other.toarray()).all(axis=1)
 
 
-def _in_order(data: Choices, looks: Array) -> Choices:
-    """Return the data with the outcomes of each set in the order of their looks: equal sets then read the same."""
+def _order(data: Choices, looks: Array) -> Array:
+    """Return the outcomes of each set in the order of their looks: equal sets then read the same."""
     order = np.arange(len(looks))
     for _, at in data.by_size:
         order[at] = np.take_along_axis(at, np.argsort(looks[at], axis=0), axis=0)
-    return data.reordered(order)
+    return order
 
 
 def _looks_of_sets(looks: Array, data: Choices) -> Array:
