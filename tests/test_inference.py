@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from majorant import LogisticRegression
-from majorant.inference import Facts, covariance, inverse, likelihood_ratio, ratio, row_scores
+from majorant.inference import Facts, covariance, inverse, likelihood_ratio, ratio, row_scores, through
 from majorant.inference.choices import flat_columns
 from tests.oracles import finite_difference
 from tests.problems import every_row_problem, make
@@ -130,3 +130,14 @@ def test_ratios_of_models_that_are_not_nested_are_refused():
     with pytest.raises(ValueError, match="lower log-likelihood"):
         likelihood_ratio(better, larger)
     assert "p = " in str(likelihood_ratio(Facts(-12.0, -20.0, 5, 1), Facts(-10.0, -20.0, 5, 2)))
+
+
+def test_sandwiches_of_what_cannot_be_known_hold_no_nan():
+    H, scores = np.array([[2.0, 2.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 4.0]]), np.ones((5, 3))
+    for kind, clusters in (("robust", None), ("cluster", np.array([0, 0, 1, 1, 2]))):
+        found = covariance(H, scores, kind, clusters)
+        assert not np.isnan(found).any()
+        assert_array_equal(np.isinf(np.diag(found)), [True, True, False])
+    moved = through(np.array([[0.0, 0.0, 2.0], [1.0, 0.0, 1.0]]), inverse(H))
+    assert_array_equal(np.isinf(np.diag(moved)), [False, True])
+    assert moved[0, 0] == 1.0

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from majorant._checks import Array, one_of
 from majorant.data import Labelled
 from majorant.estimators.settings import read_offset
-from majorant.inference import KINDS, Facts, Summary, covariance, row_scores, summarise
+from majorant.inference import KINDS, Facts, Summary, covariance, row_scores, summarise, through
 from majorant.objective import Objective
 
 SOURCES = {
@@ -100,7 +100,7 @@ class LogisticInference:
             if self.fit_intercept and shares
             else objective.value_at_zero()
         )
-        return Evidence(T @ params, _through(T, found), Facts(-loss, -null, weight, len(params)))
+        return Evidence(T @ params, through(T, found), Facts(-loss, -null, weight, len(params)))
 
     def _parameter_names(self: Any) -> list[str]:
         features = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
@@ -118,15 +118,6 @@ def _to_printed(width: int, classes: int, centre: Array | None, *, intercept: bo
             one[-1, :-1] -= centre
         one = np.roll(one, 1, axis=0)
     return np.kron(np.eye(classes), one)
-
-
-def _through(T: Array, found: Array) -> Array:
-    """Return T found Tᵀ, where variances may be infinite."""
-    unknown = ~np.isfinite(np.diag(found))
-    moved = T @ np.where(np.isfinite(found), found, 0.0) @ T.T
-    touched = np.abs(T[:, unknown]).sum(axis=1) > 0
-    moved[touched, touched] = np.inf
-    return moved
 
 
 def _null_loss(totals: Array) -> float:

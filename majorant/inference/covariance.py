@@ -48,11 +48,29 @@ def covariance(H: Array, scores: Array | None, kind: str, clusters: Array | None
         return bread
     assert scores is not None
     if kind == "robust":
-        return bread @ (scores.T @ scores) @ bread
+        return _sandwich(bread, scores.T @ scores)
     numbers, count = _numbered(clusters, len(scores))
     sums = np.zeros((count, scores.shape[1]))
     np.add.at(sums, numbers, scores)
-    return bread @ (sums.T @ sums) @ bread * (count / (count - 1))
+    return _sandwich(bread, sums.T @ sums * (count / (count - 1)))
+
+
+def through(T: Array, found: Array) -> Array:
+    """Return T found Tᵀ, the covariance of Tθ; variances may be infinite."""
+    unknown = np.isinf(np.diag(found))
+    moved = T @ np.where(np.isfinite(found), found, 0.0) @ T.T
+    touched = np.abs(T[:, unknown]).sum(axis=1) > 0
+    moved[touched, touched] = np.inf
+    return moved
+
+
+def _sandwich(bread: Array, meat: Array) -> Array:
+    """Return bread · meat · bread; what has an infinite variance in the one has it in the other."""
+    unknown = np.isinf(np.diag(bread))
+    finite = np.where(np.isfinite(bread), bread, 0.0)
+    found = finite @ meat @ finite
+    found[unknown, unknown] = np.inf
+    return found
 
 
 def inverse(H: Array) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 
 from majorant import kernels
 from majorant._checks import Array, one_of
@@ -115,7 +116,9 @@ class Enumerated(RowModel[Choices]):
         return OutcomeFactors(scores, batch, self.order, majorizes=False)
 
     def hessian_diagonal(self, scores: Array, batch: Choices) -> Array:
-        """Return the sum of the squares of the factors."""
+        """Return Σ_j w_j Var_p(f_j), column by column: the sum of the squares of the factors."""
+        if batch.design.is_sparse:
+            return self._sparse_diagonal(scores, batch)
         factors = self.hessian_factors(scores, batch)
         return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
 
@@ -174,6 +177,14 @@ class Enumerated(RowModel[Choices]):
     def targets(self, batch: Choices) -> Array:
         """Return the frequencies."""
         return batch.target
+
+    def _sparse_diagonal(self, scores: Array, batch: Choices) -> Array:
+        """The same as Σ w p f² − Σ w mean², from non-zeros alone."""
+        p = self.probabilities(scores, batch)
+        picks = sp.csr_array((p, np.arange(len(p)), batch.indptr), shape=(len(batch), len(p)))
+        means = picks @ batch.design.csr()
+        squares = batch.design.pull_back_squares((p * self.score_weights(batch))[None])[0]
+        return np.maximum(squares - means.power(2).T @ weights_of(batch), 0.0)
 
     def _observed(self, scores: Array, batch: Choices) -> Array:
         # 0 · (−∞) is an outcome that neither can happen nor did.
