@@ -152,9 +152,7 @@ def test_one_class_is_a_conditional_logit():
     assert_allclose(one.log_likelihood_, plain.log_likelihood_, rtol=1e-12)
     assert_allclose(one.null_log_likelihood_, plain.null_log_likelihood_, rtol=1e-12)
     assert_allclose(one.covariance(), plain.covariance(), rtol=1e-7)
-    assert_allclose(
-        one.covariance("robust"), plain.covariance("robust") * 0 + _by_person(plain, groups, persons), rtol=1e-6
-    )
+    assert_allclose(one.covariance("robust"), _by_person(plain, groups, persons), rtol=1e-6)
     assert_allclose(one.predict_proba(X, groups), plain.predict_proba(X, groups), rtol=1e-7)
 
 
@@ -276,15 +274,14 @@ def test_more_classes_than_there_are_stay_finite():
         assert not np.isnan(model.summary("robust").std_errors).any()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classes_that_separate_stay_finite():
     X, y, groups, persons, _ = people(9, count=6, choices=2, spread=8.0)
-    model = LatentClassLogit(2, max_iter=60)
-    try:
-        model.fit(X, y, groups, persons)
-    except ConvergenceWarning:
-        return
+    model = LatentClassLogit(2, max_iter=60).fit(X, y, groups, persons)
+    assert np.abs(model.coef_).max() > 20  # the choices of a class are all explained, and estimates run off
     assert np.isfinite(model.coef_).all()
-    assert "nan" not in str(model.summary()).lower()
+    for kind in ("hessian", "robust"):
+        assert "nan" not in str(model.summary(kind)).lower()
 
 
 def test_the_summary_names_classes_and_shares():
@@ -366,5 +363,5 @@ def test_starts_differ_but_can_be_repeated():
     pooled = one_class(state_of(*people(15)).panel, 0.0, tol=1e-8, max_iter=100).state
     one, two = ([start.at.flat() for start in starts(pooled, 2, 3, seed)] for seed in (0, 0))
     assert_array_equal(one, two)
-    assert not np.allclose(one[0], next(starts(pooled, 2, 1, 1)).at.flat()) or not np.allclose(one[0], one[1])
+    assert len({tuple(start.round(6)) for start in one}) > 1
     assert newton_step(pooled)[1] < 1e-9
