@@ -9,8 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.special import expit
 
+import majorant
 from majorant.kernels import (
     dual,
     elementary,
@@ -282,3 +284,13 @@ def test_an_epoch_solves_each_row_exactly_against_the_others(n, ridge, index):
         expected = kernel_oracles.dual_epoch(X, y, weight, ridge, order, *expected[1:])
     for found, right in zip((moved, r, W), expected, strict=True):
         np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5)
+
+
+def test_compiled_rows_of_a_hessian_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    indptr, F = np.array([0, 2, 3, 7]), rng.normal(size=(7, 3)) + 5.0
+    data = majorant.Choices(F, np.diff(indptr), chosen=[0, 0, 1], weight=[1.0, 0.0, 2.5])
+    scores = np.array([0.0, 1.0, 3.0, -np.inf, 1.0, 2.0, -1.0])
+    model = majorant.Enumerated()
+    rows = partition_compiled.hessian_rows(model.probabilities(scores, data), indptr, data.weight, F)
+    assert_allclose(rows, model.hessian_root_times(scores, data, F), rtol=1e-12, atol=1e-15)

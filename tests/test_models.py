@@ -290,3 +290,14 @@ def test_who_changes_the_loss_gets_whole_steps_of_that_loss():
 
     _, data, scores, direction = leaping_rows(2, sp.csr_array, np.float64, True, False, False, t=5_000)
     assert Doubled().leap(direction, scores, data)[0] == pytest.approx(2 * Binary().leap(direction, scores, data)[0])
+
+
+def test_the_diagonal_of_sparse_outcomes_is_that_of_dense_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 4)) * (rng.random((12, 4)) < 0.5)
+    weight, model = np.array([1.0, 2.0, 0.5, 0.0]), majorant.Enumerated()
+    dense = majorant.Choices(X, [2, 3, 4, 3], chosen=[0, 1, 2, 0], weight=weight)
+    sparse = majorant.Choices(sp.csr_array(X), [2, 3, 4, 3], chosen=[0, 1, 2, 0], weight=weight)
+    scores = rng.normal(size=12)
+    found = model.hessian_diagonal(scores, sparse)
+    np.testing.assert_allclose(found, model.hessian_diagonal(scores, dense), rtol=1e-10, atol=1e-12)

@@ -104,12 +104,20 @@ class Choices(InMemory):
         outcomes, indptr = slice(first, last), self.indptr[begin : end + 1] - first
         return self._with(self.design.part(outcomes), indptr, outcomes, slice(begin, end))
 
-    def take(self, rows: Array) -> Choices:
-        """Return a copy of the given sets, in that order, repeats included."""
-        sizes = np.diff(self.indptr)[rows]
-        indptr = np.concatenate(([0], np.cumsum(sizes)))
-        outcomes = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], sizes)
+    def take(self, rows: Array, order: Array | None = None) -> Choices:
+        """Return a copy of the given sets, in that order, repeats included.
+
+        ``order`` lists all outcomes in another order, in which none leaves its set.
+        """
+        outcomes = self.outcomes_of(rows) if order is None else order[self.outcomes_of(rows)]
+        indptr = np.concatenate(([0], np.cumsum(np.diff(self.indptr)[rows])))
         return self._with(self.design.part(outcomes), indptr, outcomes, rows)
+
+    def outcomes_of(self, rows: Array) -> Array:
+        """Return where the outcomes of the given sets stand, one set after the other."""
+        sizes = np.diff(self.indptr)[rows]
+        ends = np.cumsum(sizes)
+        return np.arange(sizes.sum()) + np.repeat(self.indptr[rows] - (ends - sizes), sizes)
 
     def widened(self) -> Choices:
         """Return the sets with their features in double precision."""
@@ -122,6 +130,12 @@ class Choices(InMemory):
         whole = object.__new__(Choices)
         whole._store(self.design, self.indptr, target, self.weight, self.log_measure, False)
         return whole
+
+    def reweighed(self, weight: Array) -> Choices:
+        """Return the sets with other weights, which are taken as they are."""
+        part = object.__new__(Choices)
+        part._store(self.design, self.indptr, self.target, weight, self.log_measure, self.hidden)
+        return part
 
     def _with(self, design: Design, indptr: Array, outcomes: Any, sets: Any) -> Choices:
         part = object.__new__(Choices)

@@ -21,6 +21,7 @@ from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.from_source import FitSource
 from majorant.estimators.linear import LinearClassifier, split_params
+from majorant.estimators.logistic_inference import LogisticInference
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
 from majorant.estimators.placing import How, Placed, check_executor, shared_out
@@ -54,7 +55,7 @@ from majorant.sources.dask import DaskCollections, is_dask
 STUCK = 1e-4
 
 
-class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files, LinearClassifier):
+class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files, LogisticInference, LinearClassifier):
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective

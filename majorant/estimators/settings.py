@@ -31,7 +31,7 @@ def check_settings(estimator: Any) -> None:
     check_common_settings(settings, ACCEPTED)
     one_of("multi_class", settings["multi_class"], MULTI_CLASS)
     _check_dual(settings["dual"], settings["solver"])
-    if not _check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
+    if not check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
 
 
@@ -40,7 +40,7 @@ def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...])
     for name in SWITCHES:
         _check_switch(name, settings.get(name, False))
     one_of("solver", settings["solver"], solvers)
-    _check_number("tol", settings["tol"], least=0.0)
+    check_number("tol", settings["tol"], least=0.0)
     whole("max_iter", settings["max_iter"], least=0)
     if not isinstance(settings["verbose"], bool | np.bool_):
         whole("verbose", settings["verbose"], least=0)
@@ -214,7 +214,8 @@ def _check_switch(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def _check_number(name: str, value: Any, *, least: float) -> float:
+def check_number(name: str, value: Any, *, least: float) -> float:
+    """Return a number that is large enough, or raise."""
     if not (_is_number(value) and value >= least):
         raise ValueError(f"{name} must be a number of at least {least:g}, got {value!r}")
     return float(value)

@@ -166,9 +166,9 @@ def settings_of(model: Any) -> dict[str, Any]:
 def arrays_of(model: Any) -> dict[str, Array]:
     """Return the arrays of a linear classifier."""
     coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
-    arrays = {"coef": coef, "intercept": model.intercept_, "classes": _plain(model.classes_)}
+    arrays = {"coef": coef, "intercept": model.intercept_, "classes": plain(model.classes_)}
     if hasattr(model, "feature_names_in_"):
-        arrays["feature_names"] = _plain(model.feature_names_in_)
+        arrays["feature_names"] = plain(model.feature_names_in_)
     return arrays
 
 
@@ -184,6 +184,11 @@ def unpacked(arrays: dict[str, Array]) -> list[str]:
     text, ends = arrays["names"].tobytes(), np.cumsum(arrays["name_lengths"])
     starts = ends - arrays["name_lengths"]
     return [text[i:j].decode(errors="surrogatepass") for i, j in zip(starts, ends, strict=True)]
+
+
+def names_of(names: list[str]) -> Array:
+    """Return names of columns as scikit-learn keeps them."""
+    return np.array(names, dtype=object)
 
 
 def settings_from(facts: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +218,7 @@ def restore(model: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None
         model.feature_names_in_ = arrays["feature_names"].astype(object)
 
 
-def _plain(values: Array) -> Array:
+def plain(values: Array) -> Array:
     """Return labels or names as an array that needs no pickle."""
     if values.dtype != object:
         return values

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compile_strict
+from majorant.kernels.compiler import compile_strict, compile_sums
 from majorant.kernels.partition import FLAT
 
 
@@ -50,6 +50,23 @@ def bound_rows(scores: Array, visit: Array, indptr: Array, weight: Array, F: Arr
                 direction = F[y, i] - g[i]
                 Q[k, i] = scale * direction
                 g[i] += κ * direction
+    return Q
+
+
+@compile_sums
+def hessian_rows(p: Array, indptr: Array, weight: Array, F: Array) -> Array:
+    """Return the rows √(wp) (f(y) − mean) for outcome sets with features F and probabilities p: their Gram is H."""
+    Q = np.empty(F.shape)
+    mean = np.empty(F.shape[1])
+    for j in range(len(indptr) - 1):
+        mean[:] = 0.0
+        for y in range(indptr[j], indptr[j + 1]):
+            for i in range(len(mean)):
+                mean[i] += p[y] * F[y, i]
+        for y in range(indptr[j], indptr[j + 1]):
+            scale = np.sqrt(weight[j] * p[y])
+            for i in range(len(mean)):
+                Q[y, i] = scale * (F[y, i] - mean[i])
     return Q
 
 

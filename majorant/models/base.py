@@ -287,6 +287,11 @@ class RowModel(Model[Batch]):
         """Return the frequencies of one row, of its :meth:`targets`: of hidden parts, what its scores make of them."""
         return target
 
+    def row_gradients(self, scores: Array, batch: Batch) -> Array:
+        """Return the gradient of the loss of each row (t×d), its weight included."""
+        residual, Φ = self.loss_and_residual(scores, batch)[1].ravel(), self.score_rows(batch)
+        return np.stack([residual[some] @ Φ[some] for some in self.row_slices(batch)])
+
     def as_rows(self) -> RowModel[Any]:
         """Return the model itself."""
         return self

@@ -194,6 +194,11 @@ class ClassModel(RowModel[Labelled]):
         """Return the weights, once per class."""
         return np.tile(weights_of(batch), self.coefficient_rows)
 
+    def row_gradients(self, scores: Array, batch: Labelled) -> Array:
+        """Return w_j (p_j − e_{y_j}) ⊗ x_j for each row."""
+        residual = self.loss_and_residual(scores, batch)[1].reshape(self.coefficient_rows, -1)
+        return (residual.T[:, :, None] * batch.design.dense()[:, None]).reshape(len(batch), -1)
+
     def row_slices(self, batch: Labelled) -> list[slice]:
         """Return every len(batch)-th score, from j on."""
         return [slice(j, None, len(batch)) for j in range(len(batch))]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 
 from majorant import kernels
 from majorant._checks import Array, one_of
@@ -18,6 +19,9 @@ from majorant.design import Design
 from majorant.kernels import partition, softmax
 from majorant.models.base import RowModel, require_data, weighted_sum, weights_of
 from majorant.models.rounding import Magnitudes
+
+# Of fewer numbers NumPy finds the Hessian before Numba is loaded.
+WORTH_COMPILING = 2**14
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,9 @@ class Enumerated(RowModel[Choices]):
         return OutcomeFactors(scores, batch, self.order, majorizes=False)
 
     def hessian_diagonal(self, scores: Array, batch: Choices) -> Array:
-        """Return the sum of the squares of the factors."""
+        """Return Σ_j w_j Var_p(f_j), column by column: the sum of the squares of the factors."""
+        if batch.design.is_sparse:
+            return self._sparse_diagonal(scores, batch)
         factors = self.hessian_factors(scores, batch)
         return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
 
@@ -146,11 +152,16 @@ class Enumerated(RowModel[Choices]):
 
     def center(self, scores: Array, batch: Choices, V: Array) -> tuple[Array, Array]:
         """Return p, and V less its mean over the outcomes of each set."""
+        p = self.probabilities(scores, batch)
+        means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
+        return p, V - np.repeat(means, np.diff(batch.indptr), axis=0)
+
+    def probabilities(self, scores: Array, batch: Choices) -> Array:
+        """Return the probability of each outcome in its set, flat."""
         p = np.empty(len(scores))
         for _, at in batch.by_size:
             p[at] = softmax.log_partition_and_probabilities(scores[at])[1]
-        means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
-        return p, V - np.repeat(means, np.diff(batch.indptr), axis=0)
+        return p
 
     def score_weights(self, batch: Choices) -> Array:
         """Return the weight of its set for each outcome."""
@@ -160,9 +171,22 @@ class Enumerated(RowModel[Choices]):
         """Return where each set stands."""
         return [slice(a, b) for a, b in pairwise(batch.indptr)]
 
+    def row_gradients(self, scores: Array, batch: Choices) -> Array:
+        """Return Σ_y w_j (p_j(y) − target_j(y)) f_j(y) for each set."""
+        residual = self.loss_and_residual(scores, batch)[1]
+        return np.add.reduceat(residual[:, None] * batch.design.dense(), batch.indptr[:-1])
+
     def targets(self, batch: Choices) -> Array:
         """Return the frequencies."""
         return batch.target
+
+    def _sparse_diagonal(self, scores: Array, batch: Choices) -> Array:
+        """The same as Σ w p f² − Σ w mean², from non-zeros alone."""
+        p = self.probabilities(scores, batch)
+        picks = sp.csr_array((p, np.arange(len(p)), batch.indptr), shape=(len(batch), len(p)))
+        means = picks @ batch.design.csr()
+        squares = batch.design.pull_back_squares((p * self.score_weights(batch))[None])[0]
+        return np.maximum(squares - means.power(2).T @ weights_of(batch), 0.0)
 
     def _observed(self, scores: Array, batch: Choices) -> Array:
         # 0 · (−∞) is an outcome that neither can happen nor did.
@@ -220,4 +244,8 @@ class OutcomeFactors(Factors):
         return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), some.design.dense())
 
     def _hessian_rows(self, scores: Array, some: Choices) -> Array:
-        return Enumerated().hessian_root_times(scores, some, some.design.dense())
+        X, model = some.design.dense(), Enumerated()
+        if X.size < WORTH_COMPILING:
+            return model.hessian_root_times(scores, some, X)
+        p = model.probabilities(scores, some)
+        return kernels.partition_compiled.hessian_rows(p, some.indptr, weights_of(some), X)

@@ -1,0 +1,153 @@
+"""Choice models from data frames, pandas or polars, long or wide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.choice_long import LongLayout
+from majorant.estimators.choice_terms import Term
+from majorant.estimators.choice_wide import WideLayout
+
+FrameLayout = LongLayout | WideLayout
+
+
+class ChoiceFrames:
+    """``from_long`` and ``from_wide``, for a conditional logit."""
+
+    _layout: FrameLayout | None = None
+
+    @classmethod
+    def from_long(
+        cls,
+        df: Any,
+        *,
+        choice: str,
+        group: str,
+        alternative: str | None = None,
+        features: Sequence[str] = (),
+        by_alternative: Sequence[str] = (),
+        base: Any = None,
+        constants: bool | None = None,
+        availability: str | None = None,
+        sample_weight: str | None = None,
+        offset: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a model fitted to a data frame with one row for each alternative of each choice situation.
+
+        Parameters
+        ----------
+        df : data frame
+            Of pandas or polars.
+        choice, group, alternative : str
+            Columns: 1 (or True) where a row was chosen, the choice situation, and which alternative a row is.
+        features : list of str
+            Columns with one coefficient for all alternatives.
+        by_alternative : list of str
+            Columns with a coefficient for each alternative; of one that is constant within every group (an income,
+            say) for each but the base.
+        base : label, optional
+            The alternative that others are compared with; the first if not given.
+        constants : bool, optional
+            Whether alternatives but the base have a constant; if not given, they do where ``alternative`` is.
+        availability, sample_weight, offset : str, optional
+            Columns: 0 where an alternative was not available, weights of situations, numbers added to θᵀx.
+        **settings
+            Of the estimator, such as ``C=``.
+        """
+        layout = LongLayout.learn(
+            df,
+            choice=choice,
+            group=group,
+            alternative=alternative,
+            features=features,
+            by=by_alternative,
+            base=base,
+            constants=alternative is not None if constants is None else constants,
+            availability=availability,
+        )
+        return cls(**settings)._fit_frame(layout, df, sample_weight, offset)
+
+    @classmethod
+    def from_wide(
+        cls,
+        df: Any,
+        *,
+        choice: str,
+        alternatives: Any,
+        varying: Mapping[str, Mapping[Any, Any]] | None = None,
+        by_alternative: Sequence[str] = (),
+        fixed: Sequence[str] = (),
+        availability: Mapping[Any, str] | None = None,
+        base: Any = None,
+        constants: bool = True,
+        sample_weight: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a model fitted to a data frame with one row for each choice situation.
+
+        Situations that look alike are written out once, however many there are.
+
+        Parameters
+        ----------
+        df : data frame
+            Of pandas or polars.
+        choice : str
+            The column that says what was chosen.
+        alternatives : list, or dict
+            What may be chosen, as that column has it; a dict gives names to the alternatives.
+        varying : dict of dicts, optional
+            For the name of each coefficient, and each alternative that it is for, a column, or a number where all
+            situations are alike: ``{"time": {"car": "CAR_TT", "train": "TRAIN_TT"}}``.
+        by_alternative : list of str
+            Names in ``varying`` with a coefficient for each alternative instead of one for all.
+        fixed : list of str
+            Columns that describe the situation or the person: a coefficient for each alternative but the base.
+        availability : dict, optional
+            For alternatives that are not always available, the column that is 0 where they are not.
+        base : label, optional
+            The alternative that others are compared with; the first if not given.
+        constants : bool
+            Whether alternatives but the base have a constant.
+        sample_weight : str, optional
+            The column of weights.
+        **settings
+            Of the estimator, such as ``C=``.
+        """
+        layout = WideLayout.learn(
+            choice=choice,
+            alternatives=alternatives,
+            varying=varying or {},
+            by=by_alternative,
+            fixed=fixed,
+            availability=availability or {},
+            base=base,
+            constants=constants,
+        )
+        return cls(**settings)._fit_frame(layout, df, sample_weight, None)
+
+    def _fit_frame(self: Any, layout: FrameLayout, df: Any, weight: str | None, offset: str | None) -> Any:
+        with all_or_nothing(self):
+            self._check_settings()
+            if not layout.terms:
+                raise ValueError("there is no coefficient to fit: name features, or ask for constants")
+            sample, table = layout.sample(df, weight, offset)
+            self.n_features_in_ = len(layout.names)
+            self._fit_sample(sample, layout.names)
+            self._layout, self._table = layout, None if table is None else table.without_rows()
+        return self
+
+
+def layout_from(saved: dict[str, Any]) -> FrameLayout:
+    """Return a layout that was saved."""
+    kind, fields = saved["kind"], {name: value for name, value in saved.items() if name != "kind"}
+    fields["terms"] = tuple(Term(term["name"], _tuple(term["alternatives"])) for term in saved["terms"])
+    if kind == "long":
+        return LongLayout(**fields | {"alternatives": tuple(saved["alternatives"])})
+    return WideLayout(**{name: _tuple(value) for name, value in fields.items()})
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(_tuple(each) for each in value) if isinstance(value, list | tuple) else value

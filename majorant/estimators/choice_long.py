@@ -1,0 +1,154 @@
+"""Long data frames: one row for each alternative of each choice situation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.data import Choices
+from majorant.data.collapsing import Sample
+from majorant.estimators.choice_sets import Situations, flagged_largest, named
+from majorant.estimators.choice_terms import (
+    INTERCEPT,
+    Term,
+    by_alternative,
+    column_of,
+    matrix_of,
+    names_of,
+    numbers_of,
+    read_base,
+)
+
+
+@dataclass(frozen=True)
+class LongLayout:
+    """Which columns of a long data frame say what."""
+
+    choice: str
+    group: str
+    alternative: str | None
+    availability: str | None
+    alternatives: tuple[Any, ...]
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def learn(
+        cls,
+        frame: Any,
+        *,
+        choice: str,
+        group: str,
+        alternative: str | None,
+        features: Sequence[str],
+        by: Sequence[str],
+        base: Any,
+        constants: bool,
+        availability: str | None,
+    ) -> LongLayout:
+        """Return the layout of a data frame: its alternatives, and which columns are constant in every group."""
+        if alternative is None:
+            if by or base is not None:
+                raise ValueError("by_alternative and base need alternative=…, the column that names alternatives")
+            return cls(choice, group, None, availability, (), tuple(Term(name) for name in features))
+        labels = np.unique(column_of(frame, alternative, "alternative")).tolist()
+        number = read_base(base, labels)
+        terms = [by_alternative(INTERCEPT, len(labels), number, varies=False)] if constants else []
+        terms += [Term(name) for name in features]
+        groups = column_of(frame, group, "group")
+        for name in by:
+            varies = _varies(numbers_of(frame, name, "by_alternative"), groups)
+            terms.append(by_alternative(name, len(labels), number, varies=varies))
+        return cls(choice, group, alternative, availability, tuple(labels), tuple(terms))
+
+    @property
+    def names(self) -> list[str]:
+        """What coefficients are called."""
+        return names_of(self.terms, [str(label) for label in self.alternatives])
+
+    def sample(self, frame: Any, weight: str | None, offset: str | None) -> tuple[Sample, Situations]:
+        """Return what was chosen."""
+        table = self._table(frame)
+        measure = self._measure(frame, offset)
+        chosen = numbers_of(frame, self.choice, "choice")
+        weights = None if weight is None else numbers_of(frame, weight, "sample_weight")
+        return Sample.of(table.choices(chosen, measure, weights)), table
+
+    def rows(self, frame: Any) -> tuple[Choices, Array, Array]:
+        """Return the situations with nothing chosen, and for each row its situation and its alternative."""
+        table = self._table(frame)
+        if self.alternative is None:
+            raise ValueError("this needs the names of alternatives: the model was made without alternative=…")
+        labels = table.sorted(column_of(frame, self.alternative, "alternative"))
+        return table.unobserved(self._measure(frame, None)), table.sorted_ids, labels
+
+    def arranged(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
+        """Return the probability of each row."""
+        table = self._table(frame)
+        return table.as_given(probabilities(table.unobserved(self._measure(frame, None))))
+
+    def likeliest(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
+        """Return 1 for the likeliest row of each group."""
+        table = self._table(frame)
+        p = probabilities(table.unobserved(self._measure(frame, None)))
+        return table.as_given(flagged_largest(p, table.starts, table.sizes))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold of it."""
+        return {"kind": "long", **asdict(self)}
+
+    def _table(self, frame: Any) -> Situations:
+        which = self._which(frame)
+        values = [
+            np.ones(len(which)) if term.name == INTERCEPT else numbers_of(frame, term.name, "features")
+            for term in self.terms
+        ]
+        closed = self._closed(frame)
+        if closed is not None:  # whatever stands there does not matter
+            values = [np.where(closed, 0.0, value) for value in values]
+        groups = column_of(frame, self.group, "group")
+        if self.alternative is not None:
+            _refuse_duplicates(groups, which, self.alternatives)
+        return Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
+
+    def _which(self, frame: Any) -> Array:
+        if self.alternative is None:
+            return np.zeros(len(frame), dtype=int)
+        labels = column_of(frame, self.alternative, "alternative")
+        known = np.array(self.alternatives, dtype=labels.dtype if labels.dtype != object else object)
+        which = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        unknown = known[which] != labels
+        if unknown.any():
+            raise ValueError(f"alternative {named(labels[unknown.argmax()])} was not among those of the fit")
+        return which
+
+    def _closed(self, frame: Any) -> Array | None:
+        if self.availability is None:
+            return None
+        return numbers_of(frame, self.availability, "availability") == 0
+
+    def _measure(self, frame: Any, offset: str | None) -> Array | None:
+        values = None if offset is None else numbers_of(frame, offset, "offset")
+        closed = self._closed(frame)
+        if closed is None:
+            return values
+        return np.where(closed, -np.inf, 0.0 if values is None else values)
+
+
+def _varies(values: Array, groups: Array) -> bool:
+    """Return whether a column varies within any group."""
+    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
+    return bool((values != values[first][numbers]).any())
+
+
+def _refuse_duplicates(groups: Array, which: Array, alternatives: tuple[Any, ...]) -> None:
+    ids, numbers = np.unique(groups, return_inverse=True)
+    pairs = numbers * len(alternatives) + which
+    _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+    if (counts > 1).any():
+        row = first[np.argmax(counts > 1)]
+        label = named(alternatives[which[row]])
+        raise ValueError(f"alternative {label} stands {counts.max()} times in group {named(ids[numbers[row]])}")

@@ -1,0 +1,241 @@
+"""Choices in long format, one row for each available alternative: every refusal names the group and the column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import validate_data
+
+from majorant._checks import Array
+from majorant.data import Choices
+from majorant.design.csr import CsrDesign
+from majorant.design.dense import DenseDesign
+
+# Shares of a group have to sum to one so nearly.
+SUMS_TO_ONE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Situations:
+    """Rows of choice situations, situation by situation.
+
+    ``order`` says where each row stood; ``groups`` names the situations, in the order in which they stand here.
+    """
+
+    X: Any
+    order: Array | None
+    sizes: Array
+    groups: Array
+
+    @classmethod
+    def read(cls, estimator: Any, X: Any, groups: Any, *, reset: bool) -> Situations:
+        """Return the rows sorted by group; a group need not stand together."""
+        X = validate_data(
+            estimator,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+            reset=reset,
+        )
+        return cls.arranged(X, groups, getattr(estimator, "feature_names_in_", None))
+
+    @classmethod
+    def arranged(cls, X: Any, groups: Any, names: Any = None) -> Situations:
+        """Return rows, whose columns may have names, sorted by group."""
+        ids, numbers = _read_groups(groups, X.shape[0])
+        _refuse_non_finite(X, names, ids, numbers)
+        sizes = np.bincount(numbers, minlength=len(ids))
+        if (np.diff(numbers) >= 0).all():
+            return cls(X, None, sizes, ids)
+        order = np.argsort(numbers, kind="stable")
+        return cls(X[order], order, sizes, ids)
+
+    def without_rows(self) -> Situations:
+        """Return where rows stood, without the rows."""
+        return replace(self, X=None)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.sizes.sum())
+
+    @property
+    def starts(self) -> Array:
+        """Where each situation begins."""
+        return np.concatenate(([0], np.cumsum(self.sizes)[:-1]))
+
+    def sorted(self, values: Array) -> Array:
+        """Return values of rows as the rows stand here."""
+        return values if self.order is None else values[self.order]
+
+    def as_given(self, values: Array) -> Array:
+        """Return values of rows as the rows stood."""
+        if self.order is None:
+            return values
+        back = np.empty_like(values)
+        back[self.order] = values
+        return back
+
+    def choices(self, y: Any, offset: Any, sample_weight: Any) -> Choices:
+        """Return what was chosen, checked."""
+        target = self.sorted(_read_flags(y, self.rows))
+        log_h = self.read_offset(offset)
+        _check_chosen(target, self, log_h)
+        weight = None if sample_weight is None else self.of_groups("sample_weight", sample_weight)
+        if weight is not None and ((weight < 0).any() or not weight.any()):
+            raise ValueError(f"sample_weight must be non-negative and not zero everywhere, got {weight.min():g}")
+        return Choices(self.design(), self.sizes, target=target, weight=weight, log_measure=log_h)
+
+    def unobserved(self, offset: Any) -> Choices:
+        """Return the sets, of which nothing is known to be chosen; targets are even."""
+        log_h = self.read_offset(offset)
+        possible = np.ones(self.rows) if log_h is None else (log_h > -np.inf).astype(float)
+        per_set = np.add.reduceat(possible, self.starts)
+        if not per_set.all():
+            group = self.groups[int(np.argmin(per_set))]
+            raise ValueError(f"offset must leave an alternative possible: all are -inf in group {named(group)}")
+        return Choices(self.design(), self.sizes, target=possible / np.repeat(per_set, self.sizes), log_measure=log_h)
+
+    def design(self) -> Any:
+        """Return the rows as a design; they were looked through already."""
+        if not issparse(self.X):
+            return DenseDesign(np.ascontiguousarray(self.X))
+        csr = self.X.tocsr()
+        csr.sum_duplicates()
+        return CsrDesign(csr)
+
+    @property
+    def sorted_ids(self) -> Array:
+        """The group of each row, as rows stand here."""
+        return np.repeat(self.groups, self.sizes)
+
+    def read_offset(self, offset: Any) -> Array | None:
+        """Return one number for each row, -inf for an alternative that cannot be chosen."""
+        if offset is None:
+            return None
+        values = self.sorted(_numbers("offset", offset, self.rows))
+        if np.isnan(values).any() or np.isposinf(values).any():
+            group = self.sorted_ids[int(np.argmax(np.isnan(values) | np.isposinf(values)))]
+            raise ValueError(
+                f"offset must be finite, or -inf where an alternative is not available: see group {named(group)}"
+            )
+        return values
+
+    def of_groups(self, name: str, values: Any) -> Array:
+        """Return values of rows that have to be the same within each group, one for each group."""
+        each = self.sorted(np.asarray(values))
+        if each.shape[:1] != (self.rows,):
+            raise ValueError(f"{name} must have one entry per row ({self.rows}), got shape {each.shape}")
+        first = each[self.starts]
+        unlike = each != np.repeat(first, self.sizes, axis=0)
+        unlike = unlike.any(axis=1) if unlike.ndim == 2 else unlike
+        if unlike.any():
+            group = self.sorted_ids[int(np.argmax(unlike))]
+            raise ValueError(
+                f"{name} must be the same for all rows of a group, got several values in group {named(group)}"
+            )
+        return first
+
+
+def flagged_largest(p: Array, starts: Array, sizes: Array) -> Array:
+    """Return 1 for the first of the largest numbers of each group, and 0 for the others."""
+    is_largest = p == np.repeat(np.maximum.reduceat(p, starts), sizes)
+    place = np.where(is_largest, np.arange(len(p)), len(p))
+    flags = np.zeros(len(p), dtype=int)
+    flags[np.minimum.reduceat(place, starts)] = 1
+    return flags
+
+
+def named(value: Any) -> str:
+    """Return a group, or whatever else, as Python would write it."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _numbers(name: str, values: Any, rows: int) -> Array:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{name} must be numeric: {problem}") from None
+    if array.shape != (rows,):
+        raise ValueError(f"{name} must have one entry per row of X ({rows}), got shape {array.shape}")
+    return array
+
+
+def _read_flags(y: Any, rows: int) -> Array:
+    if y is None:
+        raise ValueError("y must say which row of each group was chosen (1 or True, 0 for the others), got None")
+    flags = _numbers("y", y, rows)
+    bad = ~((flags >= 0) & (flags <= 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"y must flag the chosen row of each group (1, else 0) or hold shares, got {flags[row]} at row {row}"
+        )
+    return flags
+
+
+def _read_groups(groups: Any, rows: int) -> tuple[Array, Array]:
+    if groups is None:
+        raise ValueError("groups must name the choice situation of each row, got None: fit(X, y, groups)")
+    values = np.asarray(groups)
+    if values.shape != (rows,):
+        raise ValueError(f"groups must have one entry per row of X ({rows}), got shape {values.shape}")
+    missing = values != values if values.dtype.kind in "fcOmM" else np.zeros(rows, dtype=bool)
+    if values.dtype == object:
+        missing = np.array([value is None or value != value for value in values])
+    if missing.any():
+        raise ValueError(
+            f"groups must name the choice situation of each row, got a missing value at row {missing.argmax()}"
+        )
+    try:
+        ids, numbers = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise ValueError("groups must be of one type, such as numbers or strings, got a mixture") from None
+    return ids, numbers
+
+
+def _refuse_non_finite(X: Any, names: Any, groups: Array, numbers: Array) -> None:
+    values = X.data if issparse(X) else X
+    if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+        return
+    if issparse(X):
+        at = int(np.argmin(np.isfinite(values)))
+        row, column, value = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at]), values[at]
+    else:
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
+        value = X[row, column]
+    name = repr(str(names[column])) if names is not None else str(column)
+    raise ValueError(
+        f"X must be finite: Input X contains NaN or infinity: got {value} in column {name} at row {row} "
+        f"(group {named(groups[numbers[row]])})"
+    )
+
+
+def _check_chosen(target: Array, table: Situations, log_h: Array | None) -> None:
+    possible = np.ones(len(target)) if log_h is None else log_h > -np.inf
+    single = np.flatnonzero(np.add.reduceat(possible.astype(int), table.starts) < 2)
+    if len(single):
+        _refuse(table, single, "has one alternative only", "there was nothing to choose; drop such groups")
+    sums, flags = np.add.reduceat(target, table.starts), np.add.reduceat((target > 0).astype(int), table.starts)
+    none = np.flatnonzero(flags == 0)
+    if len(none):
+        _refuse(table, none, "has no chosen row", "y has to be 1 at exactly one of its rows, or shares that sum to one")
+    wrong = np.flatnonzero(np.abs(sums - 1.0) > SUMS_TO_ONE)
+    if len(wrong):
+        what = f"has {flags[wrong[0]]} chosen rows (y sums to {sums[wrong[0]]:g})"
+        _refuse(table, wrong, what, "y has to be 1 at exactly one of its rows, or shares that sum to one")
+    if log_h is not None and (target[np.isneginf(log_h)] > 0).any():
+        row = int(np.argmax((target > 0) & np.isneginf(log_h)))
+        raise ValueError(
+            f"group {named(table.sorted_ids[row])} chose an alternative that is not available: its offset is -inf"
+        )
+
+
+def _refuse(table: Situations, which: Array, what: str, advice: str) -> None:
+    more = f" (and {len(which) - 1} more)" if len(which) > 1 else ""
+    raise ValueError(f"group {named(table.groups[which[0]])} {what}{more}: {advice}")

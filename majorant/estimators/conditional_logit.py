@@ -1,0 +1,279 @@
+"""``ConditionalLogit``: discrete choice by maximum likelihood, with what econometricians ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from majorant._checks import Array, one_of, whole
+from majorant._solution import Fitted, Result
+from majorant._threads import sharing, threads
+from majorant.callbacks import Fit, ProgressLine
+from majorant.curvature import Curvature
+from majorant.data import Choices
+from majorant.data.collapsing import Sample
+from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.choice_files import ChoiceFiles
+from majorant.estimators.choice_frames import ChoiceFrames
+from majorant.estimators.choice_inference import ChoiceInference
+from majorant.estimators.choice_sets import Situations, flagged_largest
+from majorant.estimators.fitting import is_unwanted, publish, run, warn
+from majorant.estimators.settings import check_number, check_strength
+from majorant.estimators.threads import fit_threads
+from majorant.inference.choices import flat_columns, probabilities
+from majorant.inference.summary import Facts
+from majorant.models import Enumerated
+from majorant.objective import Objective, Threads
+from majorant.solvers import LBFGS, BatchMajorization, Newton, QuasiNewton, Solver
+from majorant.solvers.descent import DescentState
+
+SOLVERS = ("auto", "newton", "bbm", "lbfgs")
+# Of so many parameters a Hessian costs about as much as a few passes over usual data: Newton's steps are then the best.
+FEW = 300
+# Of more parameters no Hessian is kept, and there are no standard errors.
+LARGEST_HESSIAN = 5_000
+# Newton's decrement squared, an estimate of twice the log-likelihood that is missing, at which no step is left to make.
+POLISHED, POLISHING_STEPS = 1e-18, 3
+
+
+class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator):  # type: ignore[misc]
+    """Conditional (multinomial) logit: p(a | situation) = exp(θᵀx_a) / Σ_b exp(θᵀx_b), by maximum likelihood.
+
+    Data are in long format: one row of X for each available alternative of each choice situation. Situations may
+    have any number of alternatives, and their rows may stand anywhere. Equal choice sets are put together.
+
+    Parameters
+    ----------
+    C : float
+        Inverse of an ℓ2 penalty; ``np.inf``, the default, for maximum likelihood.
+    solver : {"auto", "newton", "bbm", "lbfgs"}
+        "auto" makes Newton's steps with the exact Hessian if parameters are few, else quasi-Newton steps; "bbm" is
+        batch majorization.
+    tol : float
+        Where to stop: the gradient relative to the one at zero, or with a penalty the certified distance from the
+        optimum. With Newton's steps the last ones are made to machine precision.
+    max_iter : int
+        Steps.
+    n_jobs : int or None
+        Threads, as in :class:`~majorant.LogisticRegression`.
+    verbose : int
+        1 shows a line of progress on standard error.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    param_names_ : list of str
+        What the coefficients belong to.
+    log_likelihood_, null_log_likelihood_ : float
+        At the estimates, and at zero.
+    n_groups_ : int
+        Choice situations.
+    n_iter_, result_, gap_, trace_
+        As in :class:`~majorant.LogisticRegression`.
+
+    Examples
+    --------
+    Four travellers choose between two or three trips; columns are price and hours.
+
+    >>> import majorant
+    >>> X = [[3, 2], [1, 4], [2, 1], [2, 3], [5, 1], [1, 3], [4, 2], [2, 4], [4, 1]]
+    >>> chosen = [0, 1, 1, 0, 0, 0, 1, 1, 0]
+    >>> traveller = [1, 1, 2, 2, 2, 3, 3, 4, 4]
+    >>> model = majorant.ConditionalLogit().fit(X, chosen, traveller)
+    >>> model.predict_proba(X, traveller)[:2].sum().round(12)
+    np.float64(1.0)
+    """
+
+    coef_: Array
+    result_: Result
+    gap_: float
+    n_iter_: int
+    param_names_: list[str]
+    log_likelihood_: float
+    null_log_likelihood_: float
+    n_groups_: int
+    notes_: dict[str, Any] | None  # of a loaded model
+    _facts: Facts
+    _hessian: Array | None  # of the penalised loss
+    _robust: Array | None = None  # of a loaded model
+    _sample: Sample | None = None  # what was fitted to; files and pickles do not hold it
+    _table: Situations | None = None
+
+    def __init__(
+        self,
+        *,
+        C: float = np.inf,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, *, offset: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X, one for each alternative.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+            1 or True at the chosen row of each group, or shares that sum to one in each.
+        groups : array of shape (n_rows,)
+            The choice situation of each row.
+        offset : array of shape (n_rows,), optional
+            Added to θᵀx; -inf for an alternative that is not available.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the situations: the same for all rows of one.
+        """
+        with all_or_nothing(self):
+            self._check_settings()
+            table = Situations.read(self, X, groups, reset=True)
+            data = table.choices(y, offset, sample_weight)
+            names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+            self._layout = None
+            self._fit_sample(Sample.of(data), [str(name) for name in names])
+            self._table = table.without_rows()
+        return self
+
+    def predict_proba(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
+        """Return the probability of each row within its group.
+
+        A model that was made by :meth:`from_long` or :meth:`from_wide` takes a data frame like its own instead: the
+        result then has one entry for each row, or one row for each row and one column for each alternative.
+        """
+        check_is_fitted(self, "coef_")
+        if groups is None and self._layout is not None:
+            return self._layout.arranged(X, self._probabilities_of)
+        table = Situations.read(self, X, groups, reset=False)
+        return table.as_given(self._probabilities_of(table.unobserved(offset)))
+
+    def predict(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
+        """Return 1 for the likeliest row of each group, 0 for the others; from wide data frames, the alternative."""
+        check_is_fitted(self, "coef_")
+        if groups is None and self._layout is not None:
+            return self._layout.likeliest(X, self._probabilities_of)
+        table = Situations.read(self, X, groups, reset=False)
+        p = self._probabilities_of(table.unobserved(offset))
+        return table.as_given(flagged_largest(p, table.starts, table.sizes))
+
+    def score(self, X: Any, y: Any, groups: Any = None, *, offset: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean log-likelihood of a choice situation."""
+        check_is_fitted(self, "coef_")
+        table = Situations.read(self, X, groups, reset=False)
+        data, model = table.choices(y, offset, sample_weight), Enumerated()
+        total = len(data) if data.weight is None else data.weight.sum()
+        return -model.loss(model.scores(self.coef_, data), data) / float(total)
+
+    # --- what the methods above are made of ---------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        check_strength(self.C)
+        one_of("solver", self.solver, SOLVERS)
+        check_number("tol", self.tol, least=0.0)
+        whole("max_iter", self.max_iter, least=0)
+
+    def _fit_sample(self, sample: Sample, names: list[str]) -> None:
+        self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
+        with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
+            objective = Objective(Enumerated(), sample.sets, ridge=1.0 / self.C, reducer=Threads(threads()))
+            fitted = self._polished(objective, self._minimised(objective))
+            self._refuse_unidentified(objective)
+        publish(self, fitted)
+        self.coef_ = fitted.params
+        if is_unwanted(fitted.result, self.tol):
+            warn(fitted.result, stacklevel=4)
+
+    def _minimised(self, objective: Objective) -> Fitted:
+        lines = [ProgressLine()] if self.verbose else []
+        fit = Fit(objective.model, _no_more, _no_files)
+        solver, tol = self._solver(objective), self.tol
+        return run(objective, solver, fit, lines, tol=tol, gradient_tol=tol, max_steps=self.max_iter)
+
+    def _solver(self, objective: Objective) -> Solver[Any]:
+        makers = {"newton": Newton, "bbm": BatchMajorization, "lbfgs": LBFGS}
+        if self.solver != "auto":
+            return makers[self.solver]()
+        return Newton() if objective.size <= FEW else QuasiNewton()
+
+    def _polished(self, objective: Objective, fitted: Fitted) -> Fitted:
+        """Return the fit after Newton's last steps, and keep the Hessian there, for standard errors."""
+        theta, self._hessian, value = fitted.params, None, float("nan")
+        if objective.size > LARGEST_HESSIAN:
+            value = objective.value(theta)
+        known = _last_of_newton(fitted)
+        for _ in range(POLISHING_STEPS if objective.size <= LARGEST_HESSIAN else 0):
+            value, gradient, H = known or objective.hessian(theta)
+            known, self._hessian = None, H.as_matrix() + np.diag(objective.ridge)
+            step = H.solve(gradient, objective.ridge)
+            if not (fitted.result.converged and POLISHED < gradient @ step < self.tol * abs(value)):
+                break
+            if not objective.value(theta - step) <= value:
+                break
+            theta = theta - step
+        self._say_facts(objective, theta, value)
+        return replace(fitted, params=theta)
+
+    def _say_facts(self, objective: Objective, theta: Array, value: float) -> None:
+        assert self._sample is not None
+        self.log_likelihood_ = objective.penalty.value(theta) - value
+        self.null_log_likelihood_ = -objective.value_at_zero()
+        self.n_groups_ = len(self._sample)
+        self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, self._sample.total, objective.size)
+
+    def _refuse_unidentified(self, objective: Objective) -> None:
+        assert self._sample is not None
+        squares = self._sample.sets.design.column_norms() ** 2
+        # Wherever θ is the same directions are flat; but where estimates run off, all seem to be.
+        if self._hessian is None or np.isfinite(self.C) or not flat_columns(self._hessian, squares):
+            return
+        for columns in flat_columns(objective.hessian(np.zeros(objective.size))[2].as_matrix(), squares):
+            names = ", ".join(repr(self.param_names_[column]) for column in columns[:10])
+            if len(columns) == 1:
+                raise ValueError(
+                    f"column {names} is constant within every group: its coefficient cannot be identified; drop it, or "
+                    "use a finite C"
+                )
+            raise ValueError(
+                f"columns {names} are collinear within every group: their coefficients cannot be identified; drop one "
+                "of them, or use a finite C"
+            )
+
+    def _probabilities_of(self, data: Choices) -> Array:
+        return probabilities(Enumerated().scores(self.coef_, data), data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in ("_sample", "_table")}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _last_of_newton(fitted: Fitted) -> tuple[float, Array, Curvature] | None:
+    """Return F, its gradient and its Hessian at the end of a fit, if Newton's last state knows them."""
+    state = None if fitted.solution is None else fitted.solution.state
+    if not isinstance(state, DescentState) or state.curvature is None or state.point is None:
+        return None
+    same = state.point.theta is fitted.params or np.array_equal(state.point.theta, fitted.params)
+    return (state.point.value, state.point.gradient, state.curvature) if same else None
+
+
+def _no_more(X: Any, y: Any) -> Any:
+    raise TypeError("conditional logit takes no validation data: compare score() on other situations")
+
+
+def _no_files(*arguments: Any) -> None:
+    raise TypeError("conditional logit is fitted in seconds and writes no checkpoints: save() the fitted model")

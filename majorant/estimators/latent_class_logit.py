@@ -1,0 +1,329 @@
+"""``LatentClassLogit``: people of hidden classes, each with a conditional logit of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from majorant._checks import Array, whole
+from majorant._solution import Outcome, Result
+from majorant._threads import sharing
+from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.choice_sets import Situations, flagged_largest, named
+from majorant.estimators.fitting import is_unwanted, warn
+from majorant.estimators.latent_comparison import Comparison, compared
+from majorant.estimators.latent_files import LatentFiles
+from majorant.estimators.latent_fit import Found, fit_from, one_class, starts, without_empty
+from majorant.estimators.latent_inference import LatentInference
+from majorant.estimators.latent_panel import People, read_covariates, read_people, refuse_constant
+from majorant.estimators.settings import check_number, check_strength
+from majorant.inference.choices import flat_columns
+from majorant.inference.summary import Facts
+from majorant.models.latent_classes import LatentClasses, Panel, Parameters
+
+# Log-likelihoods that differ by less are the same maximum.
+SAME = 1e-6
+
+
+class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ignore[misc]
+    """Latent class conditional logit: every person belongs to one hidden class in all their choices.
+
+    p_i = Σ_c π_c(z_i) Π_t P_c(y_it), with a conditional logit P_c for each class, and membership π by softmax on what
+    is known of a person. Fitted by maximum likelihood from several starts: bounds first, which never raise the loss,
+    then Newton's steps with the exact Hessian of the marginal likelihood. The problem is not convex: the best of the
+    starts is kept, the spread of all of them reported, and nothing certifies that there is no better one.
+
+    Parameters
+    ----------
+    n_classes : int
+    C : float
+        Inverse of an ℓ2 penalty on the coefficients of the classes; ``np.inf``, the default, for maximum likelihood.
+    n_init : int
+        Starts.
+    tol : float
+        Newton's decrement at which to stop.
+    max_iter : int
+        Steps of a start.
+    random_state : int, RandomState or None
+        Seed of the starts; None is 0.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_classes_, n_features)
+        Tastes of each class, the largest class first.
+    membership_ : array of shape (n_classes_ − 1, 1 + n_covariates)
+        Logits of membership in classes 2, 3, … against class 1: constant, then covariates.
+    shares_ : array of shape (n_classes_,)
+        Mean probabilities of membership.
+    n_classes_ : int
+        Fewer than asked for if no one is in some class.
+    people_, memberships_ : arrays
+        Who was fitted to, and the posterior probability of each class for each of them.
+    log_likelihood_, null_log_likelihood_, aic_, bic_ : float
+        BIC counts people, who are what is independent of each other.
+    start_log_likelihoods_ : array of shape (n_init,)
+        Where the starts ended.
+    n_iter_, result_, trace_
+        Of the best start: steps, why it stopped, log-likelihoods on the way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import majorant
+    >>> rng = np.random.default_rng(0)
+    >>> tastes = np.repeat([[2.0, 0.0], [-2.0, 1.0]], 30, axis=0)  # sixty people, six choices of two each
+    >>> X = rng.normal(size=(60, 6, 2, 2))
+    >>> utility = np.einsum("itad,id->ita", X, tastes) + rng.gumbel(size=(60, 6, 2))
+    >>> chosen = utility == utility.max(axis=2, keepdims=True)
+    >>> trip, person = np.repeat(np.arange(360), 2), np.repeat(np.arange(60), 12)
+    >>> model = majorant.LatentClassLogit(2).fit(X.reshape(-1, 2), chosen.ravel(), trip, person)
+    >>> sorted(model.coef_[:, 0].round().tolist())
+    [-2.0, 2.0]
+    """
+
+    coef_: Array
+    membership_: Array
+    param_names_: list[str]
+    shares_: Array
+    result_: Result
+    n_iter_: int
+    _facts: Facts
+    _covariates: list[str]
+    _features: list[str]
+    _hessian: Array
+    _robust: Array | None = None  # of a loaded model
+    _state: LatentClasses | None = None  # files and pickles do not hold it
+
+    def __init__(
+        self,
+        n_classes: int = 2,
+        *,
+        C: float = np.inf,
+        n_init: int = 10,
+        tol: float = 1e-8,
+        max_iter: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.n_classes = n_classes
+        self.C = C
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        persons: Any = None,
+        *,
+        membership: Any = None,
+        offset: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit to rows X, one for each alternative of each choice situation.
+
+        Parameters
+        ----------
+        X, y, groups, offset
+            As for :class:`~majorant.ConditionalLogit`.
+        persons : array of shape (n_rows,), optional
+            Who made the choice; if not given, every choice is another person's.
+        membership : array or data frame of shape (n_rows, n_covariates), optional
+            What is known of the person: the same for all rows of one.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of people: the same for all rows of one.
+        """
+        with all_or_nothing(self):
+            self._check_settings()
+            table = Situations.read(self, X, groups, reset=True)
+            people = read_people(table, y, persons, membership, offset, sample_weight)
+            refuse_constant(people)
+            if self.n_classes > len(people.names):
+                raise ValueError(f"n_classes={self.n_classes} classes need as many people, got {len(people.names)}")
+            names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+            self._features, self._covariates = [str(name) for name in names], people.covariates
+            with sharing(1):
+                self._fit_panel(people)
+        if is_unwanted(self.result_, 0.0):
+            warn(self.result_, stacklevel=2)
+        return self
+
+    def compare(
+        self, n_classes: Iterable[int], X: Any, y: Any, groups: Any, persons: Any = None, **more: Any
+    ) -> Comparison:
+        """Return fits with these numbers of classes, and a table of their log-likelihoods, AIC and BIC."""
+        return compared(self, n_classes, (X, y, groups, persons), more)
+
+    def class_proba(self, X: Any, groups: Any, *, offset: Any = None) -> Array:
+        """Return the probability of each row within its group in each class, shape (n_rows, n_classes_)."""
+        check_is_fitted(self, "coef_")
+        table = Situations.read(self, X, groups, reset=False)
+        sets = table.unobserved(offset)
+        scores = sets.design.times(self.coef_.T) + (0.0 if sets.log_measure is None else sets.log_measure[:, None])
+        top = np.repeat(np.maximum.reduceat(scores, table.starts), table.sizes, axis=0)
+        e = np.exp(scores - top)
+        return table.as_given(e / np.repeat(np.add.reduceat(e, table.starts), table.sizes, axis=0))
+
+    def predict_proba(
+        self, X: Any, groups: Any = None, *, membership: Any = None, weights: Any = None, offset: Any = None
+    ) -> Array:
+        """Return the probability of each row within its group, averaged over classes.
+
+        Parameters
+        ----------
+        X, groups, offset
+            As for :class:`~majorant.ConditionalLogit`.
+        membership : array, optional
+            What is known of the people, as in the fit.
+        weights : array of shape (n_rows, n_classes_), optional
+            Probabilities of the classes for the person of each row, such as posteriors; instead of those that the
+            membership model gives.
+        """
+        of_classes = self.class_proba(X, groups, offset=offset)
+        if weights is None:
+            Z, _ = read_covariates(membership, len(of_classes), self._covariates)
+            weights = _softmax(np.column_stack([np.ones(len(Z)), Z]) @ self._parameters().membership.T)
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.shape != of_classes.shape:
+            raise ValueError(f"weights must have shape {of_classes.shape}, got {weights.shape}")
+        return (of_classes * weights).sum(axis=1)
+
+    def predict(self, X: Any, groups: Any = None, *, membership: Any = None, offset: Any = None) -> Array:
+        """Return 1 for the likeliest row of each group, 0 for the others."""
+        p = self.predict_proba(X, groups, membership=membership, offset=offset)
+        table = Situations.read(self, X, groups, reset=False)
+        return table.as_given(flagged_largest(table.sorted(p), table.starts, table.sizes))
+
+    def predict_membership(
+        self, X: Any, y: Any, groups: Any, persons: Any = None, *, membership: Any = None, offset: Any = None
+    ) -> tuple[Array, Array]:
+        """Return people, and the posterior probability of each class given what each of them chose."""
+        people = self._read(X, y, groups, persons, membership, offset, None)
+        return people.names, self._on(people.panel).posteriors
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        persons: Any = None,
+        *,
+        membership: Any = None,
+        offset: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        """Return the mean log-likelihood of a person."""
+        people = self._read(X, y, groups, persons, membership, offset, sample_weight)
+        return float(np.average(self._on(people.panel).log_likelihoods, weights=people.panel.weight))
+
+    # --- what the methods above are made of ---------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        for name in ("n_classes", "n_init", "max_iter"):
+            whole(name, getattr(self, name), least=1)
+        check_strength(self.C)
+        check_number("tol", self.tol, least=0.0)
+
+    def _read(self, X: Any, y: Any, groups: Any, persons: Any, membership: Any, offset: Any, weight: Any) -> People:
+        check_is_fitted(self, "coef_")
+        table = Situations.read(self, X, groups, reset=False)
+        return read_people(table, y, persons, membership, offset, weight, self._covariates)
+
+    def _parameters(self) -> Parameters:
+        zeros = np.zeros((1, 1 + len(self._covariates)))
+        return Parameters(self.coef_, np.vstack([zeros, self.membership_]))
+
+    def _on(self, panel: Panel) -> LatentClasses:
+        return LatentClasses(panel, self._parameters(), 1.0 / self.C)
+
+    def _fit_panel(self, people: People) -> None:
+        pooled = one_class(people.panel, 1.0 / self.C, tol=self.tol, max_iter=self.max_iter)
+        self._refuse_unidentified(pooled.state)
+        null = pooled.losses[0]
+        if self.n_classes == 1:
+            found = [pooled]
+        else:
+            each = starts(pooled.state, self.n_classes, self.n_init, self._seed())
+            found = [fit_from(start, tol=self.tol, max_iter=self.max_iter) for start in each]
+        ends = np.array([one.state.loss for one in found])
+        best = without_empty(found[int(ends.argmin())], tol=self.tol, max_iter=self.max_iter)
+        self._publish(people, best, -ends, null)
+
+    def _publish(self, people: People, best: Found, ends: Array, null: float) -> None:
+        state = best.state
+        self._state, self._robust = state, None
+        self.coef_, self.membership_ = state.at.tastes, state.at.membership[1:]
+        self.n_classes_, self.shares_ = len(state), state.shares
+        self.people_, self.memberships_ = people.names, state.posteriors
+        self._hessian = state.hessian
+        self.log_likelihood_ = float(people.panel.weight @ state.log_likelihoods)
+        self.null_log_likelihood_, self.start_log_likelihoods_ = -null, ends
+        self._facts = Facts(
+            self.log_likelihood_, -null, float(people.panel.weight.sum()), state.at.flat().size, unit="people"
+        )
+        self.aic_, self.bic_ = self._facts.aic, self._facts.bic
+        self.param_names_ = self._names()
+        self.n_iter_ = len(best.losses) - 1
+        self.trace_ = {"step": np.arange(len(best.losses)), "objective": np.array(best.losses)}
+        self.result_ = self._result(best, ends)
+
+    def _names(self) -> list[str]:
+        classes = range(1, self.n_classes_ + 1)
+        tastes = [f"class {c}: {name}" for c in classes for name in self._features]
+        known = ["(Intercept)", *self._covariates]
+        return tastes + [f"membership {c}: {name}" for c in classes if c > 1 for name in known]
+
+    def _result(self, best: Found, ends: Array) -> Result:
+        converged = best.converged(self.tol)
+        limit = best.losses and len(best.losses) > self.max_iter
+        outcome = Outcome.CONVERGED if converged else Outcome.STEP_LIMIT if limit else Outcome.STALLED
+        sentence = (
+            "stationary" if converged else f"stopped at the limit of {self.max_iter} steps" if limit else "stalled"
+        )
+        sentence += (
+            f" after {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of the Hessian"
+        )
+        if self.n_classes > 1:
+            same = int((ends.max() - ends <= SAME * max(abs(ends.max()), 1.0)).sum())
+            span = f"{ends.min():.3f} to {ends.max():.3f}"
+            sentence += f"; best of {len(ends)} starts, {same} of which ended there (log-likelihoods from {span})"
+            sentence += "; the likelihood is not concave: nothing certifies that there is no better maximum"
+        if self.n_classes_ < self.n_classes:
+            sentence += f"; {self.n_classes - self.n_classes_} of {self.n_classes} classes had no one in them"
+        return Result(outcome, sentence, float("nan"))
+
+    def _refuse_unidentified(self, pooled: LatentClasses) -> None:
+        if np.isfinite(self.C):
+            return
+        zero = pooled.there(Parameters(np.zeros_like(pooled.at.tastes), pooled.at.membership))
+        for columns in flat_columns(zero.hessian, (pooled.panel.features**2).sum(axis=0)):
+            names = ", ".join(named(self._features[column]) for column in columns[:10])
+            what = "is constant" if len(columns) == 1 else "are collinear"
+            raise ValueError(
+                f"X: {names} {what} within every group: nothing can be learnt of it; drop one, or use a finite C"
+            )
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_state"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _softmax(logits: Array) -> Array:
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)

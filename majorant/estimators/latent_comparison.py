@@ -1,0 +1,58 @@
+"""How many classes: fits side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+COLUMNS = ("classes", "parameters", "log_likelihood", "aic", "bic", "smallest_share", "starts_at_best")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Fits with several numbers of classes. ``str`` gives a table, ``to_frame()`` a pandas data frame."""
+
+    fits: tuple[Any, ...]
+
+    @property
+    def best(self) -> Any:
+        """The fit with the least BIC."""
+        return min(self.fits, key=lambda fit: fit.bic_)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the numbers of the table."""
+        return [
+            (
+                fit.n_classes_,
+                fit._facts.parameters,
+                fit.log_likelihood_,
+                fit.aic_,
+                fit.bic_,
+                float(fit.shares_.min()),
+                int(np.isclose(fit.start_log_likelihoods_, fit.start_log_likelihoods_.max(), rtol=1e-6).sum()),
+            )
+            for fit in self.fits
+        ]
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.rows(), columns=list(COLUMNS)).set_index("classes")
+
+    def __str__(self) -> str:
+        cells = [COLUMNS, *(tuple(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row) for row in self.rows())]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in cells)
+
+
+def compared(estimator: Any, n_classes: Iterable[int], arguments: tuple[Any, ...], more: dict[str, Any]) -> Comparison:
+    """Return the fits of an estimator with these numbers of classes to the same data."""
+    numbers = list(n_classes)
+    if not numbers:
+        raise ValueError("n_classes must hold at least one number of classes, such as range(1, 5)")
+    return Comparison(tuple(clone(estimator).set_params(n_classes=n).fit(*arguments, **more) for n in numbers))

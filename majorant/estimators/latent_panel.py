@@ -1,0 +1,95 @@
+"""Choices of people, read: who made which, and what is known of each person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.data.collapsing import Sample
+from majorant.estimators.choice_sets import Situations, named
+from majorant.models.latent_classes import Panel
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """A panel, and the names of the people and of what is known of them."""
+
+    panel: Panel
+    names: Array
+    covariates: list[str]
+    situations: int
+
+
+def read_people(
+    table: Situations, y: Any, persons: Any, membership: Any, offset: Any, sample_weight: Any, covariates: Any = None
+) -> People:
+    """Return who chose what; situations of a person need not stand together. Who weighs nothing is left out."""
+    ids = table.groups if persons is None else table.of_groups("persons", persons)
+    weight = None if sample_weight is None else table.of_groups("sample_weight", sample_weight).astype(np.float64)
+    data = table.choices(y, offset, None)
+    Z, names = read_covariates(membership, table.rows, covariates)
+    of_situation = table.of_groups("membership", Z)
+    order, (people, first) = np.argsort(ids, kind="stable"), np.unique(np.sort(ids, kind="stable"), return_index=True)
+    if weight is not None:
+        _check_weight(weight)
+        order = order[weight[order] > 0]
+        people, first = np.unique(ids[order], return_index=True)
+    z = _of_people("membership", of_situation[order], first, people)
+    w = np.ones(len(people)) if weight is None else _of_people("sample_weight", weight[order], first, people)
+    sample = Sample.of(data.take(order))
+    return People(Panel(sample, first, w, np.column_stack([np.ones(len(z)), z])), people, names, len(order))
+
+
+def read_covariates(membership: Any, rows: int, known: list[str] | None) -> tuple[Array, list[str]]:
+    """Return what is known of each row's person (rows × q), and names; none if nothing is given."""
+    if membership is None:
+        if known:
+            raise ValueError(f"membership must be given as in the fit: {', '.join(known)}")
+        return np.zeros((rows, 0)), []
+    names = [str(name) for name in membership.columns] if hasattr(membership, "columns") else None
+    try:
+        Z = np.asarray(membership, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"membership must be numeric: {problem}") from None
+    Z = Z[:, None] if Z.ndim == 1 else Z
+    if Z.ndim != 2 or len(Z) != rows or not np.isfinite(Z).all():
+        raise ValueError(
+            f"membership must hold finite numbers, one row for each row of X ({rows}), got shape {Z.shape}"
+        )
+    names = [f"z{i}" for i in range(Z.shape[1])] if names is None else names
+    if known is not None and len(known) != Z.shape[1]:
+        raise ValueError(f"membership must have the {len(known)} columns of the fit, got {Z.shape[1]}")
+    return Z, names if known is None else known
+
+
+def refuse_constant(people: People) -> None:
+    """Refuse what is known of people if it is the same for all, or follows from the rest."""
+    Z = people.panel.covariates
+    for column, name in enumerate(people.covariates, start=1):
+        if np.ptp(Z[:, column]) == 0:
+            raise ValueError(
+                f"membership column {name!r} is the same for all people: constants are there anyway; drop it"
+            )
+    scaled = (Z[:, 1:] - Z[:, 1:].mean(axis=0)) / np.maximum(Z[:, 1:].std(axis=0), 1e-300)
+    if Z.shape[1] > 1 and np.linalg.matrix_rank(scaled) < Z.shape[1] - 1:
+        raise ValueError(f"membership columns are collinear: drop one of {', '.join(people.covariates)}")
+
+
+def _of_people(name: str, values: Array, first: Array, people: Array) -> Array:
+    """Return values of situations that have to be the same for all of a person."""
+    each = values[first]
+    counts = np.diff(np.append(first, len(values)))
+    unlike = values != np.repeat(each, counts, axis=0)
+    unlike = unlike.any(axis=1) if unlike.ndim == 2 else unlike
+    if unlike.any():
+        who = named(np.repeat(people, counts)[int(unlike.argmax())])
+        raise ValueError(f"{name} must be the same for all rows of a person, got several values for person {who}")
+    return each
+
+
+def _check_weight(weight: Array) -> None:
+    if not ((weight >= 0).all() and weight.any() and np.isfinite(weight).all()):
+        raise ValueError("sample_weight must be finite, non-negative and not zero everywhere")

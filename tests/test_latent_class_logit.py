@@ -1,0 +1,367 @@
+"""``LatentClassLogit``: enumeration, finite differences, monotone steps, the best known maxima, and bad input."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from majorant import ConditionalLogit, LatentClassLogit
+from majorant.estimators.choice_sets import Situations
+from majorant.estimators.latent_fit import Found, fit_from, newton_step, one_class, starts, without_empty
+from majorant.estimators.latent_panel import read_people
+from majorant.models.latent_classes import LatentClasses, Parameters
+from tests.choice_data import ELECTRICITY, electricity
+from tests.oracles import finite_difference
+
+
+def people(seed=0, count=25, choices=4, features=2, classes=2, covariates=0, repeated=False, ragged=True, spread=1.5):
+    """Return X, y, groups, persons and what is known of people, rows shuffled."""
+    rng = np.random.default_rng(seed)
+    tastes = spread * rng.normal(size=(classes, features))
+    shelf = rng.normal(size=(5, 4, features))
+    X, y, groups, persons, Z = [], [], [], [], []
+    for i in range(count):
+        z, taste = rng.normal(size=covariates), tastes[rng.integers(classes)]
+        for t in range(choices):
+            size = rng.integers(2, 5) if ragged else 3
+            F = shelf[rng.integers(5)][:size] if repeated else rng.normal(size=(size, features))
+            utility = F @ taste + rng.gumbel(size=size)
+            X.append(F)
+            y.append(utility == utility.max())
+            groups.append(np.full(size, 10 * i + t))
+            persons.append(np.full(size, -i))
+            Z.append(np.tile(z, (size, 1)))
+    parts = [np.concatenate(each) for each in (X, y, groups, persons, Z)]
+    order = rng.permutation(len(parts[0]))
+    return [each[order] for each in parts]
+
+
+def state_of(X, y, groups, persons, Z, *, classes=2, seed=0, ridge=0.0, offset=None, weight=None):
+    table = Situations.arranged(X, groups)
+    found = read_people(table, y, persons, Z if Z.shape[1] else None, offset, weight)
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(classes, 1 + Z.shape[1]))
+    at = Parameters(rng.normal(size=(classes, X.shape[1])), logits - logits[0])
+    return LatentClasses(found.panel, at, ridge)
+
+
+def naive_loss(at, X, y, groups, persons, Z, ridge=0.0, offset=None, weight=None):
+    total = 0.0
+    for person in np.unique(persons):
+        mine = persons == person
+        z = np.append(1.0, Z[mine][0])
+        priors = np.exp(at.membership @ z)
+        p = priors / priors.sum()
+        for group in np.unique(groups[mine]):
+            rows = groups == group
+            for c, taste in enumerate(at.tastes):
+                e = np.exp(X[rows] @ taste + (0.0 if offset is None else offset[rows]))
+                p[c] *= np.prod((e / e.sum()) ** y[rows])
+        total -= np.log(p.sum()) * (1.0 if weight is None else weight[mine][0])
+    return total + 0.5 * ridge * (at.tastes**2).sum()
+
+
+CASES = {
+    "plain": dict(),
+    "repeated sets": dict(repeated=True),
+    "covariates": dict(covariates=2, classes=3),
+    "one size": dict(ragged=False, features=3),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_the_loss_is_that_of_enumeration_and_derivatives_are_its(case, ridge):
+    data, classes = people(1, **CASES[case]), CASES[case].get("classes", 2)
+    state = state_of(*data, classes=classes, ridge=ridge)
+    assert_allclose(state.loss, naive_loss(state.at, *data, ridge=ridge), rtol=1e-12)
+    zero = np.zeros(len(state.at.flat()))
+    gradient = finite_difference(lambda step: state.there(state.at.moved(step)).loss, zero)
+    assert_allclose(state.gradient, gradient, rtol=1e-5, atol=1e-6)
+    eye = 1e-6 * np.eye(len(zero))
+    H = [(state.there(state.at.moved(e)).gradient - state.there(state.at.moved(-e)).gradient) / 2e-6 for e in eye]
+    assert_allclose(state.hessian, H, rtol=1e-5, atol=1e-5)
+    if ridge == 0:
+        assert_allclose(state.scores().sum(axis=0), state.gradient, rtol=1e-8, atol=1e-9)
+    assert_allclose(state.posteriors.sum(axis=1), 1.0)
+
+
+def test_weights_offsets_and_shares_count():
+    X, y, groups, persons, Z = people(2)
+    offset, weight = np.random.default_rng(0).normal(size=len(X)), 1.0 + persons % 3
+    state = state_of(X, y, groups, persons, Z, offset=offset, weight=weight)
+    assert_allclose(
+        state.loss, naive_loss(state.at, X, y, groups, persons, Z, offset=offset, weight=weight), rtol=1e-12
+    )
+    soft = np.where(y, 0.75, 0.25 / (np.unique(groups, return_counts=True)[1][np.searchsorted(np.unique(groups), groups)] - 1))  # noqa: E501  # fmt: skip
+    state = state_of(X, soft, groups, persons, Z, offset=offset)
+    assert_allclose(state.loss, naive_loss(state.at, X, soft, groups, persons, Z, offset=offset), rtol=1e-12)
+    gradient = finite_difference(lambda step: state.there(state.at.moved(step)).loss, np.zeros(len(state.at.flat())))
+    assert_allclose(state.gradient, gradient, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_never_raise_the_loss(seed):
+    """From anywhere, however bad, and without a line search."""
+    covariates = seed % 3
+    data = people(seed, covariates=covariates, repeated=seed % 2 == 0)
+    state = state_of(*data, classes=2 + seed % 3, seed=seed, ridge=0.1 * (seed % 2))
+    for _ in range(25):
+        following = state.there(state.bound_minimizer())
+        assert following.loss <= state.loss + 1e-10 * abs(state.loss)
+        state = following
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fits_are_stationary_and_no_worse_than_others_from_the_same_start(seed):
+    data = people(seed, count=40, choices=6, covariates=seed % 2, classes=2)
+    state = state_of(*data, seed=seed)
+    found = fit_from(state, tol=1e-8, max_iter=300)
+    assert (np.diff(found.losses) < 0).all()
+    assert found.converged(1e-8)
+    assert np.abs(found.state.gradient).max() < 1e-5
+    assert np.linalg.eigvalsh(found.state.hessian).min() > -1e-6
+
+    def at(theta):
+        there = found.state.there(found.state.at.moved(theta))
+        return there.loss, there.gradient
+
+    near = minimize(at, 1e-2 * np.ones(len(found.state.gradient)), jac=True, method="BFGS")
+    assert found.state.loss <= near.fun + 1e-7
+
+
+def test_saddles_are_left():
+    """Classes that are the same are stationary along what tells them apart, but no minimum."""
+    data = people(3, count=60, choices=8)
+    state = state_of(*data)
+    pooled = one_class(state.panel, 0.0, tol=1e-8, max_iter=100).state
+    tastes = np.repeat(pooled.at.tastes, 2, axis=0) + 1e-7 * np.array([[1.0], [-1.0]])
+    saddle = state.there(Parameters(tastes, np.zeros((2, 1))))
+    assert np.linalg.eigvalsh(saddle.hessian).min() < 0
+    assert fit_from(saddle, tol=1e-8, max_iter=300).state.loss < pooled.loss - 1.0
+
+
+def test_one_class_is_a_conditional_logit():
+    X, y, groups, persons, _ = people(4)
+    one, plain = LatentClassLogit(1).fit(X, y, groups, persons), ConditionalLogit().fit(X, y, groups)
+    assert_allclose(one.coef_[0], plain.coef_, rtol=1e-8)
+    assert_allclose(one.log_likelihood_, plain.log_likelihood_, rtol=1e-12)
+    assert_allclose(one.null_log_likelihood_, plain.null_log_likelihood_, rtol=1e-12)
+    assert_allclose(one.covariance(), plain.covariance(), rtol=1e-7)
+    assert_allclose(one.covariance("robust"), _by_person(plain, groups, persons), rtol=1e-6)
+    assert_allclose(one.predict_proba(X, groups), plain.predict_proba(X, groups), rtol=1e-7)
+
+
+def _by_person(plain, groups, persons):
+    return plain.covariance("cluster", persons) * 24 / 25  # without the factor G/(G − 1)
+
+
+# --- the best known maxima --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_people_of_electricity(seed):
+    frame = electricity()[:3000]
+    model = LatentClassLogit(2, random_state=seed).fit(frame[ELECTRICITY], frame.choice, frame.chid, frame.id)
+    assert len(np.concatenate([model.coef_.ravel(), model.membership_.ravel()])) == 13
+    assert model.log_likelihood_ >= -790.92
+    assert_allclose(model.log_likelihood_, -790.916012, atol=1e-6)
+    best = [
+        [-0.31849, 0.00783, 2.38147, 2.05967, -3.10133, -3.08815],
+        [-1.08564, -0.38727, 0.41911, 0.50661, -9.32844, -9.92087],
+    ]
+    assert_allclose(model.coef_, best, atol=2e-5)
+    assert "stationary" in str(model.result_)
+    assert "nothing certifies" in str(model.result_)
+    assert np.isnan(model.result_.gap)
+
+
+@pytest.mark.parametrize(("classes", "best"), [(2, -4526.829029), (3, -4298.027528)])
+def test_all_people_of_electricity(classes, best):
+    frame = electricity()
+    model = LatentClassLogit(classes).fit(frame[ELECTRICITY], frame.choice, frame.chid, frame.id)
+    assert model.log_likelihood_ >= best - 1e-6
+    assert (np.diff(model.shares_) <= 0).all()
+
+
+# --- the estimator ----------------------------------------------------------------------------------------
+
+
+def test_classes_are_found_again_with_what_tells_them_apart():
+    rng = np.random.default_rng(0)
+    count, choices = 400, 8
+    z = rng.normal(size=count)
+    which = (rng.random(count) < 1 / (1 + np.exp(0.5 - 1.5 * z))).astype(int)  # a third or so in class 1
+    tastes = np.array([[1.5, -0.5], [-1.0, 1.0]])[which]
+    X = rng.normal(size=(count, choices, 3, 2))
+    utility = np.einsum("itad,id->ita", X, tastes) + rng.gumbel(size=(count, choices, 3))
+    y = (utility == utility.max(axis=2, keepdims=True)).ravel()
+    groups, persons = np.repeat(np.arange(count * choices), 3), np.repeat(np.arange(count), 3 * choices)
+    Z = np.repeat(z, 3 * choices)
+    model = LatentClassLogit(2, n_init=3).fit(X.reshape(-1, 2), y, groups, persons, membership=Z)
+    errors = np.sqrt(np.diag(model.covariance()))
+    truth = np.array([1.5, -0.5, -1.0, 1.0, -0.5, 1.5])
+    estimates = np.concatenate([model.coef_.ravel(), model.membership_.ravel()])
+    assert (np.abs(estimates - truth) < 4 * errors).all()
+    assert_allclose(np.sqrt(np.diag(model.covariance("robust"))), errors, rtol=0.3)
+    assert (model.memberships_.argmax(axis=1) == which).mean() > 0.95
+    people_, again = model.predict_membership(X.reshape(-1, 2), y, groups, persons, membership=Z)
+    assert_array_equal(people_, model.people_)
+    assert_allclose(again, model.memberships_, rtol=1e-9)
+    assert_allclose(model.score(X.reshape(-1, 2), y, groups, persons, membership=Z), model.log_likelihood_ / count)
+    p = model.predict_proba(X.reshape(-1, 2), groups, membership=Z)
+    assert_allclose(np.add.reduceat(p, np.arange(0, len(p), 3)), 1.0)
+    sure = model.predict_proba(X.reshape(-1, 2), groups, weights=np.repeat(model.memberships_, 3 * choices, axis=0))
+    assert np.log(sure[y]).mean() > np.log(p[y]).mean()
+    assert model.predict(X.reshape(-1, 2), groups, membership=Z).sum() == count * choices
+
+
+def test_weights_are_repetitions_and_sparse_rows_are_rows():
+    X, y, groups, persons, _ = people(5, count=20, choices=6)
+    weight = 1.0 + persons % 2
+    weighted = LatentClassLogit(2).fit(sparse.csr_array(X), y, groups, persons, sample_weight=weight)
+    twice = weight == 2
+    repeated = LatentClassLogit(2).fit(
+        np.concatenate([X, X[twice]]),
+        np.concatenate([y, y[twice]]),
+        np.concatenate([groups, groups[twice] + 10_000]),
+        np.concatenate([persons, persons[twice] - 10_000]),
+    )
+    assert_allclose(weighted.log_likelihood_, repeated.log_likelihood_, rtol=1e-9)
+    assert_allclose(np.sort(weighted.coef_, axis=0), np.sort(repeated.coef_, axis=0), atol=1e-5)
+    none = LatentClassLogit(2).fit(X, y, groups, persons, sample_weight=np.where(persons == 0, 0.0, 1.0))
+    assert 0 not in none.people_
+
+
+def test_numbers_of_classes_side_by_side():
+    X, y, groups, persons, _ = people(6, count=60, choices=8, spread=2.0)
+    found = LatentClassLogit(n_init=4).compare(range(1, 4), X, y, groups, persons)
+    frame = found.to_frame()
+    assert list(frame.index) == [1, 2, 3]
+    assert (np.diff(frame.log_likelihood) > 0).all()
+    assert_allclose(frame.aic, 2 * frame.parameters - 2 * frame.log_likelihood)
+    assert_allclose(frame.bic, np.log(60) * frame.parameters - 2 * frame.log_likelihood)
+    assert found.best.n_classes_ == 2
+    assert len(str(found).splitlines()) == 4
+
+
+def test_empty_classes_are_dropped_and_said():
+    data = people(7, count=30)
+    state = state_of(*data, classes=3)
+    empty = state.there(Parameters(state.at.tastes, np.array([[0.0], [-40.0], [0.5]])))
+    found = without_empty(Found(empty, (empty.loss,)), tol=1e-8, max_iter=300)
+    assert len(found.state) == 2
+    assert (np.diff(found.state.shares) <= 0).all()
+    assert found.state.loss <= empty.loss
+    model = LatentClassLogit(3)
+    model.n_classes_, model._features, model._covariates = 2, ["a"], []
+    assert "1 of 3 classes had no one in them" in str(model._result(found, np.array([-1.0])))
+
+
+def test_more_classes_than_there_are_stay_finite():
+    """Noise: classes are the same, or hold one person, and none of that is a NaN."""
+    X, y, groups, persons, _ = people(8, count=8, choices=2, spread=0.0)
+    for seed in range(2):
+        with np.errstate(all="raise", under="ignore"):
+            model = LatentClassLogit(4, C=100.0, random_state=seed, n_init=4).fit(X, y, groups, persons)
+        for found in (model.coef_, model.membership_, model.shares_, model.memberships_, model.summary().estimates):
+            assert np.isfinite(found).all()
+        assert not np.isnan(model.summary().std_errors).any()
+        assert not np.isnan(model.summary("robust").std_errors).any()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classes_that_separate_stay_finite():
+    X, y, groups, persons, _ = people(9, count=6, choices=2, spread=8.0)
+    model = LatentClassLogit(2, max_iter=60).fit(X, y, groups, persons)
+    assert np.abs(model.coef_).max() > 20  # the choices of a class are all explained, and estimates run off
+    assert np.isfinite(model.coef_).all()
+    for kind in ("hessian", "robust"):
+        assert "nan" not in str(model.summary(kind)).lower()
+
+
+def test_the_summary_names_classes_and_shares():
+    X, y, groups, persons, Z = people(10, covariates=1, count=40)
+    model = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
+    summary = model.summary()
+    assert summary.names[-2:] == ("membership 2: (Intercept)", "membership 2: z0")
+    assert "shares of the classes" in str(summary)
+    assert "people" in str(summary)
+
+
+def test_models_are_saved_and_pickled(tmp_path):
+    X, y, groups, persons, Z = people(11, covariates=1, count=30)
+    model = LatentClassLogit(2, random_state=1).fit(X, y, groups, persons, membership=Z)
+    model.save(tmp_path / "model.npz", notes={"a": 1})
+    for loaded in (LatentClassLogit.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(loaded.predict_proba(X, groups, membership=Z), model.predict_proba(X, groups, membership=Z))
+        assert str(loaded.summary()) == str(model.summary())
+        assert_array_equal(loaded.people_, model.people_)
+    assert_allclose(LatentClassLogit.load(tmp_path / "model.npz").covariance("robust"), model.covariance("robust"))
+    with pytest.raises(ValueError, match="needs the data of the fit"):
+        pickle.loads(pickle.dumps(model)).covariance("robust")
+
+
+BAD = {
+    "n_classes must be a whole number": (dict(n_classes=0), {}),
+    "n_init must be a whole number": (dict(n_init=0), {}),
+    "need as many people, got 5": (dict(n_classes=6), {}),
+    "persons must be the same for all rows of a group, got several values in group": ({}, dict(persons="rows")),
+    "membership must be the same for all rows of a person, got several values for person": (
+        {},
+        dict(membership="groups"),
+    ),
+    "membership column 'z0' is the same for all people": ({}, dict(membership="ones")),
+    "membership must hold finite numbers": ({}, dict(membership="nan")),
+    "has no chosen row": ({}, dict(y="zeros")),
+    "constant within every group": ({}, dict(X="ones")),
+    "sample_weight must be finite, non-negative": ({}, dict(sample_weight="negative")),
+}
+
+
+@pytest.mark.parametrize("sentence", BAD)
+def test_what_is_wrong_is_said(sentence):
+    X, y, groups, persons, _ = people(12, count=5)
+    values = {
+        "rows": np.arange(len(X)),
+        "groups": groups,
+        "ones": np.ones(len(X)),
+        "nan": np.full(len(X), np.nan),
+        "zeros": np.zeros(len(X)),
+        "negative": -np.ones(len(X)),
+    }
+    settings, changes = BAD[sentence]
+    arguments = dict(X=X, y=y, groups=groups, persons=persons) | {name: values[key] for name, key in changes.items()}
+    if changes.get("X"):
+        arguments["X"] = np.column_stack([X, np.ones(len(X))])
+    model = LatentClassLogit(**settings)
+    with pytest.raises(ValueError, match=sentence):
+        model.fit(**arguments)
+    assert not hasattr(model, "coef_")
+
+
+def test_covariates_of_the_fit_are_needed_again():
+    X, y, groups, persons, Z = people(13, covariates=1)
+    model = LatentClassLogit(2, n_init=2).fit(X, y, groups, persons, membership=Z)
+    with pytest.raises(ValueError, match="membership must be given as in the fit: z0"):
+        model.predict_proba(X, groups)
+    with pytest.raises(ValueError, match="weights must have shape"):
+        model.predict_proba(X, groups, weights=np.ones(3))
+
+
+def test_step_limits_are_said():
+    X, y, groups, persons, _ = people(14)
+    with pytest.warns(ConvergenceWarning, match="limit of 2 steps"):
+        LatentClassLogit(2, max_iter=2, n_init=1).fit(X, y, groups, persons)
+
+
+def test_starts_differ_but_can_be_repeated():
+    pooled = one_class(state_of(*people(15)).panel, 0.0, tol=1e-8, max_iter=100).state
+    one, two = ([start.at.flat() for start in starts(pooled, 2, 3, seed)] for seed in (0, 0))
+    assert_array_equal(one, two)
+    assert len({tuple(start.round(6)) for start in one}) > 1
+    assert newton_step(pooled)[1] < 1e-9
