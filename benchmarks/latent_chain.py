@@ -19,7 +19,7 @@ from benchmarks.chain import part
 from majorant import Chain, ChainCRF, LatentChain, LatentChainCRF
 from majorant.data.tokens import Vocabulary
 from majorant.data.universe import Universe
-from majorant.estimators import latent_start
+from majorant.estimators import latent_chain_start
 from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences
 from majorant.metrics import chunk_scores
 
@@ -67,7 +67,7 @@ def what_states_bring():
 def starts():
     """States that start as copies of labels, against noise alone, after as many steps."""
     rows = []
-    for name, begin in (("copies", latent_start.starts), ("noise alone", _noise)):
+    for name, begin in (("copies", latent_chain_start.starts), ("noise alone", _noise)):
         with _starting(begin):
             rows.append(_measured(name, LatentChainCRF(2, c2=C2, max_iter=100, tol=0.0, n_jobs=1)))
     return rows
@@ -75,7 +75,7 @@ def starts():
 
 def _noise(objective, seed, many):
     each = [np.random.default_rng([seed, k]) for k in range(many)]
-    return [latent_start.NOISE_ALONE * rng.normal(size=objective.size) for rng in each]
+    return [latent_chain_start.NOISE_ALONE * rng.normal(size=objective.size) for rng in each]
 
 
 @contextmanager

@@ -269,10 +269,10 @@ def test_penalties_are_certified():
 
 
 def test_many_parameters_are_fitted_without_a_hessian(monkeypatch):
-    monkeypatch.setattr("majorant.estimators.conditional_logit.FEW", 2)
+    monkeypatch.setattr("majorant.estimators.choice.conditional_logit.FEW", 2)
     X, y, groups = ragged(9)
     one = ConditionalLogit().fit(X, y, groups)
-    monkeypatch.setattr("majorant.estimators.conditional_logit.LARGEST_HESSIAN", 2)
+    monkeypatch.setattr("majorant.estimators.choice.conditional_logit.LARGEST_HESSIAN", 2)
     other = ConditionalLogit().fit(X, y, groups)
     assert_allclose(one.coef_, other.coef_, atol=1e-6)
     with pytest.raises(ValueError, match="too many for a Hessian"):

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant import ConditionalLogit, LatentClassLogit
-from majorant.estimators.choice_sets import Situations
-from majorant.estimators.latent_fit import Found, fit_from, newton_step, one_class, starts, without_empty
-from majorant.estimators.latent_panel import read_people
+from majorant.estimators.choice.class_fit import Found, fit_from, newton_step, one_class, starts, without_empty
+from majorant.estimators.choice.panel import read_people
+from majorant.estimators.choice.sets import Situations
 from majorant.models.latent_classes import LatentClasses, Parameters
 from tests.choice_data import ELECTRICITY, electricity
 from tests.oracles import finite_difference

@@ -1,10 +1,9 @@
 """scikit-learn estimators: the solvers of this package for people."""
 
 from majorant.estimators.chain_crf import ChainCRF
-from majorant.estimators.conditional_logit import ConditionalLogit
-from majorant.estimators.latent import LatentLogisticRegression
+from majorant.estimators.choice import ConditionalLogit, LatentClassLogit
 from majorant.estimators.latent_chain_crf import LatentChainCRF
-from majorant.estimators.latent_class_logit import LatentClassLogit
+from majorant.estimators.latent_logistic import LatentLogisticRegression
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path

@@ -18,7 +18,7 @@ from majorant.estimators.chain_base import ChainEstimator, apart
 from majorant.estimators.chain_chunkwise import chunkwise
 from majorant.estimators.chain_source import Prepared
 from majorant.estimators.fitting import is_unwanted, run, warn
-from majorant.estimators.latent_start import starts
+from majorant.estimators.latent_chain_start import starts
 from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.threads import fit_threads
 from majorant.models import Chain, LatentChain

@@ -11,8 +11,8 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
-from majorant.estimators.choice_sets import Situations, named
-from majorant.estimators.choice_terms import (
+from majorant.estimators.choice.sets import Situations, named
+from majorant.estimators.choice.terms import (
     INTERCEPT,
     Term,
     by_alternative,

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.estimators import storage
-from majorant.estimators.choice_frames import layout_from
+from majorant.estimators.choice.frames import layout_from
 from majorant.inference.summary import Facts
 
 

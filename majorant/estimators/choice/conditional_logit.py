@@ -17,10 +17,10 @@ from majorant.curvature import Curvature
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice_files import ChoiceFiles
-from majorant.estimators.choice_frames import ChoiceFrames
-from majorant.estimators.choice_inference import ChoiceInference
-from majorant.estimators.choice_sets import Situations, flagged_largest
+from majorant.estimators.choice.files import ChoiceFiles
+from majorant.estimators.choice.frames import ChoiceFrames
+from majorant.estimators.choice.inference import ChoiceInference
+from majorant.estimators.choice.sets import Situations, flagged_largest
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.settings import check_number, check_strength
 from majorant.estimators.threads import fit_threads

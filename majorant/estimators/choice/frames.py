@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice_long import LongLayout
-from majorant.estimators.choice_terms import Term
-from majorant.estimators.choice_wide import WideLayout
+from majorant.estimators.choice.long import LongLayout
+from majorant.estimators.choice.terms import Term
+from majorant.estimators.choice.wide import WideLayout
 
 FrameLayout = LongLayout | WideLayout
 

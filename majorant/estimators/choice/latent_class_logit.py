@@ -14,13 +14,13 @@ from majorant._checks import Array, whole
 from majorant._solution import Outcome, Result
 from majorant._threads import sharing
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice_sets import Situations, flagged_largest, named
+from majorant.estimators.choice.class_comparison import Comparison, compared
+from majorant.estimators.choice.class_files import LatentFiles
+from majorant.estimators.choice.class_fit import Found, fit_from, one_class, starts, without_empty
+from majorant.estimators.choice.class_inference import LatentInference
+from majorant.estimators.choice.panel import People, read_covariates, read_people, refuse_constant
+from majorant.estimators.choice.sets import Situations, flagged_largest, named
 from majorant.estimators.fitting import is_unwanted, warn
-from majorant.estimators.latent_comparison import Comparison, compared
-from majorant.estimators.latent_files import LatentFiles
-from majorant.estimators.latent_fit import Found, fit_from, one_class, starts, without_empty
-from majorant.estimators.latent_inference import LatentInference
-from majorant.estimators.latent_panel import People, read_covariates, read_people, refuse_constant
 from majorant.estimators.settings import check_number, check_strength
 from majorant.inference.choices import flat_columns
 from majorant.inference.summary import Facts

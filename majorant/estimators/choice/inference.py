@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of
-from majorant.estimators.choice_sets import Situations
+from majorant.estimators.choice.sets import Situations
 from majorant.inference import (
     KINDS,
     Derived,

@@ -9,7 +9,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.data.collapsing import Sample
-from majorant.estimators.choice_sets import Situations, named
+from majorant.estimators.choice.sets import Situations, named
 from majorant.models.latent_classes import Panel
 
 
