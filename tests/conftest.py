@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True)
@@ -10,5 +11,22 @@ if os.environ.get("CI"):
 
 
 def pytest_configure(config):
+    # Before NumPy is imported, here, in workers, and in what they start: threads of BLAS, as many in each process as there
+    # are cores, wait for each other. Tests of threads say how many they want.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # A mark of pytest-cov, which not everyone has: watching doubles what a test of many small steps costs, and sweeps go
+    # where other tests have been. What is said to be reached is reached without them.
+    config.addinivalue_line("markers", "no_cover: not watched")
     # A mark of scikit-learn's own tests, some of which are run here.
     config.addinivalue_line("markers", "thread_unsafe: not to be run by several threads")
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Two workers of Dask: starting them takes longer than any test that needs them."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.worker.daemon": False}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+    ):
+        yield cluster

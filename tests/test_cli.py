@@ -62,6 +62,28 @@ def shell(*arguments, code=0, **options):
     return done
 
 
+SEVERAL = """
+import sys
+from majorant.cli import main
+
+for arguments in map(str.split, sys.argv[1:]):
+    sys.argv = ["majorant", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        sys.stderr.write(f"exit {end.code or 0}\\n")
+"""
+
+
+def shell_of_several(*commands, redirect=""):
+    """Run commands one after another in one process; return its output, and of each its code and what it complained of."""
+    call = ["sh", "-c", f'exec "$@" {redirect}', "sh", sys.executable, "-c", SEVERAL, *commands]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    *said, rest = re.split(r"exit (\d)\n", done.stderr)
+    assert (rest, len(said)) == ("", 2 * len(commands)), done.stderr
+    return done.stdout, list(zip(map(int, said[1::2]), said[::2], strict=True))
+
+
 def flowers(rows=120, seed=0):
     """Return columns of a small problem with numbers, a category, a weight and labels that are text."""
     rng = np.random.default_rng(seed)
@@ -168,7 +190,7 @@ def test_predictions_as_parquet(folder):
 
 def test_standard_input_and_output(folder):
     text = write(folder / "t.csv", flowers()).read_text()
-    shell("fit", "-", "--target", "kind", "--drop", "id", "-m", "m.npz", input=text)
+    call("fit", "-", "--target", "kind", "--drop", "id", "-m", "m.npz", stdin=text)
     out = shell("predict", "m.npz", "-", "--keep", "id", input=text).stdout
     assert out.splitlines()[0] == "id,prediction"
     assert len(out.splitlines()) == 121
@@ -494,12 +516,10 @@ def test_advice_speaks_of_what_a_refusal_knows():
 
 def test_standard_input_that_is_closed(folder):
     call("fit", write(folder / "t.csv", flowers()), "--target", "kind", "--drop", "id", "-m", "m.npz")
-    for command in ("fit - --target kind", "predict m.npz -", "crf train -"):
-        done = subprocess.run(
-            ["sh", "-c", f"{sys.executable} -m majorant {command} <&-"], capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 1
-        assert done.stderr.startswith("majorant: error: standard input is closed: pipe a file into it")
+    commands = ("fit - --target kind", "predict m.npz -", "crf train -")
+    for code, said in shell_of_several(*commands, redirect="<&-")[1]:
+        assert code == 1
+        assert said.startswith("majorant: error: standard input is closed: pipe a file into it")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
@@ -513,12 +533,11 @@ def test_a_full_disk_is_named(folder):
 
 
 def test_standard_output_that_is_closed(folder):
-    data = write(folder / "t.csv", flowers())
-    fit = f"{sys.executable} -m majorant fit t.csv --target kind --drop id -m m.npz >&-"
-    assert subprocess.run(["sh", "-c", fit], capture_output=True, timeout=60).returncode == 0
-    predict = f"{sys.executable} -m majorant predict m.npz {data} >&-"
-    done = subprocess.run(["sh", "-c", predict], capture_output=True, text=True, timeout=60)
-    assert done.stderr == "majorant: error: standard output is closed: name a file with --out\n"
+    write(folder / "t.csv", flowers())
+    commands = ("fit t.csv --target kind --drop id -m m.npz", "predict m.npz t.csv")
+    fitted, predicted = shell_of_several(*commands, redirect=">&-")[1]
+    assert fitted == (0, "")
+    assert predicted == (1, "majorant: error: standard output is closed: name a file with --out\n")
 
 
 def test_models_that_are_none(folder):
@@ -631,7 +650,7 @@ def test_a_fit_that_is_cut_short_warns_and_still_saves(folder):
 def test_debug_shows_the_traceback(folder):
     done = shell("fit", "none.csv", "--target", "x", "--debug", code=1)
     assert "Traceback" in done.stderr
-    assert "Traceback" not in shell("fit", "none.csv", "--target", "x", code=1).stderr
+    assert "Traceback" not in call("fit", "none.csv", "--target", "x", code=1)
 
 
 # --- the look of it ---------------------------------------------------------------------------------------
@@ -645,11 +664,12 @@ def test_help_is_plain_when_piped(command):
 
 
 def test_piped_output_is_plain(folder):
-    data = write(folder / "t.csv", flowers())
-    fit = shell("fit", data, "--target", "kind", "--drop", "id", "--test-size", "0.2", "-m", "m.npz")
-    for done in (fit, shell("evaluate", "m.npz", data), shell("info", "m.npz")):
-        assert not CONTROL.search(done.stdout)
-        assert done.stderr == ""
+    write(folder / "t.csv", flowers())
+    fit = "fit t.csv --target kind --drop id --test-size 0.2 -m m.npz"
+    shown, said = shell_of_several(fit, "evaluate m.npz t.csv", "info m.npz")
+    assert "m.npz" in shown
+    assert not CONTROL.search(shown)
+    assert said == 3 * [(0, "")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

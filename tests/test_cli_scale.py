@@ -318,27 +318,22 @@ def test_row_groups_of_one_file_are_pieces(folder, monkeypatch):
     assert {first for first, _ in found} == {1, 16, 31, 41, 56, 71, 81, 96, 111}
 
 
-@pytest.fixture(scope="module")
-def scheduler():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        yield cluster.scheduler_address
-
-
-def test_a_scheduler_is_found_by_its_address(folder, scheduler):
+def test_a_scheduler_is_found_by_its_address(folder, cluster):
     """Its workers were started elsewhere, so files go by their whole names; a fit is resumed there as well."""
     columns = flowers()
     in_parts(columns, folder / "parts", "csv")
     fit = ("fit", "parts/part-0.csv", "parts/part-1.csv", "parts/part-2.csv", *COLUMNS, *EXACT)
     call(*fit, "-m", "memory.npz")
-    keep = (*fit, "--scheduler", scheduler, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
+    keep = (*fit, "--scheduler", cluster.scheduler_address, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
     assert "there is no checkpoint" in warned_of(*keep, "--max-iter", "2")
     assert LogisticRegression.load("ours.npz").n_iter_[0] == 2
     assert warned_of(*keep) == ""
     same_models("ours.npz", "memory.npz")
     columns["kind"] = ["rose"] * 120
     write(folder / "one.csv", columns)
-    assert "at least two classes" in call("fit", "one.csv", *COLUMNS, "--scheduler", scheduler, code=1)
+    assert "at least two classes" in call(
+        "fit", "one.csv", *COLUMNS, "--scheduler", cluster.scheduler_address, code=1
+    )
 
 
 def test_a_scheduler_without_workers(folder, monkeypatch):
@@ -481,7 +476,7 @@ def test_memory_does_not_grow_with_the_file(folder):
     write_large("large.parquet", 26)
     size = os.path.getsize("large.parquet")
     assert size > 200e6
-    fit = ("--target", "y", "--batches", "-m", "m.npz", "--tol", "1e-4")
+    fit = ("--target", "y", "--batches", "-m", "m.npz", "--tol", "1e-2")
     predict = ("predict", "m.npz", "large.parquet", "--proba", "-o", "p.parquet")
     before, predicted, fitted = peaks(("fit", "small.parquet", *fit), predict, ("fit", "large.parquet", *fit))
     assert predicted - before < size / 10

@@ -25,6 +25,7 @@ from majorant.callbacks import ProgressLine
 CHECKED = [LogisticRegression(), LogisticRegression(solver="proximal"), LogisticRegressionCV(Cs=[0.01, 1.0], cv=3)]
 
 
+@pytest.mark.no_cover
 @parametrize_with_checks(CHECKED)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)

@@ -178,7 +178,7 @@ class FromFile:
         return Labelled(np.array(X), np.array(y), constant=True)
 
     def blocks(self, rows):
-        return Blocks(self, min(rows, 64))
+        return Blocks(self, min(rows, 512))
 
     outlines = blocks
 
@@ -199,6 +199,7 @@ class Blocks:
         return (self._data._rows(slice(k, k + self._rows)) for k in range(0, len(self._data), self._rows))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(
     "solver",

@@ -46,6 +46,7 @@ SOLVERS = [
 ]
 
 
+@pytest.mark.no_cover
 @every_problem
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
 def test_reaches_the_optimum(maker, solver):
