@@ -11,11 +11,11 @@ if os.environ.get("CI"):
 
 
 def pytest_configure(config):
-    # Before NumPy is imported, here, in workers, and in what they start: threads of BLAS, as many in each process as there
-    # are cores, wait for each other. Tests of threads say how many they want.
+    # Before NumPy is imported, here, in workers, and in what they start: threads of BLAS, as many in each process as
+    # there are cores, wait for each other. Tests of threads say how many they want.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A mark of pytest-cov, which not everyone has: watching doubles what a test of many small steps costs, and sweeps go
-    # where other tests have been. What is said to be reached is reached without them.
+    # A mark of pytest-cov, which not everyone has. To watch a test of many small steps doubles what it costs, and sweeps
+    # go where other tests have been: what is said to be reached is reached without them.
     config.addinivalue_line("markers", "no_cover: not watched")
     # A mark of scikit-learn's own tests, some of which are run here.
     config.addinivalue_line("markers", "thread_unsafe: not to be run by several threads")

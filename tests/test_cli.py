@@ -76,7 +76,7 @@ for arguments in map(str.split, sys.argv[1:]):
 
 
 def shell_of_several(*commands, redirect=""):
-    """Run commands one after another in one process; return its output, and of each its code and what it complained of."""
+    """Run commands one after another in one process; return its output, and the code and the complaint of each."""
     call = ["sh", "-c", f'exec "$@" {redirect}', "sh", sys.executable, "-c", SEVERAL, *commands]
     done = subprocess.run(call, capture_output=True, text=True, timeout=120)
     *said, rest = re.split(r"exit (\d)\n", done.stderr)

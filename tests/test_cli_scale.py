@@ -324,16 +324,15 @@ def test_a_scheduler_is_found_by_its_address(folder, cluster):
     in_parts(columns, folder / "parts", "csv")
     fit = ("fit", "parts/part-0.csv", "parts/part-1.csv", "parts/part-2.csv", *COLUMNS, *EXACT)
     call(*fit, "-m", "memory.npz")
-    keep = (*fit, "--scheduler", cluster.scheduler_address, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
+    there = ("--scheduler", cluster.scheduler_address)
+    keep = (*fit, *there, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
     assert "there is no checkpoint" in warned_of(*keep, "--max-iter", "2")
     assert LogisticRegression.load("ours.npz").n_iter_[0] == 2
     assert warned_of(*keep) == ""
     same_models("ours.npz", "memory.npz")
     columns["kind"] = ["rose"] * 120
     write(folder / "one.csv", columns)
-    assert "at least two classes" in call(
-        "fit", "one.csv", *COLUMNS, "--scheduler", cluster.scheduler_address, code=1
-    )
+    assert "at least two classes" in call("fit", "one.csv", *COLUMNS, *there, code=1)
 
 
 def test_a_scheduler_without_workers(folder, monkeypatch):
