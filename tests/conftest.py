@@ -1,6 +1,8 @@
 """Property tests explore at random on a developer's machine and repeat themselves where CI is set."""
 
 import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 from hypothesis import settings
@@ -14,16 +16,23 @@ def pytest_configure(config):
     # Before NumPy is imported, here, in workers, and in what they start: threads of BLAS, as many in each process as
     # there are cores, wait for each other. Tests of threads say how many they want.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A mark of pytest-cov, which not everyone has. To watch a test of many small steps doubles what it costs, and sweeps
-    # go where other tests have been: what is said to be reached is reached without them.
+    # A mark of pytest-cov, which not everyone has. To watch a test of many small steps doubles what it costs, and
+    # sweeps go where other tests have been: what is said to be reached is reached without them.
     config.addinivalue_line("markers", "no_cover: not watched")
     # A mark of scikit-learn's own tests, some of which are run here.
     config.addinivalue_line("markers", "thread_unsafe: not to be run by several threads")
 
 
 @pytest.fixture(scope="session")
+def pool():
+    """Two processes, which take longer to start than any test that needs them takes."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="session")
 def cluster():
-    """Two workers of Dask: starting them takes longer than any test that needs them."""
+    """Two workers of Dask, which are no faster to start."""
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     with (
         dask.config.set({"distributed.worker.daemon": False}),

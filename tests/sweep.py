@@ -65,10 +65,10 @@ class Problem:
 
 
 def draw(seed: int, large: bool = False) -> Problem:
-    """Return the problem of a seed; ``large`` allows ten times the numbers in X."""
+    """Return the problem of a seed; ``large`` allows twenty times the numbers in X."""
     r = np.random.default_rng([seed, int(large)])
     mode = _one_of(r, MODES, [8, 2, 2, 2, 1, 1, 1, 1, 1])
-    t, p, n = _shape(r, mode, 2e6 if large else 2e5)
+    t, p, n = _shape(r, mode, 2e6 if large else 1e5)
     data = _one_of(r, DATA, [2, 4, 2, 2, 1, 1, 1, 1])
     weights = _one_of(r, ("none", "random", "zeros", "integers"), [5, 2, 1, 1])
     return Problem(

@@ -2,9 +2,8 @@
 
 import itertools
 import re
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -307,12 +306,6 @@ def test_stretches_in_any_order(dtype):
 
 
 # --- workers ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        yield executor
 
 
 @pytest.mark.parametrize(("kind", "weighted"), [("dicts", True), ("matrices", False)])

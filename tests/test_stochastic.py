@@ -33,6 +33,8 @@ from majorant.solvers.memory import ByClass, ByColumn, Whole, WholeByRow
 from tests import oracles, problems
 from tests.problems import every_row_problem
 
+pytestmark = pytest.mark.no_cover
+
 
 def in_label_order(maker, seed=0):
     """A problem whose bound visits outcomes as they come: ties in a sorted order may break either way."""
@@ -393,7 +395,6 @@ def test_the_look_back_shrinks_what_an_adversarial_order_has_spoiled():
     assert 0 <= shrink < 1
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("curvature", ["whole", "block", "diagonal"])
 @pytest.mark.parametrize("m", [1, 10, 100])
 @pytest.mark.parametrize("ridge", [1e-4, 1e3])

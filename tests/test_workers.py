@@ -3,9 +3,8 @@
 import os
 import re
 import signal
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -33,12 +32,6 @@ def in_memory(classes=3, sparse=False, weighted=False, **settings):
     X, y = make_rows(classes, sparse)
     weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
     return LogisticRegression(tol=1e-13, **settings).fit(X, y, weight)
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        yield executor
 
 
 @pytest.mark.parametrize("weighted", [True, False])
