@@ -39,3 +39,10 @@ def cluster():
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
     ):
         yield cluster
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder, which relative names are in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

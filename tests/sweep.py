@@ -229,20 +229,28 @@ class StillRunning(BaseException):
     """Raised by the alarm; nothing that catches an Exception may swallow it."""
 
 
+# So many times the limit may pass on the wall: a busy machine makes everyone wait, a deadlock waits for ever.
+WAITS = 10
+
+
 @contextmanager
 def time_limit(seconds):
-    """Raise :class:`StillRunning` in the main thread once the time is over."""
+    """Raise :class:`StillRunning` in the main thread once it has worked so long, or waited far longer."""
 
     def ring(*_):
         raise StillRunning
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = {signal.SIGPROF: (signal.ITIMER_PROF, seconds), signal.SIGALRM: (signal.ITIMER_REAL, WAITS * seconds)}
+    before = {number: signal.signal(number, ring) for number in timers}
+    for timer, limit in timers.values():
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer, _ in timers.values():
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def fitted(problem: Problem, arrays: Arrays):

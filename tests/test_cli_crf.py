@@ -16,7 +16,7 @@ import majorant
 from majorant.cli.columns.conll import ColumnFile
 from majorant.cli.columns.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
-from tests.test_cli import call
+from tests.commands import call
 
 
 class Votes:
