@@ -24,8 +24,6 @@ from tests import problems
 from tests.problems import every_row_problem
 from tests.test_stochastic import wide
 
-pytestmark = pytest.mark.no_cover
-
 
 @every_row_problem
 def test_one_batch_of_all_rows_is_the_optimum_and_its_hessian(maker):
@@ -178,6 +176,7 @@ def test_the_look_back_shrinks_what_an_adversarial_order_has_spoiled():
     assert 0 <= shrink < 1
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("curvature", ["whole", "block", "diagonal"])
 @pytest.mark.parametrize("m", [1, 10, 100])
 @pytest.mark.parametrize("ridge", [1e-4, 1e3])

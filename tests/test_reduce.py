@@ -199,7 +199,6 @@ class Blocks:
         return (self._data._rows(slice(k, k + self._rows)) for k in range(0, len(self._data), self._rows))
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(
     "solver",

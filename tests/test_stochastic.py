@@ -27,8 +27,6 @@ from majorant.data import Order
 from tests import oracles, problems
 from tests.problems import every_row_problem
 
-pytestmark = pytest.mark.no_cover
-
 
 def in_label_order(maker, seed=0):
     """A problem whose bound visits outcomes as they come: ties in a sorted order may break either way."""
@@ -238,6 +236,7 @@ def test_low_rank_works_on_news20():
 # --- SGD and its tuning -----------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("schedule", ["constant", "adaptive", "inverse"])
 @pytest.mark.parametrize("m", [1, 8])
 @pytest.mark.parametrize("maker", problems.ROW_MAKERS[:-1], ids=lambda m: m.__name__)

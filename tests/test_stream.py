@@ -35,7 +35,6 @@ def loss_near_zero(classes, size):
     return log_loss(y, fed(X, y, size).predict_proba(X))
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("size", [20, 400])
