@@ -1,6 +1,7 @@
 """Property tests explore at random on a developer's machine and repeat themselves where CI is set."""
 
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -16,11 +17,27 @@ def pytest_configure(config):
     # Before NumPy is imported, here, in workers, and in what they start: threads of BLAS, as many in each process as
     # there are cores, wait for each other. Tests of threads say how many they want.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A mark of pytest-cov, which not everyone has. To watch a test of many small steps doubles what it costs, and
-    # sweeps go where other tests have been: what is said to be reached is reached without them.
-    config.addinivalue_line("markers", "no_cover: not watched")
+    config.addinivalue_line("markers", "unwatched: what it reaches is not counted")
     # A mark of scikit-learn's own tests, some of which are run here.
     config.addinivalue_line("markers", "thread_unsafe: not to be run by several threads")
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item):
+    """Let nothing trace tests that are marked so.
+
+    To be traced doubles what a test of many small steps costs, and sweeps go where other tests have been: what is said
+    to be reached is reached without them. The mark ``no_cover`` of pytest-cov saves nothing in workers, which trace for
+    two, so that where one stops the other goes on.
+    """
+    if not item.get_closest_marker("unwatched"):
+        return (yield)
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
 
 
 @pytest.fixture(scope="session")

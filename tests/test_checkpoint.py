@@ -91,7 +91,7 @@ def narrow_sparse():
     return X[:, :40], y
 
 
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @pytest.mark.parametrize("data", [dense, three_classes, narrow_sparse], ids=lambda data: data.__name__)
 @pytest.mark.usefixtures("untuned")
 @pytest.mark.parametrize("solver", named.SOLVERS)

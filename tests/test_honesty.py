@@ -37,7 +37,7 @@ from majorant import (
 )
 from tests import oracles, problems
 
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unwatched
 
 # To the rounding of the reference.
 ROUNDING = 1e-12

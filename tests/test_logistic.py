@@ -21,7 +21,7 @@ from majorant import LogisticRegression, LogisticRegressionCV, logistic_regressi
 CHECKED = [LogisticRegression(), LogisticRegression(solver="proximal"), LogisticRegressionCV(Cs=[0.01, 1.0], cv=3)]
 
 
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @parametrize_with_checks(CHECKED)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)

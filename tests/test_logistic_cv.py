@@ -46,7 +46,7 @@ def ours(**settings):
 
 
 @pytest.mark.skipif(not THEIR_ATTRIBUTES, reason="scikit-learn shows its folds otherwise")
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @pytest.mark.parametrize(("problem", "intercept"), [("two", True), ("three", False)])
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("legacy", [True, False])

@@ -176,7 +176,7 @@ def test_the_look_back_shrinks_what_an_adversarial_order_has_spoiled():
     assert 0 <= shrink < 1
 
 
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @pytest.mark.parametrize("curvature", ["whole", "block", "diagonal"])
 @pytest.mark.parametrize("m", [1, 10, 100])
 @pytest.mark.parametrize("ridge", [1e-4, 1e3])

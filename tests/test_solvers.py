@@ -46,7 +46,7 @@ SOLVERS = [
 ]
 
 
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @every_problem
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
 def test_reaches_the_optimum(maker, solver):

@@ -236,7 +236,7 @@ def test_low_rank_works_on_news20():
 # --- SGD and its tuning -----------------------------------------------------------------------------------
 
 
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @pytest.mark.parametrize("schedule", ["constant", "adaptive", "inverse"])
 @pytest.mark.parametrize("m", [1, 8])
 @pytest.mark.parametrize("maker", problems.ROW_MAKERS[:-1], ids=lambda m: m.__name__)

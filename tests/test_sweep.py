@@ -17,7 +17,7 @@ from tests.sweep import Problem, draw, judge, truth
 BATCHES, IN_A_BATCH = 16, 32
 
 
-@pytest.mark.no_cover
+@pytest.mark.unwatched
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_problems(batch):
     seeds = range(batch * IN_A_BATCH, (batch + 1) * IN_A_BATCH)
