@@ -26,13 +26,13 @@ lint: .venv/ready
 # Python 3.12 and later can be watched at less cost.
 CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
 test: lint
-	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --cov
+	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --dist worksteal --cov
 
 # The tests with the oldest versions of dependencies that pyproject.toml allows.
 # What Numba keeps is kept apart: its versions overwrite what others have kept. Old packages call what newer ones that
 # they need have deprecated since.
 test-lowest: .venv-lowest/ready
-	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
 
 .venv-lowest/ready: pyproject.toml tests/lowest.py
 	$(PYTHON) -m venv --clear .venv-lowest

@@ -15,8 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from majorant import Chain, ChainCRF, Checkpoint, EarlyStopping, held_out
-from majorant.callbacks import Callback, ProgressLine
+from majorant import Chain, ChainCRF, held_out
 from majorant.data.tokens import Vocabulary, encode
 from majorant.data.universe import Universe
 from majorant.estimators import chain_features, storage
@@ -211,84 +210,6 @@ def test_labels_may_be_numbers(tmp_path):
     assert isinstance(model.predict(X[:1])[0][0], int)
 
 
-@pytest.mark.parametrize(
-    ("change", "X", "y", "error", "sentence"),
-    [
-        ({}, X, Y[:-1], ValueError, "equally many sequences"),
-        ({}, [[["a"], ["b"]]], [["x"]], ValueError, "sequence 0 has 2 tokens but 1 labels"),
-        ({}, [[["a"]], [["b"], [3]]], [["x"], ["x", "y"]], TypeError, "token 1 of sequence 1: .*strings, got 3"),
-        ({}, [[["a"]], [7]], [["x"], ["y"]], TypeError, "token 0 of sequence 1: a token is"),
-        ({}, [[{"a": float("nan")}]], [["x"]], ValueError, "token 0 of sequence 0: .*'a' must be finite, got nan"),
-        (
-            {},
-            [[{"a": None}]],
-            [["x"]],
-            TypeError,
-            "token 0 of sequence 0: .*'a' must be a number, a string, .*NoneType",
-        ),
-        (
-            {},
-            [[{"a": np.array([0.1, 0.2])}]],
-            [["x"]],
-            TypeError,
-            "'a' must be .*got ndarray; numbers need a name each",
-        ),
-        ({}, [[{"a": [{"b": 1}]}]], [["x"]], TypeError, "the values in 'a' must be strings, got dict: {'b': 1}"),
-        ({}, [[{"a": {"b": [1, 2]}}]], [["x"]], TypeError, "the values in 'b' must be strings, got int: 1"),
-        ({}, [np.array([[1.0], [np.inf]])], [["x", "y"]], ValueError, "sequence 0: values must be finite, got inf .*1"),
-        ({}, ["text"], [["x"]], TypeError, "a sequence is a list of tokens, got str"),
-        ({}, [[["a"]], [["b"]]], [["x"], [1]], TypeError, "all strings or all numbers, got 1"),
-        ({}, [[["a"]]], [[None]], TypeError, "all strings or all numbers, got None"),
-        ({}, np.ones((2, 3)), [["x"], ["y"]], ValueError, "needs lengths"),
-        ({}, [[{"a": b"x"}]], [["x"]], TypeError, "'a' must be .* got bytes"),
-        ({}, [[{"a": 10**400}]], [["x"]], OverflowError, "token 0 of sequence 0"),
-        ({}, [[[]]], [["x"]], ValueError, "no feature is left"),
-        ({"min_freq": 100}, X, Y, ValueError, "no feature is left"),
-        ({}, [], [], ValueError, "no label"),
-        ({"c2": 0}, X, Y, ValueError, "c2 must be positive, got 0"),
-        ({"c1": 0.1}, X, Y, ValueError, "c1=0"),
-        ({"solver": "adam"}, X, Y, ValueError, "solver must be one of"),
-        ({"min_freq": -1}, X, Y, ValueError, "min_freq must be at least 0, got -1"),
-        ({"random_state": "now"}, X, Y, ValueError, "random_state must be a whole number of at least 0, got 'now'"),
-        (
-            {"solver": "bbm"},
-            [[["a"]] * 400],
-            [[*range(20)] * 20],
-            ValueError,
-            "400 tokens with 20 labels: choose another",
-        ),
-        ({"solver": "sbm"}, [[["a"]] * 400], [[*range(20)] * 20], ValueError, "needs 10 GB"),
-    ],
-)
-def test_bad_input_is_named(change, X, y, error, sentence):
-    with pytest.raises(error, match=sentence):
-        ChainCRF(**change).fit(X, y)
-
-
-@pytest.mark.parametrize("solver", ["bbm", "sbm"])
-def test_a_sequence_too_long_for_bounds_is_refused_before_any_work(solver, monkeypatch):
-    monkeypatch.setattr("majorant.estimators.chain_crf.run", None)
-    with pytest.raises(ValueError, match="needs 10 GB for a sequence of 400 tokens"):
-        ChainCRF(solver=solver).fit([*X, [["a"]] * 400], [*Y, [f"L{k}" for k in range(16)] * 25])
-
-
-def test_bad_weights_and_unknown_labels_are_named():
-    with pytest.raises(ValueError, match="each of the 60 sequences, got 1"):
-        ChainCRF().fit(X, Y, sample_weight=[1.0])
-    with pytest.raises(ValueError, match=r"non-negative, got .* for sequence 0"):
-        ChainCRF().fit(X[:1], Y[:1], sample_weight=[-1.0])
-    with pytest.raises(ValueError, match="sequence 0 must be a number or"):
-        ChainCRF().fit(X[:1], Y[:1], sample_weight=[[1.0] * 99])
-    for learn in (ChainCRF().fit, ChainCRF().partial_fit):
-        with pytest.raises(ValueError, match="sample_weight must not be zero everywhere"):
-            learn(X[:2], Y[:2], sample_weight=[0.0, 0.0])
-    model = ChainCRF().partial_fit(X, Y)
-    with pytest.raises(ValueError, match="not named at the first call: \\['NEW'\\]"):
-        model.partial_fit([[["a"]]], [["NEW"]])
-    with pytest.raises(ValueError, match="lengths must"):
-        model.fit(np.ones((3, 2)), [["a", "b"]], lengths=[2])
-
-
 def test_it_can_be_searched_over():
     search = GridSearchCV(ChainCRF(solver="proximal"), {"c2": [0.1, 10.0]}, cv=3).fit(X, Y)
     assert search.best_score_ > 0.9
@@ -328,53 +249,6 @@ def test_a_stream_of_surprises_stays_finite():
         model.partial_fit([[["b"]] * 30], [labels], classes=["A", "B"])
     assert max(abs(w) for w in model.transition_features_.values()) < 20
     assert np.isfinite(list(model.predict_marginals([[["b"]] * 3])[0][1].values())).all()
-
-
-def contents(model):
-    """Everything that a model holds, by value."""
-    return pickle.dumps({name: value for name, value in vars(model).items() if not name.endswith("_features_")})
-
-
-REFUSED = [
-    dict(X=[[["a"], ["b"]]], y=[["P", "Q"]], sample_weight=[-1]),
-    dict(X=[[["a"]], [["b"], [3]]], y=[["DET"], ["DET", "NOUN"]]),
-    dict(X=[[["a"], ["new"]]], y=[["DET"]]),
-    dict(X=[[[]]], y=[["DET"]]),
-]
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_a_fit_that_is_refused_changes_nothing(arguments):
-    for model in (ChainCRF().fit(X, Y), ChainCRF().partial_fit(X, Y)):
-        before = contents(model)
-        for learn in (model.fit, model.partial_fit):
-            with pytest.raises((ValueError, TypeError)):
-                learn(**arguments)
-            assert contents(model) == before
-
-
-def test_a_fit_whose_warning_is_an_error_changes_nothing():
-    model = ChainCRF().fit(X, Y)
-    before = contents(model)
-    model.set_params(max_iter=1, tol=1e-12)
-    with pytest.raises(ConvergenceWarning):  # warnings are errors here
-        model.fit(X_TEST, Y_TEST)
-    model.set_params(max_iter=1000, tol=1e-3)
-    assert contents(model) == before
-
-
-def test_a_stream_that_is_refused_goes_on():
-    stream, other = ChainCRF().partial_fit(X, Y), ChainCRF().partial_fit(X, Y)
-    with pytest.raises(ValueError, match="not named"):
-        stream.partial_fit([[["a"]]], [["NEW"]])
-    assert stream.partial_fit(X_TEST, Y_TEST).state_features_ == other.partial_fit(X_TEST, Y_TEST).state_features_
-
-
-def test_a_stream_keeps_its_classes():
-    model = ChainCRF().partial_fit(X, Y, classes=["ADJ", "DET", "NOUN", "VERB", "RARE"])
-    model.partial_fit(X, Y, classes=iter(["RARE", "ADJ", "DET", "NOUN", "VERB"]))
-    with pytest.raises(ValueError, match=r"classes=\['ADJ' 'DET'\] differ from those of the first call"):
-        model.partial_fit(X, Y, classes=["ADJ", "DET"])
 
 
 def test_a_chunk_costs_what_is_new_not_what_is_known():
@@ -556,77 +430,3 @@ def test_models_of_a_later_format_are_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="holds a ChainCRF of format 2; this is ChainCRF, format 1"):
         ChainCRF.load(tmp_path / "later.npz")
-
-
-# --- callbacks --------------------------------------------------------------------------------------------
-
-
-def test_callbacks_follow_a_fit_and_may_end_it(tmp_path):
-    steps = []
-    until = [lambda row, theta: steps.append(row["step"]) or row["step"] >= 2]
-    model = ChainCRF(tol=1e-12, callbacks=until).fit(X, Y)
-    assert steps == [0, 1, 2]
-    assert model.result_.message.startswith("stopped by the callback")
-    saved = Checkpoint(tmp_path / "chain.npz", every=0)
-    model = ChainCRF(callbacks=[saved]).fit(X, Y)
-    loaded = ChainCRF.load(tmp_path / "chain.npz")
-    assert loaded.state_features_ == model.state_features_
-    assert loaded.result_ == model.result_
-    assert loaded.callbacks is None
-
-
-def test_a_checkpoint_leaves_the_model_that_is_fitted_alone(tmp_path):
-    """A fit that is broken off after a save is as it was, and the file is a model of its own."""
-    model = ChainCRF().fit(X, Y)
-    before = dict(vars(model))
-
-    def fail(row, theta):
-        if row["step"] == 1:
-            raise RuntimeError
-
-    path = tmp_path / "half.npz"
-    with pytest.raises(RuntimeError):
-        model.set_params(callbacks=[Checkpoint(path, every=0), fail], tol=1e-12).fit(X[:1], Y[:1])
-    model.set_params(callbacks=None, tol=before["tol"])
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[name] is value for name, value in before.items() if name != "callbacks")
-    assert "of a fit that went on" in str(ChainCRF.load(path).result_)
-
-
-def test_early_stopping_keeps_the_best_step_of_validation_sequences():
-    rng = np.random.default_rng(0)
-    words = [[[f"w{rng.integers(30)}", f"v{rng.integers(30)}"] for _ in range(6)] for _ in range(40)]
-    tags = [[("A", "B")[int(token[0][1:]) % 2] if rng.random() < 0.7 else "B" for token in each] for each in words]
-    stopping = EarlyStopping(words[20:], tags[20:], patience=2)
-    model = ChainCRF(c2=1e-3, tol=1e-6, callbacks=[stopping]).fit(words[:20], tags[:20])
-    assert stopping.best_step < model.n_iter_
-    assert f"kept those of step {stopping.best_step:.0f}" in model.result_.message
-    np.testing.assert_array_equal(model._weights.theta, stopping.best_params)
-    with pytest.raises(ValueError, match="validation labels hold classes that are not trained on"):
-        ChainCRF(callbacks=[EarlyStopping([[["a"]]], [["C"]])]).fit(words[:20], tags[:20])
-    with pytest.raises(ValueError, match="validation data have 2 tokens but 1 labels"):
-        ChainCRF(callbacks=[EarlyStopping([[["a"], ["b"]]], [["A"]])]).fit(words[:20], tags[:20])
-    with pytest.raises(ValueError, match="callbacks must be a list"):
-        ChainCRF(callbacks=print).fit(X, Y)
-
-
-def test_answers_of_callbacks_need_not_be_booleans():
-    class Silent(Callback):
-        def __call__(self, row, theta):
-            return None
-
-    assert ChainCRF(callbacks=[Silent(), Silent()]).fit(X, Y).result_.converged
-
-
-@pytest.mark.parametrize("solver", ["auto", "lbfgs", "bbm"])
-def test_values_that_overflow_are_told_of(solver):
-    huge = [[{"a": 1e308, "b": 1e308}, {"a": -1e308}], [{"b": 1e308}]]
-    with pytest.warns(ConvergenceWarning):
-        ChainCRF(solver=solver).fit(huge, [["x", "y"], ["y"]])
-
-
-def test_a_line_of_progress_does_not_keep_a_model_from_being_copied(capsys):
-    for model in (ChainCRF(callbacks=[ProgressLine()]).fit(X, Y), ChainCRF(verbose=1).fit(X, Y)):
-        pickle.loads(pickle.dumps(model))
-        clone(model).fit(X, Y)
-    assert "converged" in capsys.readouterr().err

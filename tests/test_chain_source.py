@@ -2,9 +2,8 @@
 
 import itertools
 import re
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -309,12 +308,6 @@ def test_stretches_in_any_order(dtype):
 # --- workers ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        yield executor
-
-
 @pytest.mark.parametrize(("kind", "weighted"), [("dicts", True), ("matrices", False)])
 def test_a_pool_of_processes_fits_sources(pool, kind, weighted):
     X, y, weight = corpus(kind)
@@ -370,7 +363,7 @@ def test_what_is_learnt_apart_is_multiplied():
     np.testing.assert_allclose(together.precision, prior + gathered)
 
 
-def test_a_bag_is_fitted_with_a_cluster_or_without(monkeypatch):
+def test_a_bag_is_fitted_with_a_cluster_or_without(cluster, monkeypatch):
     bags, distributed = pytest.importorskip("dask.bag"), pytest.importorskip("distributed")
     X, y, _ = corpus()
     bag, theirs = bags.from_sequence(zip(X, y, strict=True), npartitions=4), fit(X, y)
@@ -378,10 +371,7 @@ def test_a_bag_is_fitted_with_a_cluster_or_without(monkeypatch):
     assert_same(ours, theirs)
     assert ours.predict(bag) == ours.predict(bags.from_sequence(X, npartitions=3)) == ours.predict(X)
     assert ours.score(bag) == ours.score(X, y)
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with distributed.Client(cluster, set_as_default=False) as client:
         monkeypatch.setattr("majorant.estimators.chain_source.running_client", lambda: client)
         monkeypatch.setattr("majorant.estimators.placing.PINNED", 0.0)  # read at every round
         assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(bag), theirs)

@@ -16,7 +16,7 @@ import majorant
 from majorant.cli.columns.conll import ColumnFile
 from majorant.cli.columns.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
-from tests.test_cli import call
+from tests.commands import call
 
 
 class Votes:
@@ -287,6 +287,7 @@ def test_the_real_estimator_from_file_to_file(folder):
     assert json.loads(call("crf", "eval", "s.npz", "test.txt", "--json"))["f1"] > 0.9
 
 
+@pytest.mark.unwatched
 @pytest.mark.skipif("MAJORANT_DATA" not in os.environ, reason="needs conll2000 in the folder MAJORANT_DATA")
 def test_one_pass_over_conll_2000(folder):
     data = Path(os.environ["MAJORANT_DATA"]) / "conll2000"

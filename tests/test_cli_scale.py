@@ -4,10 +4,8 @@ import csv
 import gzip
 import json
 import os
-import pickle
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,21 +18,14 @@ pytest.importorskip("typer")
 
 from majorant import LogisticRegression, passes
 from majorant.cli import scores
-from majorant.cli.tables import EncodedRows, Files, Reading, Schema, Source, Wanted, files_of
-from tests.commands import invoke
-from tests.test_cli import call, flowers, read, shell, warned, write, write_svmlight
+from majorant.cli.tables import Schema, files_of
+from tests.commands import call, flowers, invoke, read, shell, warned, write, write_svmlight
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 COLUMNS = ("--target", "kind", "--drop", "id")
 EXACT = ("--tol", "1e-12")
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def in_parts(columns, into, ending, parts=3, **settings):
@@ -292,101 +283,6 @@ def test_other_fits_are_not_resumed(folder):
     assert "there is no folder" in call("fit", data, *COLUMNS, "--checkpoint", "no/c.npz", code=1)
 
 
-# --- clusters ---------------------------------------------------------------------------------------------
-
-
-def test_pieces_travel(folder):
-    data = in_parts(flowers(), folder / "parts", "parquet", row_group_size=7)
-    source, wanted = Files(tuple(map(Source, files_of(str(data))))), Wanted("kind", drop=["id"])
-    rows = EncodedRows(source, Reading(wanted, *Schema.learn(source, wanted), rows=5))
-    pieces = rows.pieces()
-    assert len(pieces) == 3
-    for piece in pieces:
-        for ours, theirs in zip(pickle.loads(pickle.dumps(piece)).read(), piece.read(), strict=True):
-            np.testing.assert_array_equal(ours.X, theirs.X)
-            assert (ours.where, ours.first) == (theirs.where, theirs.first)
-
-
-def test_row_groups_of_one_file_are_pieces(folder, monkeypatch):
-    monkeypatch.setattr("majorant.sources.base.CHUNK_NUMBERS", 6 * 30)
-    columns = flowers()
-    parquet.write_table(pa.table(columns), folder / "t.parquet", row_group_size=20)
-    pieces = Source("t.parquet").pieces()
-    assert [piece.groups for piece in pieces] == [(0, 1), (2, 3), (4, 5)]
-    found = [(part.first_row, name) for piece in pieces for part in piece.chunks(15) for name in part.text("id")]
-    assert [name for _, name in found] == columns["id"]
-    assert {first for first, _ in found} == {1, 16, 31, 41, 56, 71, 81, 96, 111}
-
-
-@pytest.fixture(scope="module")
-def scheduler():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        yield cluster.scheduler_address
-
-
-def test_a_scheduler_is_found_by_its_address(folder, scheduler):
-    """Its workers were started elsewhere, so files go by their whole names; a fit is resumed there as well."""
-    columns = flowers()
-    in_parts(columns, folder / "parts", "csv")
-    fit = ("fit", "parts/part-0.csv", "parts/part-1.csv", "parts/part-2.csv", *COLUMNS, *EXACT)
-    call(*fit, "-m", "memory.npz")
-    keep = (*fit, "--scheduler", scheduler, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
-    assert "there is no checkpoint" in warned_of(*keep, "--max-iter", "2")
-    assert LogisticRegression.load("ours.npz").n_iter_[0] == 2
-    assert warned_of(*keep) == ""
-    same_models("ours.npz", "memory.npz")
-    columns["kind"] = ["rose"] * 120
-    write(folder / "one.csv", columns)
-    assert "at least two classes" in call("fit", "one.csv", *COLUMNS, "--scheduler", scheduler, code=1)
-
-
-def test_a_scheduler_without_workers(folder, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("majorant.cli.cluster.PATIENCE", 0.5)
-    data = write(folder / "t.csv", flowers())
-    with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
-        said = call("fit", data, *COLUMNS, "--scheduler", cluster.scheduler_address, code=1)
-    assert "has no workers" in said
-
-
-def test_a_cluster_of_ones_own_finds_what_memory_finds(folder):
-    pytest.importorskip("distributed")
-    columns = flowers()
-    whole = write(folder / "whole.csv", columns)
-    in_parts(columns, folder / "parts", "parquet", row_group_size=9)
-    call("fit", whole, *COLUMNS, *EXACT, "--weight", "weight", "-m", "memory.npz")
-    arguments = ("fit", "parts", *COLUMNS, *EXACT, "--weight", "weight", "--scheduler", "local:2", "--json")
-    done = shell(*arguments, "-m", "ours.npz")
-    assert done.stderr == ""
-    said = json.loads(done.stdout)
-    assert said["rows"] == 120
-    assert said["rounds"] > 0
-    same_models("ours.npz", "memory.npz")
-
-
-def test_a_scheduler_that_is_not_there(folder, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("majorant.cli.cluster.PATIENCE", 0.5)
-    data = write(folder / "t.csv", flowers())
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
-        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        began = time.monotonic()
-        said = call("fit", data, *COLUMNS, "--scheduler", address, code=1)
-    assert f"there is no Dask scheduler at {address}" in said
-    assert time.monotonic() - began < 20
-    said = call("fit", data, *COLUMNS, "--scheduler", "nonsense://", code=1)
-    assert "there is no Dask scheduler at nonsense://" in said
-    assert "at least one worker" in call("fit", data, *COLUMNS, "--scheduler", "local:0", code=1)
-
-
-def test_without_dask_one_sentence(folder, monkeypatch):
-    data = write(folder / "t.csv", flowers())
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    assert "pip install 'majorant[dask]'" in call("fit", data, *COLUMNS, "--scheduler", "local", code=1)
-
-
 # --- predictions and scores -------------------------------------------------------------------------------
 
 
@@ -481,7 +377,7 @@ def test_memory_does_not_grow_with_the_file(folder):
     write_large("large.parquet", 26)
     size = os.path.getsize("large.parquet")
     assert size > 200e6
-    fit = ("--target", "y", "--batches", "-m", "m.npz", "--tol", "1e-4")
+    fit = ("--target", "y", "--batches", "-m", "m.npz", "--tol", "1e-2")
     predict = ("predict", "m.npz", "large.parquet", "--proba", "-o", "p.parquet")
     before, predicted, fitted = peaks(("fit", "small.parquet", *fit), predict, ("fit", "large.parquet", *fit))
     assert predicted - before < size / 10

@@ -224,6 +224,7 @@ def test_templates_that_make_no_sense():
         CHUNKING.extract([Sentence((("a",),))])
 
 
+@pytest.mark.unwatched
 def test_the_universe_of_crfsuite_on_conll_2000():
     """335,674 attributes and 452,755 features: what CRFsuite itself counts (its log, c2 = 1, minfreq 0)."""
     path = Path(os.environ.get("MAJORANT_DATA", "")) / "conll2000" / "train.txt.gz"

@@ -37,6 +37,8 @@ from majorant import (
 )
 from tests import oracles, problems
 
+pytestmark = pytest.mark.unwatched
+
 # To the rounding of the reference.
 ROUNDING = 1e-12
 
@@ -196,10 +198,15 @@ def resumed(F, solver, seed):
     yield Watched(F, solver, start=second.solution, max_steps=1, tol=0.0)
 
 
+@functools.cache
+def near_the_optimum(F):
+    return minimize(F, LBFGS(), tol=1e-6, max_steps=200)
+
+
 def warm(F, solver, seed):
     far = np.random.default_rng(seed).normal(size=F.size)
     yield Watched(F, solver, start=3 * far, max_steps=3, tol=0.0)
-    near = minimize(F, LBFGS(), tol=1e-6, max_steps=200)
+    near = near_the_optimum(F)
     yield Watched(F, solver, start=near, max_steps=2, tol=0.0)
     yield Watched(F, solver, start=near.params, max_steps=2, tol=1e-3)
 

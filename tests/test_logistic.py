@@ -1,10 +1,7 @@
 """LogisticRegression against scikit-learn's, and what it adds."""
 
 import copy
-import io
 import pickle
-import re
-import sys
 
 import numpy as np
 import pytest
@@ -19,23 +16,27 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import majorant
-from majorant import Checkpoint, EarlyStopping, LogisticRegression, LogisticRegressionCV, logistic_regression_path
-from majorant.callbacks import ProgressLine
+from majorant import LogisticRegression, LogisticRegressionCV, logistic_regression_path
 
 CHECKED = [LogisticRegression(), LogisticRegression(solver="proximal"), LogisticRegressionCV(Cs=[0.01, 1.0], cv=3)]
 
 
+@pytest.mark.unwatched
 @parametrize_with_checks(CHECKED)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
 
-@pytest.fixture(scope="module")
-def three():
+def trees():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4)) * [1, 2, 0.5, 1]
     y = np.array(["ash", "beech", "cedar"])[np.argmax(X[:, :3] + rng.gumbel(size=(200, 3)), axis=1)]
     return X, y
+
+
+@pytest.fixture(scope="module")
+def three():
+    return trees()
 
 
 def two(three):
@@ -319,189 +320,6 @@ def test_partial_fit_refuses_what_it_cannot_do(three):
         model.partial_fit(X[:1], ["oak"])
     with pytest.raises(ValueError, match="differ from those of the first call"):
         model.partial_fit(X, y, classes=["ash", "oak"])
-
-
-# --- uncertainty ------------------------------------------------------------------------------------------
-
-
-def test_posterior_covariance_is_the_inverse_hessian(three):
-    X, y = two(three)
-    model = LogisticRegression(C=2.0, tol=1e-12).fit(X, y)
-    X1 = np.column_stack([X, np.ones(200)])
-    p = model.predict_proba(X)[:, 1]
-    H = (X1.T * (p * (1 - p))) @ X1 + np.diag([0.5, 0.5, 0.5, 0.5, 0.0])
-    np.testing.assert_allclose(model.posterior_covariance(X), np.linalg.inv(H), rtol=1e-5)
-    np.testing.assert_array_equal(model.posterior_covariance(), model.posterior_covariance(X))
-    far = LogisticRegression(C=2.0, tol=1e-12).fit(X + 100, y)
-    moved = np.eye(5)
-    moved[-1, :-1] = -100  # the intercept of columns measured from zero
-    np.testing.assert_allclose(far.posterior_covariance(X + 100), moved @ np.linalg.inv(H) @ moved.T, rtol=1e-4)
-
-
-@pytest.mark.parametrize("binary", [True, False])
-def test_posterior_probabilities_are_less_sure(three, binary):
-    X, y = two(three) if binary else three
-    model = LogisticRegression().fit(X[:30], y[:30])
-    model.posterior_covariance(X[:30])
-    plain, posterior = model.predict_proba(10 * X), model.predict_proba(10 * X, posterior=True)
-    np.testing.assert_allclose(posterior.sum(axis=1), 1)
-    assert posterior.max(axis=1).mean() < plain.max(axis=1).mean()
-    # with all the data there is little to be unsure of, however weak the prior
-    sure = LogisticRegression(C=1e6).fit(X, y)
-    sure.posterior_covariance(X)
-    np.testing.assert_allclose(sure.predict_proba(X, posterior=True), sure.predict_proba(X), atol=0.05)
-    stream = LogisticRegression().partial_fit(X[:30], y[:30], classes=np.unique(y))
-    assert np.isfinite(stream.predict_proba(X, posterior=True)).all()
-
-
-@pytest.mark.parametrize("binary", [True, False])
-def test_posterior_probabilities_are_those_of_mackays_formula(three, binary):
-    X, y = two(three) if binary else three
-    model = LogisticRegression(C=0.3).fit(X, y)
-    n, rows = (1 if binary else 3), np.column_stack([X, np.ones(200)])
-    C = model.posterior_covariance(X).reshape(n, 5, n, 5)
-    mean = np.eye(n) if n == 1 else np.eye(n) - 1 / n  # softmax scores count less their mean
-    variance = np.einsum("ca,jp,apeq,jq,ce->jc", mean, rows, C, rows, mean)
-    scores = model.decision_function(X).reshape(200, n) @ mean / np.sqrt(1 + np.pi * variance / 8)
-    scores = np.column_stack([np.zeros(200), scores]) if binary else scores
-    expected = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
-    np.testing.assert_allclose(model.predict_proba(X, posterior=True), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("far", [0.0, 1e5, 1e9])
-def test_the_posterior_is_the_same_wherever_columns_are(three, far, tmp_path):
-    X, y = three
-    near, away = LogisticRegression().fit(X, y), LogisticRegression().fit(X + far, y)
-    away.save(tmp_path / "m.npz")
-    near.posterior_covariance(X)
-    expected = near.predict_proba(X, posterior=True)
-    for model in (away, LogisticRegression.load(tmp_path / "m.npz"), copy.deepcopy(away).sparsify()):
-        slopes = model.posterior_covariance(X + far).reshape(3, 5, 3, 5)[:, :4, :, :4]
-        np.testing.assert_allclose(slopes, near.posterior_covariance().reshape(3, 5, 3, 5)[:, :4, :, :4], rtol=1e-3)
-        np.testing.assert_allclose(model.predict_proba(X + far, posterior=True), expected, atol=1e-5)
-
-
-def test_posterior_is_refused_where_it_cannot_be():
-    rng = np.random.default_rng(0)
-    model = LogisticRegression(max_iter=1, solver="lbfgs", tol=1.0).fit(rng.normal(size=(4, 5001)), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="5002 parameters is too large; the limit is 5000"):
-        model.posterior_covariance()
-    small = LogisticRegression().fit(rng.normal(size=(4, 2)), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="pass X first"):
-        small.posterior_covariance()
-    weighted = LogisticRegression(class_weight="balanced").fit(rng.normal(size=(4, 2)), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="pass y as well"):
-        weighted.posterior_covariance(rng.normal(size=(4, 2)))
-
-
-# --- monitoring -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:stopped at the limit")
-@pytest.mark.parametrize("solver", ["auto", "bbm", "lbfgs", "sgd", "proximal"])
-def test_early_stopping_keeps_the_best_on_validation_data(three, solver):
-    X, y = three
-    stop = EarlyStopping(X[150:], y[150:], patience=2)
-    model = LogisticRegression(C=1e4, solver=solver, callbacks=[stop], tol=0.0, max_iter=60, random_state=0)
-    model.fit(X[:40], y[:40])
-    assert "best on the validation data" in model.result_.message
-    assert not model.result_.converged
-    best = objective_of(LogisticRegression(C=1e4, tol=1e-12).fit(X[:40], y[:40]), X[:40], y[:40])
-    reached = objective_of(model, X[:40], y[:40])
-    assert model.gap_ >= (reached - best) / reached - 1e-12
-    log_likelihood = model.predict_log_proba(X[150:])[np.arange(50), np.searchsorted(model.classes_, y[150:])].mean()
-    assert log_likelihood == pytest.approx(stop.best_score, rel=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["step limit", "unbounded"])
-def test_early_stopping_hides_no_warning_of_its_own_accord(three, kind):
-    X, y = two(three)
-    separable = np.where(X[:, 0] > 0, "cedar", "other")
-    settings, labels = (dict(max_iter=1), y) if kind == "step limit" else (dict(C=np.inf), separable)
-    model = LogisticRegression(callbacks=[EarlyStopping(X, y, patience=500)], **settings)
-    with pytest.warns(ConvergenceWarning):
-        model.fit(X, labels)
-    assert model.result_.outcome.value == kind
-    assert LogisticRegression(callbacks=[EarlyStopping(X, y)]).fit(X, y).n_iter_ > 0
-
-
-def test_checkpoints_can_be_loaded(three, tmp_path):
-    X, y = three
-    model = LogisticRegression(callbacks=[Checkpoint(tmp_path / "model.npz", every=0)]).fit(X, y)
-    loaded = LogisticRegression.load(tmp_path / "model.npz")
-    np.testing.assert_allclose(loaded.coef_, model.coef_, atol=1e-3)
-
-
-def test_any_function_is_a_callback(three):
-    X, y = three
-    model = LogisticRegression(solver="lbfgs", callbacks=[lambda row, theta: row["step"] == 3]).fit(X, y)
-    assert model.n_iter_ == 3
-    assert model.result_.outcome is majorant.Outcome.STOPPED
-
-
-def test_verbose_shows_a_line(three, capsys):
-    LogisticRegression(verbose=1).fit(*three)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "objective" in shown.err
-    assert "certified to be within" in shown.err
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize("rich", [True, False])
-def test_the_line_is_rewritten_on_a_terminal(three, monkeypatch, rich):
-    if rich:
-        pytest.importorskip("rich")
-        monkeypatch.setenv("COLUMNS", "40")  # narrower than the line
-        monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.delenv("NO_COLOR", raising=False)
-    else:
-        monkeypatch.setitem(sys.modules, "rich.console", None)
-    screen = Terminal()
-    LogisticRegression(callbacks=[ProgressLine(screen, every=0)]).fit(*three)
-    first, *lines = screen.getvalue().split("\r\x1b[2K")
-    assert first == ""
-    assert len(lines) > 3
-    assert screen.getvalue().count("\n") == 1  # the line is never wrapped: only the last one ends
-    assert ("\x1b[" in lines[0]) == rich
-    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
-    assert plain[0].startswith("step 0")
-    assert all(len(line) <= 40 for line in plain[:-1]) == rich
-    assert plain[-1].endswith("of the optimum (relative)\n")
-
-
-def test_a_passing_line_leaves_nothing(three):
-    screen = Terminal()
-    LogisticRegression(callbacks=[ProgressLine(screen, every=0, transient=True)]).fit(*three)
-    assert screen.getvalue().endswith("\r\x1b[2K")
-    assert "certified" not in screen.getvalue()
-
-
-def test_scikit_learns_own_callbacks(three):
-    callback = pytest.importorskip("sklearn.callback")
-    steps = []
-
-    class Count(callback.FitCallback):
-        def setup(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context, **kwargs):
-            pass
-
-        def on_fit_task_end(self, estimator, context, **kwargs):
-            steps.append(context.task_name)
-
-        def teardown(self, estimator, context):
-            steps.append("teardown")
-
-    model = LogisticRegression().set_callbacks(Count()).fit(*three)
-    assert steps == ["iteration"] * (model.n_iter_[0] + 1) + ["fit", "teardown"]
 
 
 # --- files, and life among other estimators ---------------------------------------------------------------

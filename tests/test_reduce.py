@@ -178,7 +178,7 @@ class FromFile:
         return Labelled(np.array(X), np.array(y), constant=True)
 
     def blocks(self, rows):
-        return Blocks(self, min(rows, 64))
+        return Blocks(self, min(rows, 512))
 
     outlines = blocks
 

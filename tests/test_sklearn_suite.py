@@ -123,7 +123,7 @@ def load():
 
 
 # How many steps are enough is another matter for another solver, and so is the point where a cut-short fit ends.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"), pytest.mark.unwatched]
 suite = load()
 tests = {name: test for name, test in vars(suite).items() if name.startswith("test_")}
 

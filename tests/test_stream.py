@@ -1,5 +1,6 @@
 """Streams whose columns are far from zero, of any precision, and what they remember."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -28,15 +29,21 @@ def fed(X, y, size, **settings):
     return model
 
 
+@functools.cache
+def loss_near_zero(classes, size):
+    X, y = draw(classes)
+    return log_loss(y, fed(X, y, size).predict_proba(X))
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("size", [20, 400])
 @pytest.mark.parametrize("far", [3.0, 1e3, 1e6])
 def test_where_columns_are_makes_no_difference(classes, kind, size, far):
     X, y = draw(classes)
-    near, away = fed(X, y, size), fed(kind(X + far), y, size)
+    away = fed(kind(X + far), y, size)
     loss = log_loss(y, away.predict_proba(X + far))
-    assert loss == pytest.approx(log_loss(y, near.predict_proba(X)), rel=2e-3)
+    assert loss == pytest.approx(loss_near_zero(classes, size), rel=2e-3)
 
 
 @pytest.mark.parametrize("far", [0.0, 3.0, 100.0])
@@ -120,7 +127,7 @@ def test_one_row_calls_write_no_square_array():
 @pytest.mark.parametrize("size", [1, 5, 40])
 @pytest.mark.parametrize("far", [1e8, 1e12])
 def test_a_stream_that_begins_where_nothing_can_be_seen_begins_again(size, far):
-    X, y = draw(2, rows=1000)
+    X, y = draw(2, rows=400)
     model = fed(sp.csr_array(X + np.array([0, far, 0])), y, size)
     loss = log_loss(y, model.predict_proba(sp.csr_array(X + np.array([0, far, 0]))))
     expected = log_loss(y, LogisticRegression().fit(X, y).predict_proba(X)) if far < 1e10 else 0.69

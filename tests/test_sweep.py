@@ -1,5 +1,6 @@
 """Ordinary data of every shape: a seeded sweep of random problems, and the cases that once went wrong, by name."""
 
+import time
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.sweep import Problem, draw, judge, truth
 BATCHES, IN_A_BATCH = 16, 32
 
 
+@pytest.mark.unwatched
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_problems(batch):
     seeds = range(batch * IN_A_BATCH, (batch + 1) * IN_A_BATCH)
@@ -83,10 +85,11 @@ def test_the_judge_sees(monkeypatch, change, kind):
     assert kind in {complaint.partition(":")[0] for complaint in judge(Problem(seed=0))}
 
 
-def test_the_judge_stops_what_takes_too_long(monkeypatch):
+@pytest.mark.parametrize("does", [lambda: None, lambda: time.sleep(60)], ids=["works", "waits"])
+def test_the_judge_stops_what_takes_too_long(monkeypatch, does):
     def endless(problem, arrays):
         while True:
-            pass
+            does()
 
     monkeypatch.setattr(sweep, "fitted", endless)
     assert judge(Problem(seed=0), seconds=0.05) == ["slow: still running after 0.05 s"]

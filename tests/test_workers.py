@@ -3,9 +3,8 @@
 import os
 import re
 import signal
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -33,12 +32,6 @@ def in_memory(classes=3, sparse=False, weighted=False, **settings):
     X, y = make_rows(classes, sparse)
     weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
     return LogisticRegression(tol=1e-13, **settings).fit(X, y, weight)
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        yield executor
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -139,12 +132,8 @@ pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        dask.config.set({"distributed.worker.daemon": False}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+def client(cluster):
+    with distributed.Client(cluster, set_as_default=False) as client:
         yield client
 
 
@@ -219,20 +208,17 @@ def test_rows_that_do_not_fit_are_read_at_every_round(client, monkeypatch):
     assert_same(LogisticRegression(tol=1e-12).fit(in_pieces(), executor=client), in_memory(), atol=1e-6)
 
 
-def test_a_worker_that_is_killed_costs_no_fit():
+def test_a_worker_that_is_killed_costs_no_fit(client):
     """Rows that it held are read again, and what was kept with them is found again."""
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        killed = []
+    killed = []
 
-        def kill(row, theta):
-            if row["step"] in (0, 1):
-                victim = next(iter(client.run(os.getpid).values()))
-                os.kill(victim, signal.SIGKILL)
-                killed.append(victim)
+    def kill(row, theta):
+        if row["step"] in (0, 1):
+            victim = next(iter(client.run(os.getpid).values()))
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
 
-        ours = LogisticRegression(tol=1e-12, callbacks=[kill]).fit(in_pieces(), executor=client)
+    ours = LogisticRegression(tol=1e-12, callbacks=[kill]).fit(in_pieces(), executor=client)
+    client.wait_for_workers(2, timeout=60)  # others may need them
     assert len(killed) == 2
     assert_same(ours, in_memory(), atol=1e-6)

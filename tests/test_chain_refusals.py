@@ -1,0 +1,137 @@
+"""What ChainCRF refuses is named, and changes nothing."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from majorant import ChainCRF
+from tests.test_chain_crf import X_TEST, Y_TEST, X, Y
+
+
+@pytest.mark.parametrize(
+    ("change", "X", "y", "error", "sentence"),
+    [
+        ({}, X, Y[:-1], ValueError, "equally many sequences"),
+        ({}, [[["a"], ["b"]]], [["x"]], ValueError, "sequence 0 has 2 tokens but 1 labels"),
+        ({}, [[["a"]], [["b"], [3]]], [["x"], ["x", "y"]], TypeError, "token 1 of sequence 1: .*strings, got 3"),
+        ({}, [[["a"]], [7]], [["x"], ["y"]], TypeError, "token 0 of sequence 1: a token is"),
+        ({}, [[{"a": float("nan")}]], [["x"]], ValueError, "token 0 of sequence 0: .*'a' must be finite, got nan"),
+        (
+            {},
+            [[{"a": None}]],
+            [["x"]],
+            TypeError,
+            "token 0 of sequence 0: .*'a' must be a number, a string, .*NoneType",
+        ),
+        (
+            {},
+            [[{"a": np.array([0.1, 0.2])}]],
+            [["x"]],
+            TypeError,
+            "'a' must be .*got ndarray; numbers need a name each",
+        ),
+        ({}, [[{"a": [{"b": 1}]}]], [["x"]], TypeError, "the values in 'a' must be strings, got dict: {'b': 1}"),
+        ({}, [[{"a": {"b": [1, 2]}}]], [["x"]], TypeError, "the values in 'b' must be strings, got int: 1"),
+        ({}, [np.array([[1.0], [np.inf]])], [["x", "y"]], ValueError, "sequence 0: values must be finite, got inf .*1"),
+        ({}, ["text"], [["x"]], TypeError, "a sequence is a list of tokens, got str"),
+        ({}, [[["a"]], [["b"]]], [["x"], [1]], TypeError, "all strings or all numbers, got 1"),
+        ({}, [[["a"]]], [[None]], TypeError, "all strings or all numbers, got None"),
+        ({}, np.ones((2, 3)), [["x"], ["y"]], ValueError, "needs lengths"),
+        ({}, [[{"a": b"x"}]], [["x"]], TypeError, "'a' must be .* got bytes"),
+        ({}, [[{"a": 10**400}]], [["x"]], OverflowError, "token 0 of sequence 0"),
+        ({}, [[[]]], [["x"]], ValueError, "no feature is left"),
+        ({"min_freq": 100}, X, Y, ValueError, "no feature is left"),
+        ({}, [], [], ValueError, "no label"),
+        ({"c2": 0}, X, Y, ValueError, "c2 must be positive, got 0"),
+        ({"c1": 0.1}, X, Y, ValueError, "c1=0"),
+        ({"solver": "adam"}, X, Y, ValueError, "solver must be one of"),
+        ({"min_freq": -1}, X, Y, ValueError, "min_freq must be at least 0, got -1"),
+        ({"random_state": "now"}, X, Y, ValueError, "random_state must be a whole number of at least 0, got 'now'"),
+        (
+            {"solver": "bbm"},
+            [[["a"]] * 400],
+            [[*range(20)] * 20],
+            ValueError,
+            "400 tokens with 20 labels: choose another",
+        ),
+        ({"solver": "sbm"}, [[["a"]] * 400], [[*range(20)] * 20], ValueError, "needs 10 GB"),
+    ],
+)
+def test_bad_input_is_named(change, X, y, error, sentence):
+    with pytest.raises(error, match=sentence):
+        ChainCRF(**change).fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["bbm", "sbm"])
+def test_a_sequence_too_long_for_bounds_is_refused_before_any_work(solver, monkeypatch):
+    monkeypatch.setattr("majorant.estimators.chain_crf.run", None)
+    with pytest.raises(ValueError, match="needs 10 GB for a sequence of 400 tokens"):
+        ChainCRF(solver=solver).fit([*X, [["a"]] * 400], [*Y, [f"L{k}" for k in range(16)] * 25])
+
+
+def test_bad_weights_and_unknown_labels_are_named():
+    with pytest.raises(ValueError, match="each of the 60 sequences, got 1"):
+        ChainCRF().fit(X, Y, sample_weight=[1.0])
+    with pytest.raises(ValueError, match=r"non-negative, got .* for sequence 0"):
+        ChainCRF().fit(X[:1], Y[:1], sample_weight=[-1.0])
+    with pytest.raises(ValueError, match="sequence 0 must be a number or"):
+        ChainCRF().fit(X[:1], Y[:1], sample_weight=[[1.0] * 99])
+    for learn in (ChainCRF().fit, ChainCRF().partial_fit):
+        with pytest.raises(ValueError, match="sample_weight must not be zero everywhere"):
+            learn(X[:2], Y[:2], sample_weight=[0.0, 0.0])
+    model = ChainCRF().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="not named at the first call: \\['NEW'\\]"):
+        model.partial_fit([[["a"]]], [["NEW"]])
+    with pytest.raises(ValueError, match="lengths must"):
+        model.fit(np.ones((3, 2)), [["a", "b"]], lengths=[2])
+
+
+def contents(model):
+    """Everything that a model holds, by value."""
+    return pickle.dumps({name: value for name, value in vars(model).items() if not name.endswith("_features_")})
+
+
+REFUSED = [
+    dict(X=[[["a"], ["b"]]], y=[["P", "Q"]], sample_weight=[-1]),
+    dict(X=[[["a"]], [["b"], [3]]], y=[["DET"], ["DET", "NOUN"]]),
+    dict(X=[[["a"], ["new"]]], y=[["DET"]]),
+    dict(X=[[[]]], y=[["DET"]]),
+]
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_a_fit_that_is_refused_changes_nothing(arguments):
+    for model in (ChainCRF().fit(X, Y), ChainCRF().partial_fit(X, Y)):
+        before = contents(model)
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises((ValueError, TypeError)):
+                learn(**arguments)
+            assert contents(model) == before
+
+
+def test_a_fit_whose_warning_is_an_error_changes_nothing():
+    model = ChainCRF().fit(X, Y)
+    before = contents(model)
+    model.set_params(max_iter=1, tol=1e-12)
+    with pytest.raises(ConvergenceWarning):  # warnings are errors here
+        model.fit(X_TEST, Y_TEST)
+    model.set_params(max_iter=1000, tol=1e-3)
+    assert contents(model) == before
+
+
+def test_a_stream_that_is_refused_goes_on():
+    stream, other = ChainCRF().partial_fit(X, Y), ChainCRF().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="not named"):
+        stream.partial_fit([[["a"]]], [["NEW"]])
+    assert stream.partial_fit(X_TEST, Y_TEST).state_features_ == other.partial_fit(X_TEST, Y_TEST).state_features_
+
+
+def test_a_stream_keeps_its_classes():
+    model = ChainCRF().partial_fit(X, Y, classes=["ADJ", "DET", "NOUN", "VERB", "RARE"])
+    model.partial_fit(X, Y, classes=iter(["RARE", "ADJ", "DET", "NOUN", "VERB"]))
+    with pytest.raises(ValueError, match=r"classes=\['ADJ' 'DET'\] differ from those of the first call"):
+        model.partial_fit(X, Y, classes=["ADJ", "DET"])
