@@ -637,7 +637,7 @@ def test_debug_shows_the_traceback(folder):
 # --- the look of it ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "compare", "info"])
+@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "choice", "compare", "info"])
 def test_help_is_plain_when_piped(command):
     said = call(*command.split(), "--help")
     assert "majorant " + (command or "fit") in said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -214,37 +214,8 @@ def _save_and_report(done: Chosen, out: str | None, origin: str, as_json: bool) 
     if out is not None:
         done.save(out, origin)
     if as_json:
-        show_json({"model": out, **_facts(done)})
+        show_json({"model": out, **done.facts()})
         return
     show(str(done.summary))
     if out is not None:
         show(f"model written to {out}")
-
-
-def _facts(done: Chosen) -> dict[str, Any]:
-    """Return what is said of a fit."""
-    facts, model = done.summary.facts, done.model
-    names = ("estimate", "std_err", "z", "p", "low", "high")
-    return {
-        "kind": type(model).__name__,
-        "rows": done.rows,
-        facts.unit: facts.observations,
-        "parameters": facts.parameters,
-        "log_likelihood": facts.log_likelihood,
-        "null_log_likelihood": facts.null_log_likelihood,
-        "rho_squared": facts.rho_squared,
-        "adjusted_rho_squared": facts.adjusted_rho_squared,
-        "aic": facts.aic,
-        "bic": facts.bic,
-        "covariance": done.covariance,
-        "level": done.summary.level,
-        "coefficients": [
-            {"name": name, **dict(zip(names, row, strict=True))}
-            for name, row in zip(done.summary.names, done.summary.rows(), strict=True)
-        ],
-        "shares": getattr(model, "shares_", None),
-        "result": str(model.result_),
-        "gap": getattr(model, "gap_", None),
-        "steps": int(model.n_iter_),
-        "seconds": done.seconds,
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from majorant.cli.hidden import HiddenClasses
 from majorant.cli.refusals import MissingInChoice, UnusableFlag, UnusableType, UnusableWeight
 from majorant.cli.tables import Table, Tables
 from majorant.cli.tables.labels import WHOLE
-from majorant.inference import Summary
+from majorant.estimators.storage import kind_of
+from majorant.inference.summary import FRAME_COLUMNS, Summary
 
 if TYPE_CHECKING:
     from majorant.cli.choice import Utility
@@ -78,13 +79,41 @@ class Chosen:
     model: Any
     summary: Summary
     covariance: str
-    rows: int
-    seconds: float
+    rows: int | None
+    seconds: float | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what there is to say, for JSON."""
+        facts, table = self.summary.facts, zip(self.summary.names, self.summary.rows(), strict=True)
+        return {
+            "kind": type(self.model).__name__,
+            "rows": self.rows,
+            **asdict(facts),
+            "rho_squared": facts.rho_squared,
+            "adjusted_rho_squared": facts.adjusted_rho_squared,
+            "aic": facts.aic,
+            "bic": facts.bic,
+            "covariance": self.covariance,
+            "level": self.summary.level,
+            "coefficients": [{"name": name, **dict(zip(FRAME_COLUMNS, row, strict=True))} for name, row in table],
+            "shares": getattr(self.model, "shares_", None),
+            "result": str(self.model.result_),
+            "gap": self.model.result_.gap,
+            "steps": int(self.model.n_iter_),
+            "seconds": self.seconds,
+        }
 
     def save(self, path: str, origin: str) -> None:
         """Write the model, and where it comes from."""
         notes = {"trained_on": Path(origin).name, "rows": self.rows, "version": __version__}
         self.model.save(path, notes=notes | {"result": str(self.model.result_)})
+
+
+def saved_choices(path: str) -> Chosen:
+    """Return a choice model from a file."""
+    kinds = {each.__name__: each for each in (ConditionalLogit, LatentClassLogit)}
+    model: Any = kinds[kind_of(path)].load(path)
+    return Chosen(model, model.summary(), "hessian", (model.notes_ or {}).get("rows"))
 
 
 def fit_choices(

@@ -22,6 +22,8 @@ SPOKEN = (
     (r"resume_from='([^']*)'", r"--resume: \1"),
     (r"use a finite C\b", "say --C with a number"),
     (r"\by has to be 1", "--choice has to be 1"),
+    (r"\by sums to", "they sum to"),
+    (r"\bX: (?=')", "--features: "),
     (r"its offset is -inf", "--availability says so"),
     (r"n_classes=(\d+) classes", r"--classes \1"),
     (r"\bmembership columns? (?=')", "--membership "),
