@@ -377,7 +377,7 @@ def test_data_frames_are_rows_with_constants(package):
     alternative = np.zeros(len(y), dtype=int)
     for group in np.unique(groups):
         alternative[groups == group] = np.arange(3)
-    here = ((y == 1) | (alternative != 2)).astype(int)
+    here = ((y == 1) | (alternative != 2) | (groups % 3 > 0)).astype(int)
     weight = 1 + persons % 3
     df = frames.DataFrame(
         dict(a=X[:, 0], b=X[:, 1], y=y, g=groups, who=persons, z=Z[:, 0], alt=alternative, here=here, w=weight)
