@@ -16,7 +16,7 @@ from tests.commands import call, flowers, shell, shell_of_several, write
 CONTROL = re.compile(r"[\x1b┃│╭┏]")
 
 
-@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "compare", "info"])
+@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "choice", "compare", "info"])
 def test_help_is_plain_when_piped(command):
     said = call(*command.split(), "--help")
     assert "majorant " + (command or "fit") in said

@@ -365,3 +365,40 @@ def test_starts_differ_but_can_be_repeated():
     assert_array_equal(one, two)
     assert len({tuple(start.round(6)) for start in one}) > 1
     assert newton_step(pooled)[1] < 1e-9
+
+
+# --- data frames ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_data_frames_are_rows_with_constants(package):
+    frames = pytest.importorskip(package)
+    X, y, groups, persons, Z = people(covariates=1, ragged=False)
+    alternative = np.zeros(len(y), dtype=int)
+    for group in np.unique(groups):
+        alternative[groups == group] = np.arange(3)
+    here = ((y == 1) | (alternative != 2) | (groups % 3 > 0)).astype(int)
+    weight = 1 + persons % 3
+    df = frames.DataFrame(
+        dict(a=X[:, 0], b=X[:, 1], y=y, g=groups, who=persons, z=Z[:, 0], alt=alternative, here=here, w=weight)
+    )
+    columns = dict(choice="y", group="g", person="who", alternative="alt", features=["a", "b"], base=1)
+    more = dict(availability="here", membership=["z"], sample_weight="w")
+    found = LatentClassLogit.from_long(df, **columns, **more, n_init=2)
+    by_hand = LatentClassLogit(n_init=2).fit(
+        np.column_stack([alternative == 0, alternative == 2, X]),
+        y,
+        groups,
+        persons,
+        membership=Z,
+        offset=np.where(here == 1, 0.0, -np.inf),
+        sample_weight=weight,
+    )
+    assert found.param_names_[:2] == ["class 1: (Intercept):0", "class 1: (Intercept):2"]
+    assert found.param_names_[-1] == "membership 2: z"
+    assert_allclose(found.log_likelihood_, by_hand.log_likelihood_, rtol=1e-9)
+    assert_allclose(found.coef_, by_hand.coef_, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="no coefficient to fit"):
+        LatentClassLogit.from_long(df, choice="y", group="g")
+    with pytest.raises(ValueError, match="person names the column 'whom'"):
+        LatentClassLogit.from_long(df, choice="y", group="g", features=["a"], person="whom")

@@ -9,6 +9,8 @@ MARK = "say --decimal , (or .) if that is the mark before a fraction; marks betw
 # With the fields of the refusal filled in.
 ADVICE: dict[type[Exception], str] = {
     refusals.MissingValue: "say --missing mean to fill it in, or --missing drop to leave such rows out",
+    refusals.MissingInChoice: "complete it, or leave out its situation; where an alternative was not available, it may "
+    "lack anything but names: --availability is for the column that is 0 there",
     refusals.MissingLabel: "say --missing drop to leave such rows out",
     refusals.NoTarget: "say which with --target",
     refusals.Nameless: "leave out --target, --weight, --features and --drop",

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from majorant.cli.advice import explain
+from majorant.cli.choice import choice
 from majorant.cli.compare import compare
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
 from majorant.cli.crf import crf
@@ -22,15 +23,19 @@ from majorant.cli.info import info
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
 from majorant.cli.reproduce import reproduce
+from majorant.cli.words import WordLists
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
     "predict": predict,
     "evaluate": evaluate,
+    "choice": choice,
     "compare": compare,
     "reproduce": reproduce,
     "info": info,
 }
+# Commands of another kind than typer's.
+KINDS: dict[str, type[TyperCommand]] = {"choice": WordLists}
 INTERRUPTED = 130
 # Sent by a system that shuts down, and by a terminal that closes; Windows has one of them only.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -110,7 +115,7 @@ def _group(start: Callable[..., None], commands: Mapping[str, Callable[..., None
     )
     group.callback(help=_paragraphs(start))(start)
     for name, command in commands.items():
-        group.command(name, help=_paragraphs(command))(command)
+        group.command(name, cls=KINDS.get(name), help=_paragraphs(command))(command)
     return group
 
 
@@ -140,6 +145,7 @@ def start(
     majorant fit flowers.csv --target species --model flowers.npz
     majorant predict flowers.npz new.csv --out species.csv
     majorant evaluate flowers.npz more.csv
+    majorant choice trips.csv --group trip --alternative mode --choice chosen --features price hours
     majorant crf train train.txt --template chunking --test test.txt
     """
 

@@ -20,14 +20,23 @@ SPOKEN = (
     (r"y holds (\w+) that were not named at the first call", r"the file holds \1 that --classes does not name"),
     (r"less than min_freq", "less than --min-freq"),
     (r"resume_from='([^']*)'", r"--resume: \1"),
+    (r"use a finite C\b", "say --C with a number"),
+    (r"\by has to be 1", "--choice has to be 1"),
+    (r"\by sums to", "they sum to"),
+    (r"\bX: (?=')", "--features: "),
+    (r"its offset is -inf", "--availability says so"),
+    (r"n_classes=(\d+) classes", r"--classes \1"),
+    (r"\bmembership columns? (?=')", "--membership "),
+    (r"\bmembership columns are", "columns of --membership are"),
     (r"\bC was (\S+) in the fit", r"--C was \1 in the fit"),
     (r"only tol, max_iter, verbose, n_jobs and callbacks may change", "only --tol and --max-iter may change"),
     (
-        r"\b(solver|tol|max_iter|c2|min_freq|random_state|delimiter|decimal|encoding|format|missing|separator) must be",
+        r"\b(solver|tol|max_iter|c2|min_freq|random_state|delimiter|decimal|encoding|format|missing|separator|base|covariance|"
+        r"cluster|persons|membership|sample_weight) must be",
         None,
     ),
 )
-NAMES = {"random_state": "--seed"}
+NAMES = {"random_state": "--seed", "persons": "--person", "sample_weight": "--weight"}
 
 
 def in_flags(text: str) -> str:

@@ -9,6 +9,8 @@ from majorant.cli.output import show, show_json, show_table
 
 # Coefficients shown of each class, the largest first.
 SHOWN = 5
+# Models that have a summary of their own.
+CHOICES = ("ConditionalLogit", "LatentClassLogit")
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
@@ -19,7 +21,11 @@ def info(model: Model, as_json: AsJson = False) -> None:
     """
     from majorant.estimators.storage import kind_of
 
-    facts, coefficients = _chain(model) if kind_of(model) == "ChainCRF" else _table(model)
+    kind = kind_of(model)
+    if kind in CHOICES:
+        _say_choices(model, as_json)
+        return
+    facts, coefficients = _chain(model) if kind == "ChainCRF" else _table(model)
     if as_json:
         show_json({"model": model, **facts, "coefficients": coefficients})
         return
@@ -29,6 +35,16 @@ def info(model: Model, as_json: AsJson = False) -> None:
     for row in coefficients:
         largest = sorted(row["weights"].items(), key=lambda pair: -abs(pair[1]))[:SHOWN]
         show(f"{row['class']}: " + ", ".join(f"{name} {weight:+.3g}" for name, weight in largest))
+
+
+def _say_choices(path: str, as_json: bool) -> None:
+    from majorant.cli.choosing import saved_choices
+
+    found = saved_choices(path)
+    if as_json:
+        show_json({"model": path, **found.facts()})
+    else:
+        show(str(found.summary))
 
 
 def _chain(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -37,6 +37,26 @@ class MissingValue(Refusal):
         return f"column {self.column!r} of {self.origin} lacks a value in row {self.row} ({self.count} in all)"
 
 
+class MissingInChoice(MissingValue):
+    """The same in a table of alternatives, where neither means nor fewer rows would do."""
+
+
+@dataclass(eq=False)
+class UnusableFlag(Refusal):
+    """What says whether a row was chosen is neither a flag nor a share."""
+
+    column: str
+    origin: str
+    value: float
+    row: int
+
+    def __str__(self) -> str:
+        return (
+            f"column {self.column!r} of {self.origin} holds {self.value:g} in row {self.row}, but a row is chosen (1), "
+            "is not (0), or has a share between"
+        )
+
+
 @dataclass(eq=False)
 class MissingLabel(Refusal):
     """A row has no label."""

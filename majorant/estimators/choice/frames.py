@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.choice.long import LongLayout
-from majorant.estimators.choice.terms import Term
+from majorant.estimators.choice.terms import Term, refuse_none
 from majorant.estimators.choice.wide import WideLayout
 
 FrameLayout = LongLayout | WideLayout
@@ -131,8 +131,7 @@ class ChoiceFrames:
     def _fit_frame(self: Any, layout: FrameLayout, df: Any, weight: str | None, offset: str | None) -> Any:
         with all_or_nothing(self):
             self._check_settings()
-            if not layout.terms:
-                raise ValueError("there is no coefficient to fit: name features, or ask for constants")
+            refuse_none(layout.terms)
             sample, table = layout.sample(df, weight, offset)
             self.n_features_in_ = len(layout.names)
             self._fit_sample(sample, layout.names)

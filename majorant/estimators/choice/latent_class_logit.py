@@ -17,6 +17,7 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.choice.class_comparison import Comparison, compared
 from majorant.estimators.choice.class_files import LatentFiles
 from majorant.estimators.choice.class_fit import Found, fit_from, one_class, starts, without_empty
+from majorant.estimators.choice.class_frames import LatentFrames
 from majorant.estimators.choice.class_inference import LatentInference
 from majorant.estimators.choice.panel import People, read_covariates, read_people, refuse_constant
 from majorant.estimators.choice.sets import Situations, flagged_largest, named
@@ -30,7 +31,7 @@ from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 SAME = 1e-6
 
 
-class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ignore[misc]
+class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator):  # type: ignore[misc]
     """Latent class conditional logit: every person belongs to one hidden class in all their choices.
 
     p_i = Σ_c π_c(z_i) Π_t P_c(y_it), with a conditional logit P_c for each class, and membership π by softmax on what
@@ -144,15 +145,9 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
             self._check_settings()
             table = Situations.read(self, X, groups, reset=True)
             people = read_people(table, y, persons, membership, offset, sample_weight)
-            refuse_constant(people)
-            if self.n_classes > len(people.names):
-                raise ValueError(f"n_classes={self.n_classes} classes need as many people, got {len(people.names)}")
             names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
-            self._features, self._covariates = [str(name) for name in names], people.covariates
-            with sharing(1):
-                self._fit_panel(people)
-        if is_unwanted(self.result_, 0.0):
-            warn(self.result_, stacklevel=2)
+            self._fit_people(people, [str(name) for name in names])
+        self._warn(stacklevel=3)
         return self
 
     def compare(
@@ -242,6 +237,18 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
 
     def _on(self, panel: Panel) -> LatentClasses:
         return LatentClasses(panel, self._parameters(), 1.0 / self.C)
+
+    def _fit_people(self, people: People, names: list[str]) -> None:
+        refuse_constant(people)
+        if self.n_classes > len(people.names):
+            raise ValueError(f"n_classes={self.n_classes} classes need as many people, got {len(people.names)}")
+        self._features, self._covariates = names, people.covariates
+        with sharing(1):
+            self._fit_panel(people)
+
+    def _warn(self, stacklevel: int) -> None:
+        if is_unwanted(self.result_, 0.0):
+            warn(self.result_, stacklevel=stacklevel)
 
     def _fit_panel(self, people: People) -> None:
         pooled = one_class(people.panel, 1.0 / self.C, tol=self.tol, max_iter=self.max_iter)

@@ -59,8 +59,11 @@ class LongLayout:
         terms = [by_alternative(INTERCEPT, len(labels), number, varies=False)] if constants else []
         terms += [Term(name) for name in features]
         groups = column_of(frame, group, "group")
+        possible = np.ones(len(groups), dtype=bool)
+        if availability is not None:  # whatever stands elsewhere does not matter
+            possible = numbers_of(frame, availability, "availability") != 0
         for name in by:
-            varies = _varies(numbers_of(frame, name, "by_alternative"), groups)
+            varies = _varies(numbers_of(frame, name, "by_alternative")[possible], groups[possible])
             terms.append(by_alternative(name, len(labels), number, varies=varies))
         return cls(choice, group, alternative, availability, tuple(labels), tuple(terms))
 
@@ -71,36 +74,14 @@ class LongLayout:
 
     def sample(self, frame: Any, weight: str | None, offset: str | None) -> tuple[Sample, Situations]:
         """Return what was chosen."""
-        table = self._table(frame)
-        measure = self._measure(frame, offset)
+        table = self.situations(frame)
+        measure = self.measure(frame, offset)
         chosen = numbers_of(frame, self.choice, "choice")
         weights = None if weight is None else numbers_of(frame, weight, "sample_weight")
         return Sample.of(table.choices(chosen, measure, weights)), table
 
-    def rows(self, frame: Any) -> tuple[Choices, Array, Array]:
-        """Return the situations with nothing chosen, and for each row its situation and its alternative."""
-        table = self._table(frame)
-        if self.alternative is None:
-            raise ValueError("this needs the names of alternatives: the model was made without alternative=…")
-        labels = table.sorted(column_of(frame, self.alternative, "alternative"))
-        return table.unobserved(self._measure(frame, None)), table.sorted_ids, labels
-
-    def arranged(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
-        """Return the probability of each row."""
-        table = self._table(frame)
-        return table.as_given(probabilities(table.unobserved(self._measure(frame, None))))
-
-    def likeliest(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
-        """Return 1 for the likeliest row of each group."""
-        table = self._table(frame)
-        p = probabilities(table.unobserved(self._measure(frame, None)))
-        return table.as_given(flagged_largest(p, table.starts, table.sizes))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what JSON can hold of it."""
-        return {"kind": "long", **asdict(self)}
-
-    def _table(self, frame: Any) -> Situations:
+    def situations(self, frame: Any) -> Situations:
+        """Return the rows, with a column for each coefficient."""
         which = self._which(frame)
         values = [
             np.ones(len(which)) if term.name == INTERCEPT else numbers_of(frame, term.name, "features")
@@ -113,6 +94,37 @@ class LongLayout:
         if self.alternative is not None:
             _refuse_duplicates(groups, which, self.alternatives)
         return Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
+
+    def measure(self, frame: Any, offset: str | None = None) -> Array | None:
+        """Return what is added to θᵀx: the offset, and -inf where an alternative is not available."""
+        values = None if offset is None else numbers_of(frame, offset, "offset")
+        closed = self._closed(frame)
+        if closed is None:
+            return values
+        return np.where(closed, -np.inf, 0.0 if values is None else values)
+
+    def rows(self, frame: Any) -> tuple[Choices, Array, Array]:
+        """Return the situations with nothing chosen, and for each row its situation and its alternative."""
+        table = self.situations(frame)
+        if self.alternative is None:
+            raise ValueError("this needs the names of alternatives: the model was made without alternative=…")
+        labels = table.sorted(column_of(frame, self.alternative, "alternative"))
+        return table.unobserved(self.measure(frame)), table.sorted_ids, labels
+
+    def arranged(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
+        """Return the probability of each row."""
+        table = self.situations(frame)
+        return table.as_given(probabilities(table.unobserved(self.measure(frame))))
+
+    def likeliest(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
+        """Return 1 for the likeliest row of each group."""
+        table = self.situations(frame)
+        p = probabilities(table.unobserved(self.measure(frame)))
+        return table.as_given(flagged_largest(p, table.starts, table.sizes))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold of it."""
+        return {"kind": "long", **asdict(self)}
 
     def _which(self, frame: Any) -> Array:
         if self.alternative is None:
@@ -129,13 +141,6 @@ class LongLayout:
         if self.availability is None:
             return None
         return numbers_of(frame, self.availability, "availability") == 0
-
-    def _measure(self, frame: Any, offset: str | None) -> Array | None:
-        values = None if offset is None else numbers_of(frame, offset, "offset")
-        closed = self._closed(frame)
-        if closed is None:
-            return values
-        return np.where(closed, -np.inf, 0.0 if values is None else values)
 
 
 def _varies(values: Array, groups: Array) -> bool:

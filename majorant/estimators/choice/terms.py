@@ -45,6 +45,12 @@ def names_of(terms: Sequence[Term], alternatives: Sequence[str]) -> list[str]:
     return names
 
 
+def refuse_none(terms: Sequence[Term]) -> None:
+    """Refuse a utility without any term."""
+    if not terms:
+        raise ValueError("there is no coefficient to fit: name features, or ask for constants")
+
+
 def matrix_of(terms: Sequence[Term], values: Sequence[Array], which: Array) -> Any:
     """Return X: for each term its value at every row, in the column of the row's alternative."""
     width = sum(term.columns for term in terms)

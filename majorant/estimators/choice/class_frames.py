@@ -1,0 +1,90 @@
+"""Latent class models from long data frames, pandas or polars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.choice.long import LongLayout
+from majorant.estimators.choice.panel import People, read_people
+from majorant.estimators.choice.terms import column_of, numbers_of, refuse_none
+
+
+class LatentFrames:
+    """``from_long``, for latent classes."""
+
+    @classmethod
+    def from_long(
+        cls,
+        df: Any,
+        *,
+        choice: str,
+        group: str,
+        person: str | None = None,
+        alternative: str | None = None,
+        features: Sequence[str] = (),
+        by_alternative: Sequence[str] = (),
+        base: Any = None,
+        constants: bool | None = None,
+        availability: str | None = None,
+        membership: Sequence[str] = (),
+        sample_weight: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a model fitted to a data frame with one row for each alternative of each choice situation.
+
+        Later calls, such as ``predict_proba``, take X with a column for each coefficient of a class.
+
+        Parameters
+        ----------
+        df : data frame
+            Of pandas or polars.
+        person : str, optional
+            The column that says who made a choice; if not given, every choice is another person's.
+        membership : list of str
+            Columns of what is known of people: the same in all rows of a person.
+        sample_weight : str, optional
+            The column of weights of people.
+        choice, group, alternative, features, by_alternative, base, constants, availability
+            As for :meth:`~majorant.ConditionalLogit.from_long`.
+        **settings
+            Of the estimator, such as ``n_classes=``.
+        """
+        layout = LongLayout.learn(
+            df,
+            choice=choice,
+            group=group,
+            alternative=alternative,
+            features=features,
+            by=by_alternative,
+            base=base,
+            constants=alternative is not None if constants is None else constants,
+            availability=availability,
+        )
+        return cls(**settings)._fit_frame(layout, df, person, membership, sample_weight)
+
+    def _fit_frame(
+        self: Any, layout: LongLayout, df: Any, person: str | None, membership: Sequence[str], weight: str | None
+    ) -> Any:
+        with all_or_nothing(self):
+            self._check_settings()
+            refuse_none(layout.terms)
+            self.n_features_in_ = len(layout.names)
+            self._fit_people(_people(layout, df, person, membership, weight), layout.names)
+        self._warn(stacklevel=4)
+        return self
+
+
+def _people(layout: LongLayout, df: Any, person: str | None, membership: Sequence[str], weight: str | None) -> People:
+    """Return who chose what."""
+    chosen = numbers_of(df, layout.choice, "choice")
+    persons = None if person is None else column_of(df, person, "person")
+    known = [numbers_of(df, name, "membership") for name in membership]
+    weights = None if weight is None else numbers_of(df, weight, "sample_weight")
+    Z = np.column_stack(known) if known else None
+    people = read_people(layout.situations(df), chosen, persons, Z, layout.measure(df), weights)
+    return replace(people, covariates=[str(name) for name in membership])
