@@ -52,7 +52,7 @@ def test_a_scheduler_is_found_by_its_address(folder, cluster):
     there = ("--scheduler", cluster.scheduler_address)
     keep = (*fit, *there, "--checkpoint", "c.npz", "--every", "0", "--resume", "-m", "ours.npz")
     assert "there is no checkpoint" in warned_of(*keep, "--max-iter", "2")
-    assert LogisticRegression.load("ours.npz").n_iter_[0] == 2
+    assert LogisticRegression.load("ours.npz").n_iter_[0] <= 2
     assert warned_of(*keep) == ""
     same_models("ours.npz", "memory.npz")
     columns["kind"] = ["rose"] * 120
