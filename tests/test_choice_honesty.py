@@ -101,6 +101,15 @@ def test_a_wide_column_of_availability_may_have_a_number_for_a_name():
     assert model.log_likelihood_ == pytest.approx(expected.log_likelihood_, rel=1e-12)
 
 
+def test_what_is_not_finite_in_a_wide_frame_is_said_by_its_row():
+    rng = np.random.default_rng(0)
+    wide = pandas.DataFrame({"choice": rng.choice(LABELS, 50), "fast": rng.normal(size=50), "slow": np.arange(50.0)})
+    wide.loc[17, "fast"] = np.nan
+    varying = {"time": {"bus": "slow", "car": "fast", "train": 1.0}}
+    with pytest.raises(ValueError, match="time must be finite where an alternative is available, but is not at row 17"):
+        ConditionalLogit.from_wide(wide, choice="choice", alternatives=LABELS, varying=varying)
+
+
 @pytest.mark.parametrize("alternatives", [["bus", "bus", "car"], {1: "bus", 2: "bus"}, [], ["bus"]])
 def test_wide_alternatives_have_to_differ(alternatives):
     with pytest.raises(ValueError, match="alternatives must have at least two names, all different"):
@@ -172,3 +181,12 @@ def test_classes_whose_choices_are_separated_are_said_to_be():
         model = LatentClassLogit(1).fit(X, largest.ravel(), groups, persons)
     assert model.result_.outcome is Outcome.UNBOUNDED
     assert LatentClassLogit(1, C=10.0).fit(X, largest.ravel(), groups, persons).result_.outcome is Outcome.CONVERGED
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(4))
+def test_single_precision_is_no_reason_to_warn(seed):
+    X, y, groups, _ = panel(people=60, seed=seed)
+    model = ConditionalLogit().fit(X.astype(np.float32), y, groups)
+    assert model.result_.outcome is Outcome.CONVERGED
+    np.testing.assert_allclose(model.coef_, ConditionalLogit().fit(X, y, groups).coef_, atol=1e-5)

@@ -132,6 +132,8 @@ class WideLayout:
         for a, name in self.availability:
             open_[:, a] = availability_of(frame, name)[rows]
         values = [np.where(open_.ravel(), self._value(frame, source, rows), 0.0) for source in self.sources]
+        for term, value in zip(self.terms, values, strict=True):
+            _refuse_non_finite(term.name, value.reshape(len(rows), count), rows)
         groups = np.repeat(np.arange(len(rows)), count)
         table = Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
         return table.unobserved(None if open_.all() else np.where(open_.ravel(), 0.0, -np.inf))
@@ -179,6 +181,14 @@ def _sources(argument: str, of: Mapping[Any, Any], labels: tuple[str, ...]) -> S
     if unknown:
         raise ValueError(f"{argument} names {unknown[0]!r}, which is none of the alternatives {list(labels)}")
     return tuple((labels.index(str(label)), source) for label, source in of.items())
+
+
+def _refuse_non_finite(name: str, values: Array, rows: Array) -> None:
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite where an alternative is available, but is not at row {rows[bad].min()}"
+        )
 
 
 def _refuse_unknown(by: Sequence[str], varying: Mapping[str, Any]) -> None:
