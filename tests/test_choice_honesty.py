@@ -123,6 +123,17 @@ def test_elasticities_of_an_alternative_that_stands_twice_in_a_group_are_refused
         model.elasticities("price", df[["price"]], df.trip, ["a", "a", "b"] * 80)
 
 
+def test_likelihood_ratios_are_between_fits_of_one_kind_to_the_same_alternatives():
+    df = long_frame()
+    columns = {"choice": "chosen", "group": "trip", "alternative": "mode", "features": ["price"]}
+    everywhere, there = ConditionalLogit.from_long(df, **columns), from_long(df)
+    with pytest.raises(ValueError, match="same alternatives and offsets"):
+        there.likelihood_ratio_test(everywhere)
+    X, y, groups, _ = panel()
+    with pytest.raises(ValueError, match="compare AIC or BIC"):
+        ConditionalLogit().fit(X, y, groups).likelihood_ratio_test(LatentClassLogit(n_init=1).fit(X, y, groups))
+
+
 @pytest.mark.parametrize("weight", [np.nan, np.inf, "heavy"])
 @pytest.mark.parametrize("estimator", [ConditionalLogit(), LatentClassLogit()])
 def test_weights_that_are_none_are_refused_by_name(estimator, weight):
