@@ -292,7 +292,13 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
         outcome = Outcome.CONVERGED if converged else Outcome.STEP_LIMIT if limit else Outcome.STALLED
         separated = [] if np.isfinite(self.C) else np.flatnonzero(best.state.surprises <= SEPARATED).tolist()
         sentence = (
-            "stationary" if converged else f"stopped at the limit of {self.max_iter} steps" if limit else "stalled"
+            "stopped"
+            if separated
+            else "stationary"
+            if converged
+            else f"stopped at the limit of {self.max_iter} steps"
+            if limit
+            else "stalled"
         )
         sentence += (
             f" after {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of the Hessian"
@@ -307,7 +313,7 @@ class LatentClassLogit(LatentInference, LatentFiles, BaseEstimator):  # type: ig
         if separated:
             outcome, which = Outcome.UNBOUNDED, ", ".join(str(c + 1) for c in separated)
             sentence += f"; choices of class {which} are completely separated, so the likelihood grows for ever as its "
-            sentence += "coefficients do: use a finite C, or fewer classes"
+            sentence += "coefficients do; penalise them, or ask for fewer classes"
         return Result(outcome, sentence, float("nan"))
 
     def _refuse_unidentified(self, pooled: LatentClasses) -> None:
