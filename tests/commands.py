@@ -15,6 +15,9 @@ from majorant.cli.app import build
 # Before click 8.2 a runner mixed what was said on standard error into standard output, unless told not to.
 APART = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters else {}
 
+# What a terminal is told, and frames: none of it where output is piped.
+CONTROL = re.compile(r"[\x1b┃│╭┏]")
+
 
 def invoke(*arguments, **options):
     """Run a command; return what it said, where, and how it ended."""

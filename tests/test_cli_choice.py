@@ -11,8 +11,8 @@ pytest.importorskip("typer")
 
 import majorant
 from tests.choice_data import ELECTRICITY
+from tests.commands import CONTROL, call, warned, write
 from tests.problems import shared_data
-from tests.test_cli import CONTROL, call, warned, write
 
 WEIGHT = ["--weight", "weight"]
 PERSONS = ["--classes", "2", "--person", "person"]
@@ -20,12 +20,6 @@ MODES = np.array(["bus", "car", "train"])
 WHO = ["--group", "trip", "--choice", "chosen"]
 NAMED = [*WHO, "--alternative", "mode"]
 FULL = [*NAMED, "--features", "price", "hours", "--by-alternative", "income", "--base", "car"]
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def trips(people=30, each=6, seed=0):

@@ -1,7 +1,6 @@
 """How the command line looks: help, tables on a terminal, plain text elsewhere."""
 
 import os
-import re
 import subprocess
 import sys
 
@@ -11,9 +10,7 @@ pytest.importorskip("typer")
 
 import majorant
 from majorant.cli import output
-from tests.commands import call, flowers, shell, shell_of_several, write
-
-CONTROL = re.compile(r"[\x1b┃│╭┏]")
+from tests.commands import CONTROL, call, flowers, shell, shell_of_several, write
 
 
 @pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "choice", "compare", "info"])

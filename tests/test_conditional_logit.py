@@ -557,7 +557,7 @@ def test_separation_is_said():
     [
         (dict(mode="plane"), r"choice must be one of .* got 'plane' at row 0"),
         (dict(mode="car", car_here=0), "row 0 chose 'car', which is not available there"),
-        (dict(income=np.nan), r"got nan in column 'income:car'"),
+        (dict(income=np.nan), r"income must be finite where an alternative is available, but is not at row 0"),
         (dict(income="much"), "column 'income' must hold numbers"),
     ],
 )

@@ -39,6 +39,11 @@ def test_hidden_states_find_what_labels_cannot():
     assert log_likelihood(latent, X_TEST, Y_TEST) > log_likelihood(plain, X_TEST, Y_TEST) + 0.5
 
 
+def test_one_state_of_one_label_is_a_chain_of_one_label():
+    labels = [["a"] * len(tokens) for tokens in X]
+    assert LatentChainCRF(1).fit(X, labels).predict(X) == ChainCRF().fit(X, labels).predict(X) == labels
+
+
 def test_one_state_is_a_chain():
     for weight in (None, np.random.default_rng(0).uniform(size=len(X)), [np.linspace(1, 2, len(y)) for y in Y]):
         ours = LatentChainCRF(1, c2=0.3, n_init=4, tol=1e-3).fit(X, Y, weight)

@@ -319,7 +319,7 @@ BAD = {
     "membership must hold finite numbers": ({}, dict(membership="nan")),
     "has no chosen row": ({}, dict(y="zeros")),
     "constant within every group": ({}, dict(X="ones")),
-    "sample_weight must be finite, non-negative": ({}, dict(sample_weight="negative")),
+    "sample_weight must be non-negative, finite": ({}, dict(sample_weight="negative")),
 }
 
 

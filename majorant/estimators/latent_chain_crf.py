@@ -148,14 +148,14 @@ class LatentChainCRF(ChainEstimator):
 
     def _many_states(self, classes: Array) -> Array:
         labels = classes.tolist()
-        if len(labels) < 2:
-            raise ValueError(f"y holds one label only, {labels[0]!r}: there is nothing to tell apart")
-        if not isinstance(self.n_latent, Mapping):
-            return np.full(len(labels), self.n_latent, dtype=np.int64)
-        unknown = sorted(set(self.n_latent) - set(labels), key=repr)
+        known = self.n_latent if isinstance(self.n_latent, Mapping) else dict.fromkeys(labels, self.n_latent)
+        unknown = sorted(set(known) - set(labels), key=repr)
         if unknown:
             raise ValueError(f"n_latent names labels that y does not hold: {unknown}")
-        return np.array([self.n_latent.get(label, 1) for label in labels], dtype=np.int64)
+        many = np.array([known.get(label, 1) for label in labels], dtype=np.int64)
+        if len(labels) < 2 and many.max() > 1:
+            raise ValueError(f"y holds one label only, {labels[0]!r}: there is nothing to tell apart")
+        return many
 
     def _take_up(self, states: Array) -> None:
         self.n_states_ = states

@@ -71,6 +71,10 @@ def elasticity_table(p: Array, x: Array, coefficient: float, labels: Array, grou
     names, which = np.unique(labels, return_inverse=True)
     situations = np.unique(groups, return_inverse=True)[1]
     table = np.zeros((situations.max() + 1, len(names)))
+    if len(np.unique(situations * len(names) + which)) < len(which):
+        raise ValueError(
+            "alternatives must be different within each group: an elasticity is of one with respect to one"
+        )
     P, V = table.copy(), table
     P[situations, which], V[situations, which] = p, coefficient * x
     share = np.maximum(P.sum(axis=0), 1e-300)

@@ -39,6 +39,7 @@ def likelihood_ratio(one: Facts, other: Facts) -> LikelihoodRatio:
     if abs(smaller.observations - larger.observations) > 1e-9 * larger.observations:
         got = f"{smaller.observations:g} and {larger.observations:g}"
         raise ValueError(f"a likelihood-ratio test needs fits to the same observations, got {got} of them")
+    _refuse_others(smaller, larger)
     statistic = 2.0 * (larger.log_likelihood - smaller.log_likelihood)
     if statistic < -1e-6 * abs(larger.log_likelihood):
         raise ValueError(
@@ -46,3 +47,18 @@ def likelihood_ratio(one: Facts, other: Facts) -> LikelihoodRatio:
             f"{smaller.log_likelihood:g}): they are not nested, or not both at their maximum"
         )
     return LikelihoodRatio(max(statistic, 0.0), larger.parameters - smaller.parameters)
+
+
+def _refuse_others(one: Facts, other: Facts) -> None:
+    """Raise if fits are to other data: parameters of zero make all models of the same data the same one."""
+    if one.unit != other.unit:
+        raise ValueError(
+            f"a likelihood-ratio test is between fits of one kind, got {one.unit} and {other.unit}: hidden classes are "
+            "not nested in its sense; compare AIC or BIC"
+        )
+    nulls = one.null_log_likelihood, other.null_log_likelihood
+    if abs(nulls[0] - nulls[1]) > 1e-6 * max(map(abs, nulls)):
+        raise ValueError(
+            "a likelihood-ratio test needs fits to the same alternatives and offsets, but log-likelihoods at zero are "
+            f"{nulls[0]:g} and {nulls[1]:g}"
+        )

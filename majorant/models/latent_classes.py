@@ -59,8 +59,16 @@ class Panel:
 
     @cached_property
     def features(self) -> Array:
-        """The features of all outcomes of the distinct sets."""
-        return self.sample.sets.design.dense()
+        """The features of all outcomes of the distinct sets, less their mean in each set.
+
+        Only differences within a set count, and they are what is left of digits where features are large.
+        """
+        sets = self.sample.sets
+        X, starts, sizes = sets.design.dense().astype(np.float64), sets.indptr[:-1], np.diff(sets.indptr)
+        possible = np.ones(len(X)) if sets.log_measure is None else (sets.log_measure > -np.inf).astype(float)
+        X[possible == 0] = 0.0  # whatever stands there does not matter
+        means = np.add.reduceat(X, starts) / np.add.reduceat(possible, starts)[:, None]
+        return (X - np.repeat(means, sizes, axis=0)) * possible[:, None]
 
     @cached_property
     def observed_features(self) -> Array:
@@ -145,6 +153,12 @@ class LatentClasses:
     def posteriors(self) -> Array:
         """τ_ic."""
         return np.exp(self.log_choices + self.log_priors - self.log_likelihoods[:, None])
+
+    @property
+    def surprises(self) -> Array:
+        """The mean of −log Π_t P_c(y_it) over the people of each class: zero where its tastes explain everything."""
+        members = self.panel.weight[:, None] * self.posteriors
+        return -(members * self.log_choices).sum(axis=0) / np.maximum(members.sum(axis=0), 1e-300)
 
     @property
     def shares(self) -> Array:

@@ -64,6 +64,7 @@ class LatentFrames:
             base=base,
             constants=alternative is not None if constants is None else constants,
             availability=availability,
+            offset=None,
         )
         return cls(**settings)._fit_frame(layout, df, person, membership, sample_weight)
 

@@ -153,6 +153,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         """
         check_is_fitted(self, "coef_")
         if groups is None and self._layout is not None:
+            self._refuse_offset(offset)
             return self._layout.arranged(X, self._probabilities_of)
         table = Situations.read(self, X, groups, reset=False)
         return table.as_given(self._probabilities_of(table.unobserved(offset)))
@@ -161,6 +162,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         """Return 1 for the likeliest row of each group, 0 for the others; from wide data frames, the alternative."""
         check_is_fitted(self, "coef_")
         if groups is None and self._layout is not None:
+            self._refuse_offset(offset)
             return self._layout.likeliest(X, self._probabilities_of)
         table = Situations.read(self, X, groups, reset=False)
         p = self._probabilities_of(table.unobserved(offset))

@@ -67,8 +67,9 @@ class ChoiceFrames:
             base=base,
             constants=alternative is not None if constants is None else constants,
             availability=availability,
+            offset=offset,
         )
-        return cls(**settings)._fit_frame(layout, df, sample_weight, offset)
+        return cls(**settings)._fit_frame(layout, df, sample_weight)
 
     @classmethod
     def from_wide(
@@ -126,13 +127,19 @@ class ChoiceFrames:
             base=base,
             constants=constants,
         )
-        return cls(**settings)._fit_frame(layout, df, sample_weight, None)
+        return cls(**settings)._fit_frame(layout, df, sample_weight)
 
-    def _fit_frame(self: Any, layout: FrameLayout, df: Any, weight: str | None, offset: str | None) -> Any:
+    def _refuse_offset(self, offset: Any) -> None:
+        if offset is not None:
+            raise ValueError(
+                "offset is for arrays: a model of data frames takes it from the column that from_long(…, offset=) named"
+            )
+
+    def _fit_frame(self: Any, layout: FrameLayout, df: Any, weight: str | None) -> Any:
         with all_or_nothing(self):
             self._check_settings()
             refuse_none(layout.terms)
-            sample, table = layout.sample(df, weight, offset)
+            sample, table = layout.sample(df, weight)
             self.n_features_in_ = len(layout.names)
             self._fit_sample(sample, layout.names)
             self._layout, self._table = layout, None if table is None else table.without_rows()

@@ -105,6 +105,7 @@ class ChoiceInference:
         check_is_fitted(self, "coef_")
         place = self._place(feature)
         if groups is None and self._layout is not None:
+            self._refuse_offset(offset)
             data, ids, alternatives = self._layout.rows(X)
             p, x = self._probabilities_of(data), data.design.dense()[:, place]
             return elasticity_table(p, x, self.coef_[place], alternatives, ids)

@@ -29,6 +29,10 @@ from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 
 # Log-likelihoods that differ by less are the same maximum.
 SAME = 1e-6
+# A class whose people choose with a log-likelihood so near to zero is separated: its tastes have no end.
+SEPARATED = 1e-6
+# Probabilities of the classes have to sum to one so nearly.
+SUMS_TO_ONE = 1e-6
 
 
 class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator):  # type: ignore[misc]
@@ -182,12 +186,14 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
             membership model gives.
         """
         of_classes = self.class_proba(X, groups, offset=offset)
+        table = Situations.read(self, X, groups, reset=False)
         if weights is None:
             Z, _ = read_covariates(membership, len(of_classes), self._covariates)
+            table.of_groups("membership", Z)
             weights = _softmax(np.column_stack([np.ones(len(Z)), Z]) @ self._parameters().membership.T)
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != of_classes.shape:
-            raise ValueError(f"weights must have shape {of_classes.shape}, got {weights.shape}")
+        else:
+            weights = _read_distributions(weights, of_classes.shape)
+            table.of_groups("weights", weights)
         return (of_classes * weights).sum(axis=1)
 
     def predict(self, X: Any, groups: Any = None, *, membership: Any = None, offset: Any = None) -> Array:
@@ -291,8 +297,15 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
         converged = best.converged(self.tol)
         limit = best.losses and len(best.losses) > self.max_iter
         outcome = Outcome.CONVERGED if converged else Outcome.STEP_LIMIT if limit else Outcome.STALLED
+        separated = [] if np.isfinite(self.C) else np.flatnonzero(best.state.surprises <= SEPARATED).tolist()
         sentence = (
-            "stationary" if converged else f"stopped at the limit of {self.max_iter} steps" if limit else "stalled"
+            "stopped"
+            if separated
+            else "stationary"
+            if converged
+            else f"stopped at the limit of {self.max_iter} steps"
+            if limit
+            else "stalled"
         )
         sentence += (
             f" after {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of the Hessian"
@@ -304,13 +317,17 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
             sentence += "; the likelihood is not concave: nothing certifies that there is no better maximum"
         if self.n_classes_ < self.n_classes:
             sentence += f"; {self.n_classes - self.n_classes_} of {self.n_classes} classes had no one in them"
+        if separated:
+            outcome, which = Outcome.UNBOUNDED, ", ".join(str(c + 1) for c in separated)
+            sentence += f"; choices of class {which} are completely separated, so the likelihood grows for ever as its "
+            sentence += "coefficients do; penalise them, or ask for fewer classes"
         return Result(outcome, sentence, float("nan"))
 
     def _refuse_unidentified(self, pooled: LatentClasses) -> None:
         if np.isfinite(self.C):
             return
         zero = pooled.there(Parameters(np.zeros_like(pooled.at.tastes), pooled.at.membership))
-        for columns in flat_columns(zero.hessian, (pooled.panel.features**2).sum(axis=0)):
+        for columns in flat_columns(zero.hessian, pooled.panel.sample.sets.design.column_norms() ** 2):
             names = ", ".join(named(self._features[column]) for column in columns[:10])
             what = "is constant" if len(columns) == 1 else "are collinear"
             raise ValueError(
@@ -334,3 +351,14 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
 def _softmax(logits: Array) -> Array:
     e = np.exp(logits - logits.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
+
+
+def _read_distributions(weights: Any, shape: tuple[int, ...]) -> Array:
+    each = np.asarray(weights, dtype=np.float64)
+    if each.shape != shape:
+        raise ValueError(f"weights must have shape {shape}, got {each.shape}")
+    wrong = ~((each >= 0).all(axis=1) & (np.abs(each.sum(axis=1) - 1.0) <= SUMS_TO_ONE))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(f"weights must be probabilities of the classes, got {each[row].tolist()} at row {row}")
+    return each

@@ -11,10 +11,11 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
-from majorant.estimators.choice.sets import Situations, flagged_largest, named
+from majorant.estimators.choice.sets import Situations, flagged_largest, is_missing, named
 from majorant.estimators.choice.terms import (
     INTERCEPT,
     Term,
+    availability_of,
     by_alternative,
     column_of,
     matrix_of,
@@ -34,6 +35,7 @@ class LongLayout:
     availability: str | None
     alternatives: tuple[Any, ...]
     terms: tuple[Term, ...]
+    offset: str | None = None
 
     @classmethod
     def learn(
@@ -48,34 +50,34 @@ class LongLayout:
         base: Any,
         constants: bool,
         availability: str | None,
+        offset: str | None,
     ) -> LongLayout:
         """Return the layout of a data frame: its alternatives, and which columns are constant in every group."""
         if alternative is None:
             if by or base is not None:
                 raise ValueError("by_alternative and base need alternative=…, the column that names alternatives")
-            return cls(choice, group, None, availability, (), tuple(Term(name) for name in features))
-        labels = np.unique(column_of(frame, alternative, "alternative")).tolist()
+            return cls(choice, group, None, availability, (), tuple(Term(name) for name in features), offset)
+        labels = _labels_of(frame, alternative)
         number = read_base(base, labels)
         terms = [by_alternative(INTERCEPT, len(labels), number, varies=False)] if constants else []
         terms += [Term(name) for name in features]
-        groups = column_of(frame, group, "group")
-        possible = np.ones(len(groups), dtype=bool)
-        if availability is not None:  # whatever stands elsewhere does not matter
-            possible = numbers_of(frame, availability, "availability") != 0
+        # What stands where an alternative was not available does not matter.
+        open_ = np.ones(len(frame), dtype=bool) if availability is None else availability_of(frame, availability)
+        groups = column_of(frame, group, "group")[open_]
         for name in by:
-            varies = _varies(numbers_of(frame, name, "by_alternative")[possible], groups[possible])
+            varies = _varies(numbers_of(frame, name, "by_alternative")[open_], groups)
             terms.append(by_alternative(name, len(labels), number, varies=varies))
-        return cls(choice, group, alternative, availability, tuple(labels), tuple(terms))
+        return cls(choice, group, alternative, availability, tuple(labels), tuple(terms), offset)
 
     @property
     def names(self) -> list[str]:
         """What coefficients are called."""
         return names_of(self.terms, [str(label) for label in self.alternatives])
 
-    def sample(self, frame: Any, weight: str | None, offset: str | None) -> tuple[Sample, Situations]:
+    def sample(self, frame: Any, weight: str | None) -> tuple[Sample, Situations]:
         """Return what was chosen."""
         table = self.situations(frame)
-        measure = self.measure(frame, offset)
+        measure = self.measure(frame)
         chosen = numbers_of(frame, self.choice, "choice")
         weights = None if weight is None else numbers_of(frame, weight, "sample_weight")
         return Sample.of(table.choices(chosen, measure, weights)), table
@@ -95,9 +97,9 @@ class LongLayout:
             _refuse_duplicates(groups, which, self.alternatives)
         return Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
 
-    def measure(self, frame: Any, offset: str | None = None) -> Array | None:
+    def measure(self, frame: Any) -> Array | None:
         """Return what is added to θᵀx: the offset, and -inf where an alternative is not available."""
-        values = None if offset is None else numbers_of(frame, offset, "offset")
+        values = None if self.offset is None else numbers_of(frame, self.offset, "offset")
         closed = self._closed(frame)
         if closed is None:
             return values
@@ -140,7 +142,16 @@ class LongLayout:
     def _closed(self, frame: Any) -> Array | None:
         if self.availability is None:
             return None
-        return numbers_of(frame, self.availability, "availability") == 0
+        return ~availability_of(frame, self.availability)
+
+
+def _labels_of(frame: Any, alternative: str) -> list[Any]:
+    values = column_of(frame, alternative, "alternative")
+    absent = is_missing(values)
+    if absent.any():
+        raise ValueError(f"alternative: column {alternative!r} has a missing value at row {absent.argmax()}")
+    labels: list[Any] = np.unique(values).tolist()
+    return labels
 
 
 def _varies(values: Array, groups: Array) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.data.collapsing import Sample
-from majorant.estimators.choice.sets import Situations, named
+from majorant.estimators.choice.sets import Situations, is_missing, named
 from majorant.models.latent_classes import Panel
 
 
@@ -27,14 +27,13 @@ def read_people(
     table: Situations, y: Any, persons: Any, membership: Any, offset: Any, sample_weight: Any, covariates: Any = None
 ) -> People:
     """Return who chose what; situations of a person need not stand together. Who weighs nothing is left out."""
-    ids = table.groups if persons is None else table.of_groups("persons", persons)
-    weight = None if sample_weight is None else table.of_groups("sample_weight", sample_weight).astype(np.float64)
+    ids = table.groups if persons is None else _read_persons(table, persons)
+    weight = None if sample_weight is None else table.read_weight(sample_weight)
     data = table.choices(y, offset, None)
     Z, names = read_covariates(membership, table.rows, covariates)
     of_situation = table.of_groups("membership", Z)
     order, (people, first) = np.argsort(ids, kind="stable"), np.unique(np.sort(ids, kind="stable"), return_index=True)
     if weight is not None:
-        _check_weight(weight)
         order = order[weight[order] > 0]
         people, first = np.unique(ids[order], return_index=True)
     z = _of_people("membership", of_situation[order], first, people)
@@ -59,10 +58,14 @@ def read_covariates(membership: Any, rows: int, known: list[str] | None) -> tupl
         raise ValueError(
             f"membership must hold finite numbers, one row for each row of X ({rows}), got shape {Z.shape}"
         )
-    names = [f"z{i}" for i in range(Z.shape[1])] if names is None else names
-    if known is not None and len(known) != Z.shape[1]:
+    numbered = [f"z{i}" for i in range(Z.shape[1])]
+    if known is None:
+        return Z, numbered if names is None else names
+    if len(known) != Z.shape[1]:
         raise ValueError(f"membership must have the {len(known)} columns of the fit, got {Z.shape[1]}")
-    return Z, names if known is None else known
+    if names is not None and known not in (names, numbered):  # a fit to an array knows no names
+        raise ValueError(f"membership must have the columns of the fit in their order, {known}, got {names}")
+    return Z, known
 
 
 def refuse_constant(people: People) -> None:
@@ -78,6 +81,13 @@ def refuse_constant(people: People) -> None:
         raise ValueError(f"membership columns are collinear: drop one of {', '.join(people.covariates)}")
 
 
+def _read_persons(table: Situations, persons: Any) -> Array:
+    absent = is_missing(np.ravel(np.asarray(persons)))
+    if absent.any():
+        raise ValueError(f"persons must name who made each choice, got a missing value at row {absent.argmax()}")
+    return table.of_groups("persons", persons)
+
+
 def _of_people(name: str, values: Array, first: Array, people: Array) -> Array:
     """Return values of situations that have to be the same for all of a person."""
     each = values[first]
@@ -88,8 +98,3 @@ def _of_people(name: str, values: Array, first: Array, people: Array) -> Array:
         who = named(np.repeat(people, counts)[int(unlike.argmax())])
         raise ValueError(f"{name} must be the same for all rows of a person, got several values for person {who}")
     return each
-
-
-def _check_weight(weight: Array) -> None:
-    if not ((weight >= 0).all() and weight.any() and np.isfinite(weight).all()):
-        raise ValueError("sample_weight must be finite, non-negative and not zero everywhere")

@@ -37,7 +37,7 @@ class Situations:
             estimator,
             X,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
+            dtype=np.float64,  # in single precision gradients do not reach the default tolerance
             order="C",
             ensure_all_finite=False,
             reset=reset,
@@ -86,9 +86,7 @@ class Situations:
         target = self.sorted(_read_flags(y, self.rows))
         log_h = self.read_offset(offset)
         _check_chosen(target, self, log_h)
-        weight = None if sample_weight is None else self.of_groups("sample_weight", sample_weight)
-        if weight is not None and ((weight < 0).any() or not weight.any()):
-            raise ValueError(f"sample_weight must be non-negative and not zero everywhere, got {weight.min():g}")
+        weight = None if sample_weight is None else self.read_weight(sample_weight)
         return Choices(self.design(), self.sizes, target=target, weight=weight, log_measure=log_h)
 
     def unobserved(self, offset: Any) -> Choices:
@@ -126,6 +124,16 @@ class Situations:
             )
         return values
 
+    def read_weight(self, sample_weight: Any) -> Array:
+        """Return the weight of each group."""
+        each = _numbers("sample_weight", sample_weight, self.rows)
+        if not (np.isfinite(each).all() and (each >= 0).all() and each.any()):
+            raise ValueError(
+                "sample_weight must be non-negative, finite and not zero everywhere, "
+                f"got numbers from {each.min():g} to {each.max():g}"
+            )
+        return self.of_groups("sample_weight", each)
+
     def of_groups(self, name: str, values: Any) -> Array:
         """Return values of rows that have to be the same within each group, one for each group."""
         each = self.sorted(np.asarray(values))
@@ -154,6 +162,18 @@ def flagged_largest(p: Array, starts: Array, sizes: Array) -> Array:
 def named(value: Any) -> str:
     """Return a group, or whatever else, as Python would write it."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def is_missing(values: Array) -> Array:
+    """Return which of some names are none."""
+    if values.dtype == object:
+        return np.array([_is_none(value) for value in values], dtype=bool)
+    return values != values if values.dtype.kind in "fcmM" else np.zeros(len(values), dtype=bool)
+
+
+def _is_none(value: Any) -> bool:
+    unlike = value != value  # so is NaN; what is missing in pandas is neither
+    return value is None or not isinstance(unlike, bool | np.bool_) or bool(unlike)
 
 
 def _numbers(name: str, values: Any, rows: int) -> Array:
@@ -185,9 +205,7 @@ def _read_groups(groups: Any, rows: int) -> tuple[Array, Array]:
     values = np.asarray(groups)
     if values.shape != (rows,):
         raise ValueError(f"groups must have one entry per row of X ({rows}), got shape {values.shape}")
-    missing = values != values if values.dtype.kind in "fcOmM" else np.zeros(rows, dtype=bool)
-    if values.dtype == object:
-        missing = np.array([value is None or value != value for value in values])
+    missing = is_missing(values)
     if missing.any():
         raise ValueError(
             f"groups must name the choice situation of each row, got a missing value at row {missing.argmax()}"

@@ -110,6 +110,17 @@ def numbers_of(frame: Any, name: Any, argument: str) -> Array:
         raise ValueError(f"column {name!r} must hold numbers, got {values[:3].tolist()!r:.80}") from None
 
 
+def availability_of(frame: Any, name: Any) -> Array:
+    """Return whether an alternative was available: not 0 there."""
+    values = numbers_of(frame, name, "availability")
+    if np.isnan(values).any():
+        row = int(np.isnan(values).argmax())
+        raise ValueError(
+            f"availability: column {name!r} is missing at row {row}; it has to be 1, or 0 for not available"
+        )
+    return values != 0
+
+
 def read_base(base: Any, alternatives: Sequence[Any]) -> int:
     """Return the number of the base alternative, the first if none is given."""
     if base is None:

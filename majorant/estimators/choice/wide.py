@@ -15,6 +15,7 @@ from majorant.estimators.choice.sets import Situations, named
 from majorant.estimators.choice.terms import (
     INTERCEPT,
     Term,
+    availability_of,
     by_alternative,
     column_of,
     matrix_of,
@@ -52,7 +53,7 @@ class WideLayout:
     ) -> WideLayout:
         """Return the layout that the arguments of ``from_wide`` describe."""
         pairs = alternatives.items() if isinstance(alternatives, Mapping) else ((each, each) for each in alternatives)
-        values, labels = zip(*pairs, strict=True)
+        values, labels = zip(*pairs, strict=True) if alternatives else ((), ())
         labels = tuple(str(label) for label in labels)
         number = read_base(None if base is None else str(base), labels)
         terms: list[Term] = []
@@ -67,6 +68,8 @@ class WideLayout:
             terms.append(by_alternative(name, len(labels), number, varies=False))
             sources.append(name)
         _refuse_unknown(by, varying)
+        if len(set(labels)) < max(len(labels), 2):
+            raise ValueError(f"alternatives must have at least two names, all different, got {list(labels)!r:.80}")
         return cls(choice, values, labels, _sources("availability", availability, labels), tuple(terms), tuple(sources))
 
     @property
@@ -74,10 +77,8 @@ class WideLayout:
         """What coefficients are called."""
         return names_of(self.terms, self.labels)
 
-    def sample(self, frame: Any, weight: str | None, offset: str | None) -> tuple[Sample, None]:
+    def sample(self, frame: Any, weight: str | None) -> tuple[Sample, None]:
         """Return what was chosen; situations that look alike are written out once."""
-        if offset is not None:
-            raise ValueError("offset is for long data frames, got one with a wide one")
         first, numbers = self._distinct(frame)
         sets = self._sets(frame, first)
         picks, weights = self._picks(frame), None
@@ -109,10 +110,11 @@ class WideLayout:
 
     def _distinct(self, frame: Any) -> tuple[Array, Array]:
         """Return one row of each kind, and for every row which kind it is."""
-        used = {name for source in self.sources if isinstance(source, tuple) for _, name in source}
-        used |= {name for source in self.sources if isinstance(source, str) for name in [source]}
+        of_alternatives = {of for source in self.sources if isinstance(source, tuple) for _, of in source}
+        used = {name for name in of_alternatives if isinstance(name, str)}  # others are numbers
+        used |= {source for source in self.sources if isinstance(source, str)}
         used |= {name for _, name in self.availability}
-        columns = [numbers_of(frame, name, "varying") for name in sorted(used, key=str) if isinstance(name, str)]
+        columns = [numbers_of(frame, name, "varying") for name in sorted(used, key=str)]
         if not columns:
             return np.zeros(min(1, len(frame)), dtype=int), np.zeros(len(frame), dtype=int)
         kinds = np.zeros(len(frame), dtype=np.int64)
@@ -128,8 +130,10 @@ class WideLayout:
         which = np.tile(np.arange(count), len(rows))
         open_ = np.ones((len(rows), count), dtype=bool)
         for a, name in self.availability:
-            open_[:, a] = numbers_of(frame, name, "availability")[rows] != 0
+            open_[:, a] = availability_of(frame, name)[rows]
         values = [np.where(open_.ravel(), self._value(frame, source, rows), 0.0) for source in self.sources]
+        for term, value in zip(self.terms, values, strict=True):
+            _refuse_non_finite(term.name, value.reshape(len(rows), count), rows)
         groups = np.repeat(np.arange(len(rows)), count)
         table = Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
         return table.unobserved(None if open_.all() else np.where(open_.ravel(), 0.0, -np.inf))
@@ -177,6 +181,14 @@ def _sources(argument: str, of: Mapping[Any, Any], labels: tuple[str, ...]) -> S
     if unknown:
         raise ValueError(f"{argument} names {unknown[0]!r}, which is none of the alternatives {list(labels)}")
     return tuple((labels.index(str(label)), source) for label, source in of.items())
+
+
+def _refuse_non_finite(name: str, values: Array, rows: Array) -> None:
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite where an alternative is available, but is not at row {rows[bad].min()}"
+        )
 
 
 def _refuse_unknown(by: Sequence[str], varying: Mapping[str, Any]) -> None:
