@@ -271,7 +271,7 @@ def alternative_twice(columns):
         (lambda c: changed(c, "chosen", 3, 7), [], "column 'chosen' of t.csv holds 7 in row 4, but a row is"),
         (lambda c: changed(c, "weight", 3, -1), WEIGHT, "holds the weight -1 in row 4, below zero"),
         (lambda c: changed(c, "weight", 3, 9), WEIGHT, "--weight must be the same for all rows of a group"),
-        (lambda c: c | {"weight": [0] * len(c["trip"])}, WEIGHT, "--weight must be non-negative and"),
+        (lambda c: c | {"weight": [0] * len(c["trip"])}, WEIGHT, "--weight must be non-negative, finite and"),
         (lambda c: changed(c, "person", 3, "x"), ["--cluster", "person"], "--cluster must be the same for all rows of"),
         (lambda c: c | {"here": [1 - x for x in c["chosen"]]}, ["--availability", "here"], "not available: --avail"),
         (lambda c: c, ["--features", "income"], "column 'income' is constant within every group"),
