@@ -15,7 +15,7 @@ from majorant._lazy import lazy
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point
-from majorant.objective.certificate import share
+from majorant.objective.certificates.base import share
 from majorant.objective.cuts import Cuts
 from majorant.solvers import State
 
