@@ -11,11 +11,13 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from majorant._checks import Array
-from majorant._lazy import lazy
+from majorant._looking import Lookout
+from majorant._seen import Seen
+from majorant._sentences import about_the_optimum
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point
-from majorant.objective.certificates.base import share
+from majorant.objective.certificates.concordant import LARGEST
 from majorant.objective.cuts import Cuts
 from majorant.solvers import State
 
@@ -51,52 +53,7 @@ class Limits:
     gradient_tol: float
     max_steps: int
     max_passes: float
-
-
-class Seen:
-    """A state and what is known of its θ, each found once, when it is first asked for."""
-
-    def __init__(self, objective: Objective, state: State, cuts: Cuts | None = None) -> None:
-        self._objective, self._state, self._cuts = objective, state, cuts
-
-    @property
-    def given(self) -> State:
-        """The state as it was given."""
-        return self._state
-
-    @lazy
-    def state(self) -> State:
-        """The state, with F and ∇F, which a stochastic solver does not know."""
-        if self._state.point is not None:
-            return self._state
-        return self._state.moved_to(self._objective.point(self._state.theta, keep=False))
-
-    @property
-    def point(self) -> Point:
-        """θ, F and ∇F."""
-        assert self.state.point is not None
-        return self.state.point
-
-    @lazy
-    def gap(self) -> float:
-        """What strong convexity says of F and ∇F as they are, here and before; NaN where an intercept is free."""
-        gap = self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
-        if self._cuts is None or gap == 0:
-            return gap
-        self._cuts.add(self.point)
-        return min(gap, share(self.point.value - self._cuts.lowest, self.point.value))
-
-    @property
-    def certificate_is_free(self) -> bool:
-        """Whether a certificate takes no pass over the data."""
-        return not (self._objective.certifiable and (self._objective.free_intercept or self._objective.narrow))
-
-    @lazy
-    def certificate(self) -> Certificate:
-        """That of the state, or of a better point if its intercept was not at its best."""
-        if self.certificate_is_free:
-            return Certificate(self.point.theta, self.point.value, self.point.gradient, self.gap)
-        return self._objective.certify(self.point)
+    largest_hessian: int = LARGEST
 
 
 @dataclass(frozen=True)
@@ -132,6 +89,7 @@ class Monitor:
         self._certified = False
         self._last_estimate = np.inf  # when a certificate was last looked for
         self._gradient_scale = float("nan") if objective.certifiable else self._gradient_at_zero()
+        self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
         self._mark: Mark | None = None  # of the latest state
 
@@ -139,6 +97,11 @@ class Monitor:
     def state(self) -> State:
         """The latest state."""
         return self._seen.state
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What is known of how good those are, if anything was looked for."""
+        return self._seen.certificate if self._certified else None
 
     @property
     def cuts(self) -> Cuts | None:
@@ -258,11 +221,32 @@ class Monitor:
         return f"{self.limits.max_passes:g} passes" if self._passes() >= self.limits.max_passes - 1e-9 else ""
 
     def _has_converged(self, seen: Seen, last: bool) -> bool:
-        if not self._objective.certifiable:
-            return norm(seen.point.gradient) <= self.limits.gradient_tol * self._gradient_scale
-        if not (last or seen.certificate_is_free or self._is_promising(seen.point)):
-            return False
-        return self._certify().gap <= self.limits.tol
+        value, farther = seen.point.value, self._farther(seen.point)
+        self._lookout.note(value, farther)
+        if self._objective.certifiable:
+            looks = last or seen.certificate_is_free or self._is_promising(seen.point)
+            converged = looks and self._loosely().gap <= self.limits.tol
+        else:
+            converged = farther <= 1
+        if self._looks_closer(seen, last=last, converged=converged):
+            found = seen.look_closer(0.0 if last or converged else self.limits.tol)
+            self._lookout.learn(seen.state, found)
+            self._certified = self._certified or np.isfinite(found.gap)
+            return converged or found.gap <= self.limits.tol
+        return converged
+
+    def _farther(self, point: Point) -> float:
+        """Return how many times too large is what a fit would stop at: a loose gap, or the norm of a gradient."""
+        if self._objective.certifiable:
+            return self._objective.estimated_gap(point.value, point.gradient) / max(self.limits.tol, 1e-300)
+        goal = self.limits.gradient_tol * self._gradient_scale
+        return norm(point.gradient) / goal if goal > 0 else (np.inf if point.gradient.any() else 0.0)
+
+    def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
+        if last or converged:
+            asked_for = not (self._objective.certifiable and converged)
+            return self._lookout.is_worth_its_price(seen.state, self._steps, asked_for=asked_for)
+        return self._lookout.is_due(seen.state, seen.point.value)
 
     def _is_promising(self, point: Point) -> bool:
         """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
@@ -282,12 +266,17 @@ class Monitor:
         self._certified = True
         return self._seen.certificate
 
+    def _loosely(self) -> Certificate:
+        self._certified = True
+        return self._seen.loose
+
     def _say(self, outcome: Outcome, sentence: str) -> Result:
-        gap = self._certify().gap
-        if gap >= 1:
+        found = self._certify()
+        if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
-        elif np.isfinite(gap):
-            sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
+        elif np.isfinite(found.gap):
+            sentence += f"; certified to be within {found.gap:.1e} of the optimum (relative)"
+            sentence += about_the_optimum(found, self._objective)
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         else:
@@ -296,7 +285,7 @@ class Monitor:
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
-        return Result(outcome, sentence, gap, self._seen.state.account)
+        return Result(outcome, sentence, found.gap, self._seen.state.account)
 
     def _why_not(self) -> str:
         if not self._objective.convex:

@@ -131,6 +131,7 @@ class Solution:
     state: Any
     solver: Any
     cuts: Any = None  # what all states say of the least F, where more than the last one does
+    certificate: Any = None  # of the parameters
 
 
 @dataclass(frozen=True, eq=False)

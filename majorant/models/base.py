@@ -187,12 +187,16 @@ class Model(ABC, Generic[Batch]):
         return -np.inf
 
     def spreads(self, root: Array, like: Batch) -> Spreads | None:
-        """Return how far apart outcomes of a row are in a metric, if log Z is all there is to the curvature of the loss.
+        """Return how far apart outcomes of a row are in a metric, if the loss has the curvature of log Z and no other.
 
         A third derivative is then at most that many times the second, which certificates rest on; None if it is not
         known to be. The metric is that of a root R: ‖Rᵀ(f_j(y) − f_j(y'))‖.
         """
         return None
+
+    def lost_to_the_centre(self, theta: Array, batch: Batch, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
+        return 0.0
 
     def with_intercept(self, like: Batch, penalised: Array) -> WithIntercept | None:
         """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""

@@ -46,7 +46,7 @@ class ClassSpreads(Spreads):
         by_class = root.reshape(classes, -1, root.shape[1])
         off = by_class - by_class.mean(axis=0)
         # ‖R_cᵀx‖ = ‖T_c x‖ with the triangle of R_cᵀ = QT_c, which has p columns and not np.
-        return cls(tuple(np.linalg.qr(each.T, mode="r").T for each in off))
+        return cls(tuple(_triangle(each) for each in off))
 
     def exact(self, batch: Labelled) -> float:  # type: ignore[override]
         """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
@@ -120,3 +120,8 @@ def _largest(distances: Array, weight: Array | None, *, against_zero: bool = Tru
 def _slices(rows: int, step: int) -> Iterator[slice]:
     step = max(step, 128)
     return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _triangle(root: Array) -> Array:
+    R: Array = np.linalg.qr(root.T, mode="r")  # type: ignore[assignment]
+    return R.T

@@ -209,9 +209,7 @@ class Objective:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
         return share(0.5 * self.penalty.dual_square(gradient), value)
 
-    def certify(
-        self, at: ArrayLike | Point, *, move: bool = True, largest: int = concordant.LARGEST
-    ) -> Certificate:
+    def certify(self, at: ArrayLike | Point, *, move: bool = True, largest: int = concordant.LARGEST) -> Certificate:
         """Return a point at least as good as θ, and a bound on how far from the optimum it is: the best that is known.
 
         With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of

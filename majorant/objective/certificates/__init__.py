@@ -16,6 +16,7 @@ import numpy as np
 
 from majorant.objective.certificates import concordant, strong
 from majorant.objective.certificates.base import Certificate
+from majorant.objective.certificates.concordant import KnownHessian
 from majorant.objective.ray import Point
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def certify(F: Objective, at: Point, *, move: bool, largest: int) -> Certificate
 def better(one: Certificate, other: Certificate) -> Certificate:
     """Return the one with the smaller gap, with what is known of where the optimum is."""
     best, rest = (other, one) if other.gap <= one.gap or isnan(one.gap) else (one, other)
-    if best.region is None and rest.region is not None:
+    if best.region is None and rest.region is not None and np.array_equal(best.theta, rest.theta):
         return replace(best, region=rest.region)
     return best
 
 
-__all__ = ["Certificate", "better", "certify"]
+__all__ = ["Certificate", "KnownHessian", "better", "certify"]

@@ -28,6 +28,7 @@ from majorant._vectors import norm
 from majorant.curvature import form
 from majorant.objective.certificates.base import EPSILON, NEAR, Certificate, Region, share
 from majorant.objective.certificates.metric import Metric, metric
+from majorant.objective.intercept import LostToTheCentre
 from majorant.objective.ray import Point
 from majorant.objective.tasks import Curve, Expand, Spread, Widened
 
@@ -99,7 +100,8 @@ def certify(F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | 
     a = S * found.decrement
     if not a < 1:
         return nothing
-    gap = found.relative(_excess(a) * found.decrement**2)
+    lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
+    gap = found.relative(_excess(a) * found.decrement**2 + lost)
     radius = -log1p(-a) / S if S > 0 else found.decrement
     region = Region(found.metric.root, radius / sqrt(found.weaker), found.metric.flat)
     return Certificate(point.theta, point.value, point.gradient, gap, region, relative)

@@ -1,0 +1,88 @@
+"""When a certificate that takes a Hessian is worth looking for: when it costs less than going on without it.
+
+Strong convexity certifies what steps have not reached long before it says so: its bound is hundreds of times too large.
+A tight certificate says so at once, but has a price. It is looked for when the next step promises to gain less than the
+tolerance, and the steps that would otherwise still be made cost more than it does.
+"""
+
+from __future__ import annotations
+
+from math import inf, isnan, log
+
+from majorant.objective import Certificate, Objective
+from majorant.objective.certificates import concordant
+from majorant.solvers import State
+from majorant.solvers.prices import Prices
+
+# Steps that tell how fast a gap shrinks.
+WINDOW = 8
+# What was looked for in vain is looked for again when steps promise this share of what they did.
+AGAIN = 0.25
+# A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
+UNNOTICED, AT_THE_END = 0.05, 0.25
+
+
+class Lookout:
+    """Decides when to look for a tight certificate, from what steps have gained and what things cost."""
+
+    def __init__(self, objective: Objective, tol: float, largest: int) -> None:
+        self._tol = tol
+        self._only = not objective.certifiable  # there is no other certificate
+        self.suits = concordant.suits(objective, largest)
+        if self.suits:
+            prices = Prices.of(objective)
+            self._price, self._if_known, self._step = (
+                prices.certificate(),
+                prices.certificate(known=True),
+                prices.step(),
+            )
+        self._values: list[float] = []
+        self._left: list[float] = []  # log of how far the other criterion is from being met
+        self._most = inf  # that a step may promise
+        self._trust = 1.0  # by how much less than the truth steps have promised
+
+    def note(self, value: float, farther: float) -> None:
+        """Take down F, and how many times too large is what a fit would stop at otherwise."""
+        self._values = [*self._values, value][-3:]
+        self._left = [*self._left, log(max(farther, 1e-300))][-WINDOW:]
+
+    def is_due(self, state: State, value: float) -> bool:
+        """Return whether to look now, before anything else says that the optimum has been found."""
+        if not self.suits or self._tol <= 0:
+            return False
+        promise = self._promise(state)
+        if not self._trust * promise <= self._tol * value or not promise <= self._most:
+            return False
+        self._most = AGAIN * promise
+        return self._only or self._cost(state) <= self._step * self._steps_left()
+
+    def is_worth_its_price(self, state: State, steps: int, *, asked_for: bool) -> bool:
+        """Return whether to look at the end of a fit of so many steps, where it is asked for or not."""
+        if not self.suits:
+            return False
+        return (asked_for and self._only) or self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * (
+            self._step * steps
+        )
+
+    def learn(self, state: State, found: Certificate) -> None:
+        """Learn from a certificate how much more than steps promise there is to gain."""
+        promise = self._promise(state)
+        if promise > 0 and not isnan(found.decrement):
+            self._trust = max(found.decrement * found.value / promise, 1.0)
+
+    def _cost(self, state: State) -> float:
+        return self._price if state.hessian() is None else self._if_known
+
+    def _promise(self, state: State) -> float:
+        """Return what there is to gain: what the solver says, or, if it does not, what the last steps foretell."""
+        promise = state.promise()
+        if not isnan(promise) or len(self._values) < 3:
+            return promise
+        before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
+        return last * last / (before - last) if 0 < last < before else inf
+
+    def _steps_left(self) -> float:
+        """Return how many steps there are to make without it, at the rate of the last ones."""
+        first, last = self._left[0], self._left[-1]
+        rate = (first - last) / max(len(self._left) - 1, 1)
+        return max(last / rate, 1.0) if rate > 0 else inf
