@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import inf, isnan, log
 
+from majorant._lazy import lazy
 from majorant.objective import Certificate, Objective
 from majorant.objective.certificates import concordant
 from majorant.solvers import State
@@ -18,6 +19,8 @@ from majorant.solvers.prices import Prices
 WINDOW = 8
 # What was looked for in vain is looked for again when steps promise this share of what they did.
 AGAIN = 0.25
+# Where there seems to be so many times more to gain than the tolerance, there is.
+FAR = 1e4
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
 UNNOTICED, AT_THE_END = 0.05, 0.25
 
@@ -28,41 +31,50 @@ class Lookout:
     def __init__(self, objective: Objective, tol: float, largest: int) -> None:
         self._tol = tol
         self._only = not objective.certifiable  # there is no other certificate
-        self.suits = concordant.suits(objective, largest)
-        if self.suits:
-            prices = Prices.of(objective)
-            self._price, self._if_known, self._step = (
-                prices.certificate(),
-                prices.certificate(known=True),
-                prices.step(),
-            )
+        self._objective, self._largest = objective, largest
         self._values: list[float] = []
         self._left: list[float] = []  # log of how far the other criterion is from being met
         self._most = inf  # that a step may promise
+        self._guess = inf
         self._trust = 1.0  # by how much less than the truth steps have promised
 
-    def note(self, value: float, farther: float) -> None:
-        """Take down F, and how many times too large is what a fit would stop at otherwise."""
+    @lazy
+    def suits(self) -> bool:
+        """Whether there is such a certificate."""
+        return concordant.suits(self._objective, self._largest)
+
+    @lazy
+    def _prices(self) -> tuple[float, float, float]:
+        """Those of a step, of a certificate, and of one where the Hessian is known."""
+        prices = Prices.of(self._objective)
+        return prices.step(), prices.certificate(), prices.certificate(known=True)
+
+    def note(self, value: float, farther: float, guess: float) -> None:
+        """Take down F, how many times too large is what a fit would stop at, and what there may be to gain."""
+        self._guess = guess
         self._values = [*self._values, value][-3:]
         self._left = [*self._left, log(max(farther, 1e-300))][-WINDOW:]
 
     def is_due(self, state: State, value: float) -> bool:
         """Return whether to look now, before anything else says that the optimum has been found."""
-        if not self.suits or self._tol <= 0:
+        if not (self._guess <= FAR * self._tol * value and self.suits and self._pays(state)):
             return False
         promise = self._promise(state)
         if not self._trust * promise <= self._tol * value or not promise <= self._most:
             return False
         self._most = AGAIN * promise
-        return self._only or self._cost(state) <= self._step * self._steps_left()
+        return True
+
+    def _pays(self, state: State) -> bool:
+        return self._only or self._cost(state) <= self._steps_left()
 
     def is_worth_its_price(self, state: State, steps: int, *, asked_for: bool) -> bool:
         """Return whether to look at the end of a fit of so many steps, where it is asked for or not."""
         if not self.suits:
             return False
-        return (asked_for and self._only) or self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * (
-            self._step * steps
-        )
+        if asked_for and self._only:
+            return True
+        return self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * steps
 
     def learn(self, state: State, found: Certificate) -> None:
         """Learn from a certificate how much more than steps promise there is to gain."""
@@ -71,13 +83,17 @@ class Lookout:
             self._trust = max(found.decrement * found.value / promise, 1.0)
 
     def _cost(self, state: State) -> float:
-        return self._price if state.hessian() is None else self._if_known
+        """Return the price in steps."""
+        step, price, if_known = self._prices
+        return (price if state.hessian() is None else if_known) / step
 
     def _promise(self, state: State) -> float:
         """Return what there is to gain: what the solver says, or, if it does not, what the last steps foretell."""
         promise = state.promise()
-        if not isnan(promise) or len(self._values) < 3:
+        if not isnan(promise):
             return promise
+        if len(self._values) < 3:
+            return self._guess
         before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
         return last * last / (before - last) if 0 < last < before else inf
 

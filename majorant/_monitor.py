@@ -13,10 +13,10 @@ import numpy as np
 from majorant._checks import Array
 from majorant._looking import Lookout
 from majorant._seen import Seen
-from majorant._sentences import about_the_optimum
+from majorant._sentences import about_separation, about_the_optimum
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
-from majorant.objective import Certificate, Objective, Point
+from majorant.objective import Certificate, Objective, Point, separation
 from majorant.objective.certificates.concordant import LARGEST
 from majorant.objective.cuts import Cuts
 from majorant.solvers import State
@@ -24,12 +24,10 @@ from majorant.solvers import State
 Metric: TypeAlias = Callable[[Array], float]
 Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 
-UNBOUNDED = (
-    "the data are completely separated and the parameters that separate them are not penalised, so the likelihood "
-    "grows for ever as they do; penalise them"
-)
-
-
+# Steps after which data without a certificate are looked at for what may keep them from having one.
+MANY_STEPS = (64, 512)
+# By how much a gap from strong convexity alone exceeds the truth, usually.
+LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
 
@@ -87,6 +85,7 @@ class Monitor:
         self._seen = Seen(self._objective, State(np.zeros(objective.size)))
         self._steps = 0
         self._certified = False
+        self._is_bounded = False  # whether F is known to have a minimum, or nobody can tell
         self._last_estimate = np.inf  # when a certificate was last looked for
         self._gradient_scale = float("nan") if objective.certifiable else self._gradient_at_zero()
         self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
@@ -205,8 +204,8 @@ class Monitor:
     def _judge(self, seen: Seen) -> Result | None:
         limit, stalled = self._limit_reached(), seen.state.stalled
         converged = self._has_converged(seen, last=stalled or bool(limit))
-        if self._runs_away(seen, converged):
-            return Result(Outcome.UNBOUNDED, UNBOUNDED, float("nan"))
+        if self._objective.facts.may_be_unbounded and (runs_off := self._runs_off(seen, converged, bool(limit))):
+            return Result(Outcome.UNBOUNDED, runs_off, float("nan"))
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
         if stalled:
@@ -222,7 +221,7 @@ class Monitor:
 
     def _has_converged(self, seen: Seen, last: bool) -> bool:
         value, farther = seen.point.value, self._farther(seen.point)
-        self._lookout.note(value, farther)
+        self._lookout.note(value, farther, value * self._guessed_gap(farther))
         if self._objective.certifiable:
             looks = last or seen.certificate_is_free or self._is_promising(seen.point)
             converged = looks and self._loosely().gap <= self.limits.tol
@@ -242,6 +241,12 @@ class Monitor:
         goal = self.limits.gradient_tol * self._gradient_scale
         return norm(point.gradient) / goal if goal > 0 else (np.inf if point.gradient.any() else 0.0)
 
+    def _guessed_gap(self, farther: float) -> float:
+        """Return about how large the true gap is, where no step has told yet."""
+        if self._objective.certifiable:
+            return farther * self.limits.tol / LOOSE
+        return (farther * self.limits.gradient_tol) ** 2
+
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
         if last or converged:
             asked_for = not (self._objective.certifiable and converged)
@@ -256,10 +261,18 @@ class Monitor:
         self._last_estimate = estimate
         return True
 
-    def _runs_away(self, seen: Seen, converged: bool) -> bool:
+    def _runs_off(self, seen: Seen, converged: bool, limited: bool) -> str:
+        """Return along what F is known to fall for ever, in words; none is no words."""
+        last, F = converged or seen.state.stalled or limited, self._objective
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
-        due = converged or seen.state.stalled or (self._steps & (self._steps - 1) == 0 < self._steps)
-        return due and self._objective.facts.may_be_unbounded and self._objective.separated(seen.point.theta)
+        if (last or self._steps & (self._steps - 1) == 0 < self._steps) and F.separated(seen.point.theta):
+            return about_separation(F, separation.find(F) if separation.suits(F) else None)
+        in_doubt = seen.looked_in_vain or self._steps in MANY_STEPS or (last and not np.isfinite(seen.tight_gap))
+        if self._is_bounded or not in_doubt or not separation.suits(F):
+            return ""
+        found = separation.find(F)
+        self._is_bounded = found is None
+        return "" if found is None else about_separation(F, found)
 
     def _certify(self) -> Certificate:
         """Return the certificate of the latest state; from now on the parameters are those that it speaks of."""

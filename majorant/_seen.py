@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from majorant._lazy import lazy
 from majorant.objective import Certificate, Objective, Point
 from majorant.objective.certificates import better, concordant
@@ -62,6 +64,16 @@ class Seen:
         self._tight = concordant.certify(self._objective, self.point, aim=aim, known=self.state.hessian())
         self._enough = self._tight.gap <= aim
         return self._tight
+
+    @property
+    def tight_gap(self) -> float:
+        """What it says, NaN where it was not looked for, or says nothing."""
+        return float("nan") if self._tight is None else self._tight.gap
+
+    @property
+    def looked_in_vain(self) -> bool:
+        """Whether it was looked for, and says nothing."""
+        return self._tight is not None and isnan(self._tight.gap)
 
     @property
     def certificate(self) -> Certificate:

@@ -6,6 +6,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.objective import Certificate, Objective
+from majorant.objective.separation import Separation
 
 # So many columns are named.
 NAMED = 8
@@ -24,6 +25,21 @@ def about_the_optimum(found: Certificate, objective: Objective) -> str:
     if not penalty.penalised.any():
         return f"{near}; a unique maximum-likelihood estimate exists (proved)"
     return near if penalty.everywhere else f"{near}; a unique optimum exists (proved)"
+
+
+def about_separation(objective: Objective, found: Separation | None) -> str:
+    """Return why there is no optimum; without a separation to name columns of, it is complete."""
+    if found is None:
+        return (
+            "the data are completely separated and the parameters that separate them are not penalised, so the "
+            "likelihood grows for ever as they do; penalise them"
+        )
+    how, names = "completely" if found.complete else "quasi-completely", columns_of(objective, found.parameters)
+    what = "optimum" if objective.penalty.penalised.any() else "maximum-likelihood estimate"
+    return (
+        f"the data are {how} separated along {names}: no {what} exists, since the likelihood grows for ever as these "
+        "parameters do, which are not penalised; penalise them"
+    )
 
 
 def columns_of(objective: Objective, parameters: Array) -> str:

@@ -41,8 +41,8 @@ LARGEST = 2_000
 DOUBT, MOVED = 0.5, 1.0
 # The bound is then within a few percent of what it tends to: δ²/2.
 SMALL = 0.1
-# A row that is so much smaller along a flat direction than its entries are has no part there.
-NO_PART = 1e-8
+# A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
+NO_PART = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
