@@ -8,6 +8,7 @@ tolerance, and the steps that would otherwise still be made cost more than it do
 from __future__ import annotations
 
 from math import inf, isnan, log
+from typing import TypeAlias
 
 from majorant._lazy import lazy
 from majorant.objective import Certificate, Objective
@@ -15,6 +16,9 @@ from majorant.objective.certificates import concordant
 from majorant.solvers import State
 from majorant.solvers.prices import Prices
 
+Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], float, float, float]
+
+TINY = 1e-300
 # Steps that tell how fast a gap shrinks.
 WINDOW = 8
 # What was looked for in vain is looked for again when steps promise this share of what they did.
@@ -32,11 +36,23 @@ class Lookout:
         self._tol = tol
         self._only = not objective.certifiable  # there is no other certificate
         self._objective, self._largest = objective, largest
-        self._values: list[float] = []
-        self._left: list[float] = []  # log of how far the other criterion is from being met
+        self._values: tuple[float, ...] = ()
+        self._left: tuple[float, ...] = ()  # log of what a fit would stop at otherwise
+        self._goal = 0.0
         self._most = inf  # that a step may promise
         self._guess = inf
         self._trust = 1.0  # by how much less than the truth steps have promised
+
+    @property
+    def memory(self) -> Memory:
+        """All that steps have told."""
+        return self._values, self._left, self._tol, self._most, self._trust
+
+    def recall(self, memory: Memory) -> None:
+        """Go on from what steps have told before; looks for another tolerance would have been others."""
+        self._values, self._left, tol, most, trust = memory
+        if tol == self._tol:
+            self._most, self._trust = most, trust
 
     @lazy
     def suits(self) -> bool:
@@ -49,11 +65,11 @@ class Lookout:
         prices = Prices.of(self._objective)
         return prices.step(), prices.certificate(), prices.certificate(known=True)
 
-    def note(self, value: float, farther: float, guess: float) -> None:
-        """Take down F, how many times too large is what a fit would stop at, and what there may be to gain."""
-        self._guess = guess
-        self._values = [*self._values, value][-3:]
-        self._left = [*self._left, log(max(farther, 1e-300))][-WINDOW:]
+    def note(self, value: float, size: float, goal: float, guess: float) -> None:
+        """Take down F, how large is what a fit would stop at a goal of, and what there may be to gain."""
+        self._guess, self._goal = guess, goal
+        self._values = (*self._values, value)[-3:]
+        self._left = (*self._left, log(max(size, TINY)))[-WINDOW:]
 
     def is_due(self, state: State, value: float) -> bool:
         """Return whether to look now, before anything else says that the optimum has been found."""
@@ -101,4 +117,4 @@ class Lookout:
         """Return how many steps there are to make without it, at the rate of the last ones."""
         first, last = self._left[0], self._left[-1]
         rate = (first - last) / max(len(self._left) - 1, 1)
-        return max(last / rate, 1.0) if rate > 0 else inf
+        return max((last - log(max(self._goal, TINY))) / rate, 1.0) if rate > 0 else inf

@@ -65,6 +65,7 @@ class Mark:
     seconds: float
     cpu_seconds: float
     last_estimate: float
+    looked: tuple[Any, ...]
 
 
 class Monitor:
@@ -127,6 +128,7 @@ class Monitor:
             mark.seconds,
             mark.cpu_seconds,
             mark.last_estimate,
+            mark.looked,
             point.value,
             point.gradient,
         )
@@ -134,7 +136,8 @@ class Monitor:
     def go_on(self, progress: Progress) -> None:
         """Count on from where an interrupted run has come."""
         self.trace, self._steps = Trace.of(progress.trace), progress.steps
-        self._last_estimate = progress.last_estimate
+        self._last_estimate, (looked, self._is_bounded) = progress.last_estimate, progress.looked
+        self._lookout.recall(looked)
         self._work.passes = self._before.passes + progress.passes
         self._work.curvatures = self._before.curvatures + progress.curvatures
         self.recall(progress.cuts)
@@ -150,6 +153,7 @@ class Monitor:
             clock.seconds,
             clock.cpu_seconds,
             self._last_estimate,
+            (self._lookout.memory, self._is_bounded),
         )
 
     @property
@@ -220,13 +224,13 @@ class Monitor:
         return f"{self.limits.max_passes:g} passes" if self._passes() >= self.limits.max_passes - 1e-9 else ""
 
     def _has_converged(self, seen: Seen, last: bool) -> bool:
-        value, farther = seen.point.value, self._farther(seen.point)
-        self._lookout.note(value, farther, value * self._guessed_gap(farther))
+        size, goal, guess = self._criterion(seen.point)
+        self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
         if self._objective.certifiable:
             looks = last or seen.certificate_is_free or self._is_promising(seen.point)
             converged = looks and self._loosely().gap <= self.limits.tol
         else:
-            converged = farther <= 1
+            converged = size <= goal
         if self._looks_closer(seen, last=last, converged=converged):
             found = seen.look_closer(0.0 if last or converged else self.limits.tol)
             self._lookout.learn(seen.state, found)
@@ -234,18 +238,13 @@ class Monitor:
             return converged or found.gap <= self.limits.tol
         return converged
 
-    def _farther(self, point: Point) -> float:
-        """Return how many times too large is what a fit would stop at: a loose gap, or the norm of a gradient."""
+    def _criterion(self, point: Point) -> tuple[float, float, float]:
+        """Return a loose gap, or the norm of a gradient, how small it has to become, and what gap it stands for."""
         if self._objective.certifiable:
-            return self._objective.estimated_gap(point.value, point.gradient) / max(self.limits.tol, 1e-300)
-        goal = self.limits.gradient_tol * self._gradient_scale
-        return norm(point.gradient) / goal if goal > 0 else (np.inf if point.gradient.any() else 0.0)
-
-    def _guessed_gap(self, farther: float) -> float:
-        """Return about how large the true gap is, where no step has told yet."""
-        if self._objective.certifiable:
-            return farther * self.limits.tol / LOOSE
-        return (farther * self.limits.gradient_tol) ** 2
+            gap = self._objective.estimated_gap(point.value, point.gradient)
+            return gap, self.limits.tol, gap / LOOSE
+        size = norm(point.gradient)
+        return size, self.limits.gradient_tol * self._gradient_scale, (size / max(self._gradient_scale, 1e-300)) ** 2
 
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
         if last or converged:

@@ -116,6 +116,7 @@ class Progress:
     seconds: float
     cpu_seconds: float
     last_estimate: float
+    looked: tuple[Any, ...]  # what it takes to know when to look for a certificate
     value: float
     gradient: Array
     memories: tuple[Any, ...] = ()  # of callbacks

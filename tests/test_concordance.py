@@ -165,6 +165,18 @@ def test_it_tends_to_the_truth():
         assert true <= F.certify(theta).gap <= within * true
 
 
+@pytest.mark.parametrize("distance", [1e-3, 0.1, 0.5, 0.8])
+def test_it_is_the_truth_where_nothing_could_be_said_better(distance):
+    """Of a rare label F is Σ w e^u − u, whose third derivative is as large as it may be; towards it curvature falls."""
+    F = Objective(Binary(), Labelled([[1.0], [1.0]], [0, 1], weight=[1e6, 1.0]), ridge=0.0)
+    truth = Truth(F)
+    best = truth.optimum(np.array([-13.0]))
+    theta = (best - np.log1p(-distance)).astype(float)  # there a is the distance, times √p
+    found, true = F.certify(theta), float((truth.value(theta) - truth.value(best)) / truth.value(theta))
+    assert true <= found.gap <= 1.02 * true
+    assert np.abs(theta - best)[0] <= found.region.within()[0, 0] <= 1.01 * np.abs(theta - best)[0]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_hessian_from_nearby_certifies_as_truly(seed):
     F, rng = drawn(seed)

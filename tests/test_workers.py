@@ -233,6 +233,6 @@ def test_a_worker_that_is_killed_costs_no_fit():
                 os.kill(victim, signal.SIGKILL)
                 killed.append(victim)
 
-        ours = LogisticRegression(tol=1e-12, callbacks=[kill]).fit(in_pieces(), executor=client)
+        ours = LogisticRegression(tol=1e-18, callbacks=[kill]).fit(in_pieces(), executor=client)
     assert len(killed) == 2
     assert_same(ours, in_memory(), atol=1e-6)
