@@ -16,17 +16,19 @@ from majorant.objective.certificates import concordant
 from majorant.solvers import State
 from majorant.solvers.prices import Prices
 
-Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], float, float, float]
+Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], int, float, float, float, float]
 
 TINY = 1e-300
 # Steps that tell how fast a gap shrinks.
 WINDOW = 8
 # What was looked for in vain is looked for again when steps promise this share of what they did.
 AGAIN = 0.25
+# What it may cost of all steps, which is a quarter of a fit with it, and how long to wait before another, in its price.
+OF_ALL, PAUSE = 1 / 3, 0.25
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
-UNNOTICED, AT_THE_END = 0.05, 0.25
+UNNOTICED, AT_THE_END = 0.05, 1 / 3
 
 
 class Lookout:
@@ -39,6 +41,7 @@ class Lookout:
         self._values: tuple[float, ...] = ()
         self._left: tuple[float, ...] = ()  # log of what a fit would stop at otherwise
         self._goal = 0.0
+        self._steps, self._until = 0, 0.0  # that were made, and before which it is too soon to look again
         self._most = inf  # that a step may promise
         self._guess = inf
         self._trust = 1.0  # by how much less than the truth steps have promised
@@ -46,13 +49,13 @@ class Lookout:
     @property
     def memory(self) -> Memory:
         """All that steps have told."""
-        return self._values, self._left, self._tol, self._most, self._trust
+        return self._values, self._left, self._steps, self._tol, self._most, self._until, self._trust
 
     def recall(self, memory: Memory) -> None:
         """Go on from what steps have told before; looks for another tolerance would have been others."""
-        self._values, self._left, tol, most, trust = memory
+        self._values, self._left, self._steps, tol, most, until, trust = memory
         if tol == self._tol:
-            self._most, self._trust = most, trust
+            self._most, self._until, self._trust = most, until, trust
 
     @lazy
     def suits(self) -> bool:
@@ -67,7 +70,7 @@ class Lookout:
 
     def note(self, value: float, size: float, goal: float, guess: float) -> None:
         """Take down F, how large is what a fit would stop at a goal of, and what there may be to gain."""
-        self._guess, self._goal = guess, goal
+        self._guess, self._goal, self._steps = guess, goal, self._steps + 1
         self._values = (*self._values, value)[-3:]
         self._left = (*self._left, log(max(size, TINY)))[-WINDOW:]
 
@@ -78,11 +81,14 @@ class Lookout:
         promise = self._promise(state)
         if not self._trust * promise <= self._tol * value or not promise <= self._most:
             return False
-        self._most = AGAIN * promise
+        self._most, self._until = AGAIN * promise, self._steps + PAUSE * self._cost(state)
         return True
 
     def _pays(self, state: State) -> bool:
-        return self._only or self._cost(state) <= self._steps_left()
+        """Return whether it is cheaper than going on, and never a large share of a fit, nor too soon after the last."""
+        if self._only:
+            return self._steps >= self._until
+        return self._cost(state) <= min(self._steps_left(), OF_ALL * self._steps)
 
     def is_worth_its_price(self, state: State, steps: int, *, asked_for: bool) -> bool:
         """Return whether to look at the end of a fit of so many steps, where it is asked for or not."""

@@ -192,6 +192,7 @@ def _is_flat(F: Objective, flat: Array) -> bool:
     """Return whether neither a penalty nor any row has a part in directions that the Hessian does not see."""
     if (np.abs(flat) * (F.penalty.strength > 0)[:, None] > NO_PART * np.abs(flat).max(axis=0)).any():
         return False
-    return all(
-        _largest(F, v[:, None], exactly=True) <= NO_PART * _largest(F, v[:, None], exactly=False) for v in flat.T
-    )
+    sizes = F.facts.magnitudes_by_column
+    assert sizes.columns is not None
+    typical = np.tile(sizes.columns, F.size // len(sizes.columns)) / sqrt(sizes.rows)  # before anything cancels
+    return all(_largest(F, v[:, None], exactly=True) <= NO_PART * float(np.abs(v) @ typical) for v in flat.T)
