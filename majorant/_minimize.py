@@ -15,6 +15,7 @@ from majorant._solution import Progress, Solution
 from majorant._threads import numerics
 from majorant.models import Model
 from majorant.objective import Objective, Point
+from majorant.objective.certificates.concordant import LARGEST
 from majorant.solvers import BatchMajorization, Solver, State
 
 
@@ -30,6 +31,7 @@ def minimize(
     metrics: Mapping[str, Metric] | None = None,
     callback: Observer | None = None,
     threads: int | None = 1,
+    largest_hessian: int = LARGEST,
 ) -> Solution:
     """Minimise an objective.
 
@@ -49,8 +51,7 @@ def minimize(
         Stop when F is certified to be within ``tol``·F of its minimum. Where the loss is not convex, stop when the
         gradient promises to gain less than ``tol``·F in the metric of the curvature (:meth:`Objective.promise`).
     gradient_tol : float
-        Where there is no certificate (a parameter is unpenalised), stop when the gradient has shrunk to this share
-        of the gradient at zero.
+        Where a parameter is unpenalised, stop also when the gradient has shrunk to this share of the gradient at zero.
     max_steps : int
         Stop after so many steps. A step of a stochastic solver is a pass, or what its ``report_every`` says.
     max_passes : float
@@ -63,6 +64,9 @@ def minimize(
     threads : int or None
         Threads for BLAS while this runs; None leaves them as they are. One is the default because spinning BLAS
         threads on a busy machine cost far more than a second core gains.
+    largest_hessian : int
+        Of no more parameters than this a tight certificate is looked for, which takes a Hessian, when that costs less
+        than going on without it; 0 for never.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def minimize(
     """
     solver = _chosen_solver(solver, start)
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
-    limits = Limits(tol, gradient_tol, max_steps, max_passes)
+    limits = Limits(tol, gradient_tol, max_steps, max_passes, whole("largest_hessian", largest_hessian, least=0))
     with numerics(threads):
         spending = objective.with_ledger()  # every run has an account of its own
         monitor = Monitor(spending, limits, metrics or {}, callback)
@@ -89,7 +93,9 @@ def minimize(
         state = _first_state(spending, solver, start, monitor)
         solver.drive(spending, state, monitor.observe)
     assert monitor.result is not None
-    return Solution(monitor.params, monitor.result, monitor.trace, monitor.state, solver, monitor.cuts)
+    return Solution(
+        monitor.params, monitor.result, monitor.trace, monitor.state, solver, monitor.cuts, monitor.certificate
+    )
 
 
 def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, Metric]:

@@ -11,23 +11,23 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from majorant._checks import Array
-from majorant._lazy import lazy
+from majorant._looking import Lookout
+from majorant._seen import Seen
+from majorant._sentences import about_separation, about_the_optimum
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
-from majorant.objective import Certificate, Objective, Point
-from majorant.objective.certificate import share
+from majorant.objective import Certificate, Objective, Point, separation
+from majorant.objective.certificates.concordant import LARGEST
 from majorant.objective.cuts import Cuts
 from majorant.solvers import State
 
 Metric: TypeAlias = Callable[[Array], float]
 Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 
-UNBOUNDED = (
-    "the data are completely separated and the parameters that separate them are not penalised, so the likelihood "
-    "grows for ever as they do; penalise them"
-)
-
-
+# Steps after which data without a certificate are looked at for what may keep them from having one.
+MANY_STEPS = (64, 512)
+# By how much a gap from strong convexity alone exceeds the truth, usually.
+LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
@@ -53,52 +53,7 @@ class Limits:
     gradient_tol: float
     max_steps: int
     max_passes: float
-
-
-class Seen:
-    """A state and what is known of its θ, each found once, when it is first asked for."""
-
-    def __init__(self, objective: Objective, state: State, cuts: Cuts | None = None) -> None:
-        self._objective, self._state, self._cuts = objective, state, cuts
-
-    @property
-    def given(self) -> State:
-        """The state as it was given."""
-        return self._state
-
-    @lazy
-    def state(self) -> State:
-        """The state, with F and ∇F, which a stochastic solver does not know."""
-        if self._state.point is not None:
-            return self._state
-        return self._state.moved_to(self._objective.point(self._state.theta, keep=False))
-
-    @property
-    def point(self) -> Point:
-        """θ, F and ∇F."""
-        assert self.state.point is not None
-        return self.state.point
-
-    @lazy
-    def gap(self) -> float:
-        """What strong convexity says of F and ∇F as they are, here and before; NaN where an intercept is free."""
-        gap = self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
-        if self._cuts is None or gap == 0:
-            return gap
-        self._cuts.add(self.point)
-        return min(gap, share(self.point.value - self._cuts.lowest, self.point.value))
-
-    @property
-    def certificate_is_free(self) -> bool:
-        """Whether a certificate takes no pass over the data."""
-        return not (self._objective.certifiable and (self._objective.free_intercept or self._objective.narrow))
-
-    @lazy
-    def certificate(self) -> Certificate:
-        """That of the state, or of a better point if its intercept was not at its best."""
-        if self.certificate_is_free:
-            return Certificate(self.point.theta, self.point.value, self.point.gradient, self.gap)
-        return self._objective.certify(self.point)
+    largest_hessian: int = LARGEST
 
 
 @dataclass(frozen=True)
@@ -112,6 +67,7 @@ class Mark:
     seconds: float
     cpu_seconds: float
     last_estimate: float
+    looked: tuple[Any, ...]
 
 
 class Monitor:
@@ -132,10 +88,12 @@ class Monitor:
         self._seen = Seen(self._objective, State(np.zeros(objective.size)))
         self._steps = 0
         self._certified = False
+        self._is_bounded = False  # whether F is known to have a minimum, or nobody can tell
         self._last_estimate = np.inf  # when a certificate was last looked for
         compared = not objective.certifiable and objective.convex
         self._gradient_scale = self._gradient_at_zero() if compared else float("nan")
         self._metric: Array | None = None  # that gradients were last measured by, where nothing certifies
+        self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
         self._mark: Mark | None = None  # of the latest state
 
@@ -143,6 +101,11 @@ class Monitor:
     def state(self) -> State:
         """The latest state."""
         return self._seen.state
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What is known of how good those are, if anything was looked for."""
+        return self._seen.certificate if self._certified else None
 
     @property
     def cuts(self) -> Cuts | None:
@@ -169,6 +132,7 @@ class Monitor:
             mark.seconds,
             mark.cpu_seconds,
             mark.last_estimate,
+            mark.looked,
             point.value,
             point.gradient,
         )
@@ -176,7 +140,8 @@ class Monitor:
     def go_on(self, progress: Progress) -> None:
         """Count on from where an interrupted run has come."""
         self.trace, self._steps = Trace.of(progress.trace), progress.steps
-        self._last_estimate = progress.last_estimate
+        self._last_estimate, (looked, self._is_bounded) = progress.last_estimate, progress.looked
+        self._lookout.recall(looked)
         self._work.passes = self._before.passes + progress.passes
         self._work.curvatures = self._before.curvatures + progress.curvatures
         self.recall(progress.cuts)
@@ -192,6 +157,7 @@ class Monitor:
             clock.seconds,
             clock.cpu_seconds,
             self._last_estimate,
+            (self._lookout.memory, self._is_bounded),
         )
 
     @property
@@ -246,8 +212,8 @@ class Monitor:
     def _judge(self, seen: Seen) -> Result | None:
         limit, stalled = self._limit_reached(), seen.state.stalled
         converged = self._has_converged(seen, last=stalled or bool(limit))
-        if self._runs_away(seen, converged):
-            return Result(Outcome.UNBOUNDED, UNBOUNDED, float("nan"))
+        if self._objective.facts.may_be_unbounded and (runs_off := self._runs_off(seen, converged, bool(limit))):
+            return Result(Outcome.UNBOUNDED, runs_off, float("nan"))
         if converged and not self._objective.convex:
             return self._say(Outcome.STATIONARY, f"stationary after {self._steps} steps")
         if converged:
@@ -266,11 +232,33 @@ class Monitor:
     def _has_converged(self, seen: Seen, last: bool) -> bool:
         if not self._objective.convex:
             return self._is_stationary(seen.point)
-        if not self._objective.certifiable:
-            return norm(seen.point.gradient) <= self.limits.gradient_tol * self._gradient_scale
-        if not (last or seen.certificate_is_free or self._is_promising(seen.point)):
-            return False
-        return self._certify().gap <= self.limits.tol
+        size, goal, guess = self._criterion(seen.point)
+        self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
+        if self._objective.certifiable:
+            looks = last or seen.certificate_is_free or self._is_promising(seen.point)
+            converged = looks and self._loosely().gap <= self.limits.tol
+        else:
+            converged = size <= goal
+        if self._looks_closer(seen, last=last, converged=converged):
+            found = seen.look_closer(0.0 if last or converged else self.limits.tol)
+            self._lookout.learn(seen.state, found)
+            self._certified = self._certified or np.isfinite(found.gap)
+            return converged or found.gap <= self.limits.tol
+        return converged
+
+    def _criterion(self, point: Point) -> tuple[float, float, float]:
+        """Return a loose gap, or the norm of a gradient, how small it has to become, and what gap it stands for."""
+        if self._objective.certifiable:
+            gap = self._objective.estimated_gap(point.value, point.gradient)
+            return gap, self.limits.tol, gap / LOOSE
+        size = norm(point.gradient)
+        return size, self.limits.gradient_tol * self._gradient_scale, (size / max(self._gradient_scale, 1e-300)) ** 2
+
+    def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
+        if last or converged:
+            asked_for = not (self._objective.certifiable and converged)
+            return self._lookout.is_worth_its_price(seen.state, self._steps, asked_for=asked_for)
+        return self._lookout.is_due(seen.state, seen.point.value)
 
     def _is_stationary(self, point: Point) -> bool:
         """Return whether the gradient promises next to nothing. A metric is found afresh once the last one says so."""
@@ -288,22 +276,35 @@ class Monitor:
         self._last_estimate = estimate
         return True
 
-    def _runs_away(self, seen: Seen, converged: bool) -> bool:
+    def _runs_off(self, seen: Seen, converged: bool, limited: bool) -> str:
+        """Return along what F is known to fall for ever, in words; none is no words."""
+        last, F = converged or seen.state.stalled or limited, self._objective
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
-        due = converged or seen.state.stalled or (self._steps & (self._steps - 1) == 0 < self._steps)
-        return due and self._objective.facts.may_be_unbounded and self._objective.separated(seen.point.theta)
+        if (last or self._steps & (self._steps - 1) == 0 < self._steps) and F.separated(seen.point.theta):
+            return about_separation(F, separation.find(F) if separation.suits(F) else None)
+        in_doubt = seen.looked_in_vain or self._steps in MANY_STEPS or (last and not np.isfinite(seen.tight_gap))
+        if self._is_bounded or not in_doubt or not separation.suits(F):
+            return ""
+        found = separation.find(F)
+        self._is_bounded = found is None
+        return "" if found is None else about_separation(F, found)
 
     def _certify(self) -> Certificate:
         """Return the certificate of the latest state; from now on the parameters are those that it speaks of."""
         self._certified = True
         return self._seen.certificate
 
+    def _loosely(self) -> Certificate:
+        self._certified = True
+        return self._seen.loose
+
     def _say(self, outcome: Outcome, sentence: str) -> Result:
-        gap = self._certify().gap
-        if gap >= 1:
+        found = self._certify()
+        if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
-        elif np.isfinite(gap):
-            sentence += f"; certified to be within {gap:.1e} of the optimum (relative)"
+        elif np.isfinite(found.gap):
+            sentence += f"; certified to be within {found.gap:.1e} of the optimum (relative)"
+            sentence += about_the_optimum(found, self._objective)
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         elif not self._objective.convex:
@@ -318,7 +319,7 @@ class Monitor:
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
-        return Result(outcome, sentence, gap, self._seen.state.account)
+        return Result(outcome, sentence, found.gap, self._seen.state.account)
 
     def _why_not(self) -> str:
         free = not self._objective.penalty.penalised.all()

@@ -120,6 +120,7 @@ class Progress:
     seconds: float
     cpu_seconds: float
     last_estimate: float
+    looked: tuple[Any, ...]  # what it takes to know when to look for a certificate
     value: float
     gradient: Array
     memories: tuple[Any, ...] = ()  # of callbacks
@@ -135,6 +136,7 @@ class Solution:
     state: Any
     solver: Any
     cuts: Any = None  # what all states say of the least F, where more than the last one does
+    certificate: Any = None  # of the parameters
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from majorant import (
     minimize,
 )
 from majorant.models.class_space import ClassModel
-from majorant.objective import certificate
+from majorant.objective.certificates import strong
 from majorant.solvers import State
 from tests import problems
 
@@ -64,8 +64,8 @@ def test_a_default_fit_hides_hardly_any_products(data, settings, products):
 def test_nothing_is_certified_twice(monkeypatch):
     X, y = ecoli()
     calls = []
-    profile = certificate.profile_intercept
-    monkeypatch.setattr(certificate, "profile_intercept", lambda *args: calls.append(1) or profile(*args))
+    profile = strong.profile_intercept
+    monkeypatch.setattr(strong, "profile_intercept", lambda *args: calls.append(1) or profile(*args))
     assert LogisticRegression().fit(X, y).result_.converged
     assert len(calls) <= 2  # a first look may have come too soon
 

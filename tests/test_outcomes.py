@@ -94,10 +94,14 @@ def test_offsets_do_not_count_as_separation():
     assert solution.trace["step"][-1] > 0
 
 
-def test_overlapping_data_without_ridge_converge_without_a_certificate():
+def test_overlapping_data_without_ridge_are_certified_by_a_hessian_alone():
     F = problems.make(problems.multinomial)
     F = Objective(F.model, F.data, ridge=0.0)
-    solution = minimize(F)
+    found = minimize(F)
+    assert found.result.converged
+    assert found.result.gap <= 1e-8
+    assert "a unique maximum-likelihood estimate exists (proved)" in found.result.message
+    solution = minimize(F, largest_hessian=0)
     assert solution.result.converged
     assert np.isnan(solution.result.gap)
     assert "nothing certifies" in solution.result.message

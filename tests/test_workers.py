@@ -218,7 +218,7 @@ def test_a_worker_that_is_killed_costs_no_fit(client):
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
-    ours = LogisticRegression(tol=1e-12, callbacks=[kill]).fit(in_pieces(), executor=client)
+    ours = LogisticRegression(tol=1e-18, callbacks=[kill]).fit(in_pieces(), executor=client)
     client.wait_for_workers(2, timeout=60)  # others may need them
     assert len(killed) == 2
     assert_same(ours, in_memory(), atol=1e-6)

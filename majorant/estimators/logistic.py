@@ -16,6 +16,7 @@ from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design.dense import DenseDesign
+from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
@@ -66,7 +67,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     penalty : "l2" or None
         None for no penalty, whatever C is. Better left out, as scikit-learn has it: ``C=np.inf`` says the same.
     C : float
-        Inverse of the penalty; ``np.inf`` for none (then nothing can be certified).
+        Inverse of the penalty; ``np.inf`` for none: maximum likelihood, which then is proved to exist, or not to.
     l1_ratio : float
         Accepted for scikit-learn's sake; only 0 is done here.
     fit_intercept, penalize_intercept : bool
@@ -114,6 +115,8 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         Steps taken.
     gap_ : float
         Certified bound on (F − F*)/F; NaN where there is none.
+    coef_error_, intercept_error_ : arrays like ``coef_`` and ``intercept_``
+        How far each is from the exact optimum at most; infinite where nothing is known.
     trace_ : dict of arrays
         Passes, seconds, objective, gradient norm, gap at each step. With a free intercept only the last step is
         certified (``gap_``), and this gap is NaN.
@@ -291,11 +294,12 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
-        for name, value in self._attributes(fitted.params).items():
-            setattr(self, name, value)
+        found = self._attributes(fitted.params)
+        classes = self._model().coefficient_rows
+        self.__dict__.update(found, **errors_of(fitted, self._ridge(), classes, self._centre, found))
 
     def _forget_fit(self) -> None:
-        for name in ("_stream", "_posterior", "trace_", "n_rounds_"):
+        for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
             self.__dict__.pop(name, None)
 
     # --- what the methods above are made of ---------------------------------------------------------------

@@ -35,6 +35,7 @@ from majorant.data.base import InMemory
 from majorant.design import Design
 from majorant.models.answers import DualAscent, HardRows, Leapt, WithIntercept
 from majorant.models.rounding import Magnitudes
+from majorant.models.spreads import Spreads
 
 Batch = TypeVar("Batch", bound=InMemory)
 
@@ -195,6 +196,18 @@ class Model(ABC, Generic[Batch]):
     def least_margin(self, theta: Array, batch: Batch) -> float:
         """Return by how much θ favours what was observed over everything else, at least; −∞ where that is unknown."""
         return -np.inf
+
+    def spreads(self, root: Array, like: Batch) -> Spreads | None:
+        """Return how far apart outcomes of a row are in a metric, if the loss has the curvature of log Z and no other.
+
+        A third derivative is then at most that many times the second, which certificates rest on; None if it is not
+        known to be. The metric is that of a root R: ‖Rᵀ(f_j(y) − f_j(y'))‖.
+        """
+        return None
+
+    def lost_to_the_centre(self, theta: Array, batch: Batch, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
+        return 0.0
 
     def with_intercept(self, like: Batch, penalised: Array) -> WithIntercept | None:
         """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""

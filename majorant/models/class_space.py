@@ -24,6 +24,7 @@ from majorant.kernels.sparse import Csr
 from majorant.models.answers import WithIntercept
 from majorant.models.base import RowModel, total_weight, weigh, weights_of
 from majorant.models.rounding import SAFETY, Magnitudes
+from majorant.models.spreads import ClassSpreads
 
 # Of fewer scores NumPy finds the loss before Numba is loaded.
 WORTH_COMPILING = 2**11
@@ -101,6 +102,10 @@ class ClassModel(RowModel[Labelled]):
     def column_squares(self, batch: Labelled) -> Array:
         """Return the squared norms of the columns of X, and of what they are measured from."""
         return batch.design.column_norms() ** 2
+
+    def spreads(self, root: Array, like: Labelled) -> ClassSpreads | None:
+        """Return how far apart the classes of a row are in a metric."""
+        return ClassSpreads.of(root, self.coefficient_rows) if self.is_softmax() else None
 
     def with_intercept(self, like: Labelled, penalised: Array) -> WithIntercept | None:
         """Return the model if only the coefficients of the constant column are not penalised."""

@@ -19,6 +19,7 @@ from majorant.design import Design
 from majorant.kernels import partition, softmax
 from majorant.models.base import RowModel, require_data, weighted_sum, weights_of
 from majorant.models.rounding import Magnitudes
+from majorant.models.spreads import ChoiceSpreads
 
 # Of fewer numbers NumPy finds the Hessian before Numba is loaded.
 WORTH_COMPILING = 2**14
@@ -75,6 +76,10 @@ class Enumerated(RowModel[Choices]):
     def column_squares(self, batch: Choices) -> Array:
         """Return the squared norms of the columns of the features."""
         return batch.design.column_norms() ** 2
+
+    def spreads(self, root: Array, like: Choices) -> ChoiceSpreads | None:
+        """Return how far apart the outcomes of a set are in a metric."""
+        return ChoiceSpreads(root) if type(self) is Enumerated else None
 
     def potentials(self, theta: Array, batch: Choices) -> Array:
         """Return θᵀf_j(y), flat."""

@@ -1,6 +1,6 @@
 """F(θ) = loss of a model on data + penalty: all a solver ever sees."""
 
-from majorant.objective.certificate import Certificate
+from majorant.objective.certificates import Certificate
 from majorant.objective.objective import Objective, Work
 from majorant.objective.penalty import Penalty, Ridge
 from majorant.objective.ray import Point

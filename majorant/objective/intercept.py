@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgError
 
 from majorant._checks import Array
 from majorant.curvature.cholesky import Factor, lower_factor
+from majorant.models import Model
 from majorant.models.answers import WithIntercept
 from majorant.objective.reduce import Again, Blocks, Kept, Least
 
@@ -176,7 +177,7 @@ class LostToTheCentre:
 
     reads_rows: ClassVar[bool] = False
 
-    model: WithIntercept
+    model: Model[Any] | WithIntercept
     theta: Array
     epsilon: float
 

@@ -17,7 +17,9 @@ from majorant.curvature import Curvature, Form, form
 from majorant.data.base import Data, InMemory, Order
 from majorant.models import Model
 from majorant.models.rounding import SAFETY
-from majorant.objective.certificate import Certificate, bounded_gap, certify, share, with_intercepts
+from majorant.objective.certificates import Certificate, certify, concordant
+from majorant.objective.certificates.base import share
+from majorant.objective.certificates.strong import bounded_gap, with_intercepts
 from majorant.objective.elsewhere import Elsewhere
 from majorant.objective.facts import Facts
 from majorant.objective.intercept import profile_intercept
@@ -224,12 +226,13 @@ class Objective:
         """Return where to begin if nobody says: zero, or of a latent model a point drawn at random."""
         return self.model.first_params(self.like, seed)
 
-    def certify(self, at: ArrayLike | Point, *, move: bool = True) -> Certificate:
-        """Return a point at least as good as θ, and a bound on how far from the optimum it is.
+    def certify(self, at: ArrayLike | Point, *, move: bool = True, largest: int = concordant.LARGEST) -> Certificate:
+        """Return a point at least as good as θ, and a bound on how far from the optimum it is: the best that is known.
 
         With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
-        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound. Data in
-        single precision are multiplied in double precision here, and θ is rounded to what they are fitted in.
+        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound. Of few
+        parameters a Hessian gives a tighter one, which needs no penalty, and says where the optimum is. Data in single
+        precision are multiplied in double precision here, and θ is rounded to what they are fitted in.
 
         Parameters
         ----------
@@ -237,9 +240,11 @@ class Objective:
             θ; a point whose scores are known saves half a pass.
         move : bool
             False keeps θ as it is, and counts what its intercept loses.
+        largest : int
+            No Hessian is found of more parameters than this; 0 for none at all.
         """
         point = at if isinstance(at, Point) else Point(self._read(at), np.nan, np.empty(0))
-        return certify(self, point, move=move)
+        return certify(self, point, move=move, largest=largest)
 
     def with_best_intercept(self, theta: ArrayLike) -> Array:
         """Return θ with its free intercept, if there is one, moved to where F is least."""
@@ -338,7 +343,7 @@ class Objective:
 
     @property
     def certifiable(self) -> bool:
-        """Whether :meth:`certify` can bound the distance to the optimum."""
+        """Whether strong convexity bounds the distance to the optimum, whatever θ is."""
         return self.facts.certifiable
 
     def sampled(self, rows: int, seed: int) -> Objective:

@@ -291,3 +291,13 @@ class Least:
 
     def __add__(self, other: Least) -> Least:
         return self if self.value <= other.value else other
+
+
+@dataclass(frozen=True)
+class Most:
+    """A number whose sums are maxima."""
+
+    value: float
+
+    def __add__(self, other: Most) -> Most:
+        return self if self.value >= other.value else other

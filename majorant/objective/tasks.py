@@ -12,7 +12,8 @@ from majorant._checks import Array
 from majorant.curvature import Curvature, Factors, Form
 from majorant.models import Model
 from majorant.models.answers import Leapt
-from majorant.objective.reduce import Least, Task
+from majorant.models.spreads import Spreads
+from majorant.objective.reduce import Least, Most, Task
 
 
 class Scored(NamedTuple):
@@ -278,6 +279,18 @@ class LeastMargin:
     def __call__(self, block: Any) -> tuple[Least, None]:
         """Return it."""
         return Least(self.model.least_margin(self.theta, block)), None
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far apart outcomes of a row are, at most."""
+
+    spreads: Spreads
+    exactly: bool
+
+    def __call__(self, block: Any) -> tuple[Most, None]:
+        """Return it."""
+        return Most(self.spreads.exact(block) if self.exactly else self.spreads.coarse(block)), None
 
 
 @dataclass(frozen=True, eq=False)

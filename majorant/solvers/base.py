@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 from majorant._checks import Array
 from majorant._vectors import norm
 from majorant.objective import Objective, Point
+from majorant.objective.certificates import KnownHessian
 
 # A relative decrease that is none of rounding's; looking closer would take longer than a small step.
 CLEAR = 1e-6
@@ -52,6 +53,14 @@ class State:
         """Return the state with what is known of its θ found again, unless the data are those it knows."""
         same = self.point is not None and objective.same_scores(self.point, point)
         return self if same else self.moved_to(point)
+
+    def promise(self) -> float:
+        """Return what the next step promises to gain, NaN where that is not known."""
+        return float("nan")
+
+    def hessian(self) -> KnownHessian | None:
+        """Return the Hessian of all rows that steps are scaled by, if it is one."""
+        return None
 
     def revived(self, objective: Objective) -> Self:
         """Return the state as it was before it was written to a file, which holds nothing of the data."""

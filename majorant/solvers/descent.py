@@ -11,6 +11,7 @@ from majorant._checks import Array
 from majorant.curvature import Dense, form
 from majorant.curvature.cholesky import grounded
 from majorant.objective import Objective, Point
+from majorant.objective.certificates import KnownHessian
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.line_search import best_step
 
@@ -21,6 +22,16 @@ class DescentState(State):
 
     direction: Array
     curvature: Dense | None = None
+
+    def promise(self) -> float:
+        """Return what a quadratic says, where the direction comes from one."""
+        if self.curvature is None or self.point is None:
+            return float("nan")
+        return -0.5 * float(self.point.gradient @ self.direction)
+
+    def hessian(self) -> KnownHessian | None:
+        """Return that of the last direction."""
+        return None if self.curvature is None else KnownHessian(self.theta, self.curvature.matrix)
 
 
 class Descent(SteppingSolver[DescentState]):

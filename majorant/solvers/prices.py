@@ -83,6 +83,13 @@ class Prices:
         delay = self.delay if rows >= self.rows else 0.0
         return CALL + delay + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
 
+    def certificate(self, *, known: bool = False) -> float:
+        """Return the price of a tight certificate: a Hessian, or a look back to one that is known, and leverages."""
+        n, p, t = self.classes, self.columns, self.rows
+        hessian = 0.5 * self.step() if known else self.hessian(t)
+        each = self.stored * (p * (PAIR if self.sparse else 2 * MULTIPLY) + NONZERO)
+        return CALL + hessian + n * t * each + 3 * (n * p) ** 3 * FACTORISE + 4 * (n * p) ** 2
+
     def rotations(self) -> float:
         """Return what a step pays for classes to be rotated there and back: once to scale it, and once for itself."""
         return 4 * self.classes**2 * self.columns * MULTIPLY if self.classes > 1 else 0.0

@@ -27,8 +27,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
-from majorant.curvature import Factorize, Solve
+from majorant.curvature import Dense, Factorize, Solve
 from majorant.objective import Objective, Point
+from majorant.objective.certificates import KnownHessian
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.preconditioners import (
@@ -94,6 +95,20 @@ class QuasiNewtonState(State):
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
+    curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
+
+    def promise(self) -> float:
+        """Return what the next step promises, in the curvature that there is."""
+        if self.point is None or self.solve is None or self.sweeps is not None:
+            return float("nan")
+        return _promise(self.point, _direction(self, self.point))
+
+    def hessian(self) -> KnownHessian | None:
+        """Return the one that was bought last, if nothing else was since."""
+        curvature = getattr(self.factorize, "__self__", None)
+        if self.curved_at is None or not isinstance(curvature, Dense):
+            return None
+        return KnownHessian(self.curved_at, curvature.matrix)
 
     def revived(self, objective: Objective) -> QuasiNewtonState:
         """Return the state with sweeps that see the data again."""
@@ -115,6 +130,7 @@ class QuasiNewtonState(State):
             account=((0, "what another penalty had left"),),
             stalled=False,
             borrowed=True,
+            curved_at=None,  # who knows of which rows
         )
 
 
@@ -199,7 +215,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             state = following
         objective.spend(passes=0.5 * narrow.work.passes, curvatures=narrow.work.curvatures)
         lease, account = replace(state.lease, gains=()), (*state.account, (state.steps, "double precision"))
-        return state.moved_to(objective.point(state.theta), lease=lease, account=account)
+        return state.moved_to(objective.point(state.theta), lease=lease, account=account, curved_at=None)
 
     def _begun(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         start = self._start(objective, theta)
@@ -270,6 +286,7 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         entered=begun.point.value,
         pairs=(),
         lease=lease,
+        curved_at=None,
         account=(*state.account, *((0, each) for each in begun.account)),
         remark=begun.remark,
     )
@@ -292,5 +309,6 @@ def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: P
         solve=factorize(objective.ridge),
         least_factor=LEAST_FACTOR if offer.quality < HESSIAN else None,
         lease=state.lease.signed(offer.quality, state.steps),
+        curved_at=here.theta if isinstance(offer, HessianOfAll) else None,
         account=(*state.account, (state.steps, offer.name)),
     )

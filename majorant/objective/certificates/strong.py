@@ -16,6 +16,7 @@ from majorant._checks import Array
 from majorant._vectors import norm
 from majorant.models.answers import WithIntercept
 from majorant.models.rounding import CALM, Unrest
+from majorant.objective.certificates.base import EPSILON, NEAR, Certificate, share
 from majorant.objective.intercept import LostToTheCentre, profile_intercept
 from majorant.objective.ray import Point
 from majorant.objective.reduce import Again, Kept
@@ -24,21 +25,8 @@ from majorant.objective.tasks import Lift, LossAndGradient, Scores, Widened
 if TYPE_CHECKING:
     from majorant.objective.objective import Objective
 
-EPSILON = float(np.finfo(np.float64).eps)
-# Scores that were added up from farther away, relative to ‖θ‖, are found afresh.
-NEAR = 1.01
 # A coarse bound on rounding errors is good enough if it makes a gap so much larger.
 NEGLIGIBLE = 1.01
-
-
-@dataclass(frozen=True, eq=False)
-class Certificate:
-    """A point, F and ∇F there, and a bound on (F − F*)/F."""
-
-    theta: Array
-    value: float
-    gradient: Array
-    gap: float
 
 
 def certify(F: Objective, at: Point, *, move: bool) -> Certificate:
@@ -136,10 +124,3 @@ def with_intercepts(θ: Array, moved: Array) -> Array:
     W = θ.reshape(len(moved), -1).copy()
     W[:, -1] += moved
     return W.ravel()
-
-
-def share(excess: float, value: float) -> float:
-    """Return excess/value, at most one; losses are not negative, but for rounding."""
-    if excess <= 0:
-        return 0.0
-    return float(min(excess / value, 1.0)) if value > 0 else 1.0

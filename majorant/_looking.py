@@ -1,0 +1,126 @@
+"""When a certificate that takes a Hessian is worth looking for: when it costs less than going on without it.
+
+Strong convexity certifies what steps have not reached long before it says so: its bound is hundreds of times too large.
+A tight certificate says so at once, but has a price. It is looked for when the next step promises to gain less than the
+tolerance, and the steps that would otherwise still be made cost more than it does.
+"""
+
+from __future__ import annotations
+
+from math import inf, isnan, log
+from typing import TypeAlias
+
+from majorant._lazy import lazy
+from majorant.objective import Certificate, Objective
+from majorant.objective.certificates import concordant
+from majorant.solvers import State
+from majorant.solvers.prices import Prices
+
+Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], int, float, float, float, float]
+
+TINY = 1e-300
+# Steps that tell how fast a gap shrinks.
+WINDOW = 8
+# What was looked for in vain is looked for again when steps promise this share of what they did.
+AGAIN = 0.25
+# What it may cost of all steps, which is a quarter of a fit with it, and how long to wait before another, in its price.
+OF_ALL, PAUSE = 1 / 3, 0.25
+# Where there seems to be so many times more to gain than the tolerance, there is.
+FAR = 1e4
+# A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
+UNNOTICED, AT_THE_END = 0.05, 1 / 3
+
+
+class Lookout:
+    """Decides when to look for a tight certificate, from what steps have gained and what things cost."""
+
+    def __init__(self, objective: Objective, tol: float, largest: int) -> None:
+        self._tol = tol
+        self._only = not objective.certifiable  # there is no other certificate
+        self._objective, self._largest = objective, largest
+        self._values: tuple[float, ...] = ()
+        self._left: tuple[float, ...] = ()  # log of what a fit would stop at otherwise
+        self._goal = 0.0
+        self._steps, self._until = 0, 0.0  # that were made, and before which it is too soon to look again
+        self._most = inf  # that a step may promise
+        self._guess = inf
+        self._trust = 1.0  # by how much less than the truth steps have promised
+
+    @property
+    def memory(self) -> Memory:
+        """All that steps have told."""
+        return self._values, self._left, self._steps, self._tol, self._most, self._until, self._trust
+
+    def recall(self, memory: Memory) -> None:
+        """Go on from what steps have told before; looks for another tolerance would have been others."""
+        self._values, self._left, self._steps, tol, most, until, trust = memory
+        if tol == self._tol:
+            self._most, self._until, self._trust = most, until, trust
+
+    @lazy
+    def suits(self) -> bool:
+        """Whether there is such a certificate."""
+        return concordant.suits(self._objective, self._largest)
+
+    @lazy
+    def _prices(self) -> tuple[float, float, float]:
+        """Those of a step, of a certificate, and of one where the Hessian is known."""
+        prices = Prices.of(self._objective)
+        return prices.step(), prices.certificate(), prices.certificate(known=True)
+
+    def note(self, value: float, size: float, goal: float, guess: float) -> None:
+        """Take down F, how large is what a fit would stop at a goal of, and what there may be to gain."""
+        self._guess, self._goal, self._steps = guess, goal, self._steps + 1
+        self._values = (*self._values, value)[-3:]
+        self._left = (*self._left, log(max(size, TINY)))[-WINDOW:]
+
+    def is_due(self, state: State, value: float) -> bool:
+        """Return whether to look now, before anything else says that the optimum has been found."""
+        if not (self._guess <= FAR * self._tol * value and self.suits and self._pays(state)):
+            return False
+        promise = self._promise(state)
+        if not self._trust * promise <= self._tol * value or not promise <= self._most:
+            return False
+        self._most, self._until = AGAIN * promise, self._steps + PAUSE * self._cost(state)
+        return True
+
+    def _pays(self, state: State) -> bool:
+        """Return whether it is cheaper than going on, and never a large share of a fit, nor too soon after the last."""
+        if self._only:
+            return self._steps >= self._until
+        return self._cost(state) <= min(self._steps_left(), OF_ALL * self._steps)
+
+    def is_worth_its_price(self, state: State, steps: int, *, asked_for: bool) -> bool:
+        """Return whether to look at the end of a fit of so many steps, where it is asked for or not."""
+        if not self.suits:
+            return False
+        if asked_for and self._only:
+            return True
+        return self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * steps
+
+    def learn(self, state: State, found: Certificate) -> None:
+        """Learn from a certificate how much more than steps promise there is to gain."""
+        promise = self._promise(state)
+        if promise > 0 and not isnan(found.decrement):
+            self._trust = max(found.decrement * found.value / promise, 1.0)
+
+    def _cost(self, state: State) -> float:
+        """Return the price in steps."""
+        step, price, if_known = self._prices
+        return (price if state.hessian() is None else if_known) / step
+
+    def _promise(self, state: State) -> float:
+        """Return what there is to gain: what the solver says, or, if it does not, what the last steps foretell."""
+        promise = state.promise()
+        if not isnan(promise):
+            return promise
+        if len(self._values) < 3:
+            return self._guess
+        before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
+        return last * last / (before - last) if 0 < last < before else inf
+
+    def _steps_left(self) -> float:
+        """Return how many steps there are to make without it, at the rate of the last ones."""
+        first, last = self._left[0], self._left[-1]
+        rate = (first - last) / max(len(self._left) - 1, 1)
+        return max((last - log(max(self._goal, TINY))) / rate, 1.0) if rate > 0 else inf

@@ -1,0 +1,54 @@
+"""What certificates say of the optimum, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant.objective import Certificate, Objective
+from majorant.objective.separation import Separation
+
+# So many columns are named.
+NAMED = 8
+
+
+def about_the_optimum(found: Certificate, objective: Objective) -> str:
+    """Return what is known besides the gap, after semicolons: how near every coefficient is, and that it exists."""
+    if found.region is None:
+        return ""
+    near = f"; every coefficient is within {found.region.radius:.1e} standard errors of the optimum"
+    penalty = objective.penalty
+    if found.region.flat.size:
+        names = columns_of(objective, found.region.undetermined)
+        which = "the maximum-likelihood estimate" if not penalty.penalised.any() else "the optimum"
+        return f"{near}, but those of {names}, which depend on each other: {which} exists (proved), but is not unique"
+    if not penalty.penalised.any():
+        return f"{near}; a unique maximum-likelihood estimate exists (proved)"
+    return near if penalty.everywhere else f"{near}; a unique optimum exists (proved)"
+
+
+def about_separation(objective: Objective, found: Separation | None) -> str:
+    """Return why there is no optimum; without a separation to name columns of, it is complete."""
+    if found is None:
+        return (
+            "the data are completely separated and the parameters that separate them are not penalised, so the "
+            "likelihood grows for ever as they do; penalise them"
+        )
+    how, names = "completely" if found.complete else "quasi-completely", columns_of(objective, found.parameters)
+    what = "optimum" if objective.penalty.penalised.any() else "maximum-likelihood estimate"
+    return (
+        f"the data are {how} separated along {names}: no {what} exists, since the likelihood grows for ever as these "
+        "parameters do, which are not penalised; penalise them"
+    )
+
+
+def columns_of(objective: Objective, parameters: Array) -> str:
+    """Return the columns that some parameters belong to, as words."""
+    p = objective.size // max(objective.model.redundancy(objective.like), 1)
+    which = np.unique(np.flatnonzero(parameters) % p)
+    last = p - 1 if getattr(objective.like, "constant", False) else p
+    names = [str(column) for column in which if column < last][:NAMED]
+    if len(which) > len(names) + (last in which):
+        names.append("…")
+    words = [f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names)}"] if names else []
+    return " and ".join([*words, *(["the intercept"] if last in which and last < p else [])])

@@ -1,0 +1,198 @@
+"""A tight certificate, with or without a penalty: log Z is self-concordant.
+
+Along θ + su the third derivative of F is at most M times the second, M = max_j max_{y,y'} |(f_j(y) − f_j(y'))ᵀu|: a
+third central moment is at most the range times the variance. With H = ∇²F(θ), δ = ‖∇F(θ)‖_{H⁻¹} (the Newton
+decrement), S = max_j max_{y,y'} ‖f_j(y) − f_j(y')‖_{H⁻¹} and a = Sδ < 1
+
+    F(θ) − F*  ≤  (a + (1 − a) log(1 − a)) / S²,      ‖θ* − θ‖_H  ≤  −log(1 − a) / S,
+
+and there is an optimum. The first is the least that F(θ+u) ≥ F(θ) + ∇Fᵀu + (e^{−z} + z − 1)/S² can be, z = S‖u‖_H; the
+second follows from the slope along the way to the optimum, which rises from ∇Fᵀu ≥ −δ‖u‖_H to zero by at least
+‖u‖²_H (1 − e^{−z})/z. For the same reason a Hessian found at another point will do: H(θ) ⪰ e^{−m} H(θ'), m the largest
+M of the way between them.
+
+Rounding errors of ∇F, of H and of its factor are bounded and counted. (Bach, *Self-concordant analysis for logistic
+regression*, 2010.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf, log1p, nan, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from majorant._checks import Array
+from majorant._vectors import norm
+from majorant.curvature import form
+from majorant.objective.certificates.base import EPSILON, NEAR, Certificate, Region, share
+from majorant.objective.certificates.metric import Metric, metric
+from majorant.objective.intercept import LostToTheCentre
+from majorant.objective.ray import Point
+from majorant.objective.tasks import Curve, Expand, Spread, Widened
+
+if TYPE_CHECKING:
+    from majorant.objective.objective import Objective
+
+# Larger Hessians are not worth their factors.
+LARGEST = 2_000
+# Of H, relative: with more of it in doubt nothing is said. And by how much scores may have moved since it was found.
+DOUBT, MOVED = 0.5, 1.0
+# The bound is then within a few percent of what it tends to: δ²/2.
+SMALL = 0.1
+# A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
+NO_PART = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class KnownHessian:
+    """The Hessian of the loss at some θ, of all rows."""
+
+    theta: Array
+    matrix: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A point, its metric, which is H to a factor of 1 − doubt at least, and δ, rounding errors included."""
+
+    point: Point
+    metric: Metric
+    weaker: float  # H ⪰ weaker · M
+    decrement: float
+    of_loss: float  # rounding errors
+
+    def relative(self, excess: float) -> float:
+        """Return a share of F."""
+        return share(excess, self.point.value - self.of_loss)
+
+
+def suits(F: Objective, largest: int = LARGEST) -> bool:
+    """Return whether there is such a certificate, rows are at hand, and the Hessian is not too large."""
+    strong = np.array_equal(F.penalty.strength > 0, F.penalty.penalised)
+    if not (F.size <= largest and strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
+        return False
+    return F.facts.magnitudes is not None and F.model.spreads(np.zeros((F.size, 1)), F.like) is not None
+
+
+def certify(F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | None = None) -> Certificate:
+    """Return the certificate of a point. Its gap is NaN where a ≥ 1.
+
+    Parameters
+    ----------
+    F, at
+        An objective that this :func:`suits`, and a point, whose scores save a pass where they are known.
+    aim : float
+        A gap that is enough: what is more exact is not looked for, nor what cannot come to it. Zero looks on.
+    known : KnownHessian, optional
+        One from nearby.
+    """
+    found = _near(F, at, known) or _here(F, at)
+    point = found.point
+    relative = found.relative(0.5 * found.decrement**2)
+    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, relative)
+    if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
+        return nothing
+    if found.metric.flat.size and not _is_flat(F, found.metric.flat):
+        return nothing
+    S = _spread(F, found, aim)
+    a = S * found.decrement
+    if not a < 1:
+        return nothing
+    lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
+    gap = found.relative(_excess(a) * found.decrement**2 + lost)
+    radius = -log1p(-a) / S if S > 0 else found.decrement
+    region = Region(found.metric.root, radius / sqrt(found.weaker), found.metric.flat)
+    return Certificate(point.theta, point.value, point.gradient, gap, region, relative)
+
+
+def _excess(a: float) -> float:
+    """Return (a + (1 − a) log(1 − a)) / a², by its series where digits would cancel: Σ_k a^k / ((k + 1)(k + 2))."""
+    if a > 0.05:
+        return (a + (1 - a) * log1p(-a)) / (a * a)
+    return sum(a**k / ((k + 1) * (k + 2)) for k in range(12))
+
+
+# --- H and δ ------------------------------------------------------------------------------------------------
+
+
+def _here(F: Objective, at: Point) -> _Found:
+    """Return what the Hessian at the point says."""
+    if F.narrow:
+        point, H = _widened(F, at)
+    else:
+        fresh = at.scores is None or at.reach <= NEAR * norm(at.theta)
+        point, found = F.expand(at if fresh else at.theta, form("dense"), majorizes=False)
+        H = found.compact()
+    return _measured(F, point, H, 1.0)
+
+
+def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
+    θ = at.theta.astype(F.facts.precision).astype(np.float64)
+    F.spend(passes=1, curvatures=1)
+    expand = Expand(θ, Curve(F.model, False, form("dense")))
+    loss, of_loss, H = F.facts.small_blocks.total(Widened(expand))
+    return Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss)), H.compact()
+
+
+def _near(F: Objective, at: Point, known: KnownHessian | None) -> _Found | None:
+    """Return what a Hessian from nearby says, if that is near enough."""
+    if known is None or F.narrow or not np.isfinite(at.value) or at.reach > NEAR * norm(at.theta):
+        return None
+    if known.theta is at.theta or np.array_equal(known.theta, at.theta):
+        return _measured(F, at, known.matrix, 1.0)
+    spreads = F.model.spreads((at.theta - known.theta)[:, None], F.like)
+    assert spreads is not None
+    F.spend(passes=0.5)
+    moved = F.blocks.total(Spread(spreads, exactly=True)).value
+    return _measured(F, at, known.matrix, exp(-moved)) if moved <= MOVED else None
+
+
+def _measured(F: Objective, point: Point, H: Array, weaker: float) -> _Found:
+    """Return δ with what rounding may hide: an error e_i of the gradient adds |e_i| √(H⁻¹)_ii at most."""
+    found, sizes = metric(F, H), F.facts.magnitudes_by_column
+    if found is None:
+        return _Found(point, Metric(*[np.empty(0)] * 3), 1.0, inf, 0.0)
+    θ = NEAR * point.theta
+    assert sizes.columns is not None
+    # Scores that are off by s change every weight of a row by a factor of e^{2s} at most.
+    off = 4 * float(np.linalg.norm(sizes.of_scores(θ, EPSILON)))
+    doubt = found.doubt(sizes.columns, sizes.heaviest, sizes.rows) + off
+    if not doubt <= DOUBT:
+        return _Found(point, found, 1.0, inf, 0.0)
+    errors = sizes.of_gradient(θ, EPSILON) + 2 * EPSILON * np.abs(F.penalty.gradient(θ))
+    weaker *= 1 - doubt
+    δ = (found.of(point.gradient) + float(errors @ found.sizes)) / sqrt(weaker)
+    return _Found(point, found, weaker, δ, sizes.of_loss(θ, EPSILON))
+
+
+# --- S ------------------------------------------------------------------------------------------------------
+
+
+def _spread(F: Objective, found: _Found, aim: float) -> float:
+    """Return S, or, if that is as good, a bound on it that takes less to find."""
+    coarse = _largest(F, found.metric.root, exactly=False) / sqrt(found.weaker)
+    a = coarse * found.decrement
+    if a < 1 and (a <= SMALL or found.relative(_excess(a) * found.decrement**2) <= aim):
+        return coarse
+    exact = _largest(F, found.metric.root, exactly=True) / sqrt(found.weaker)
+    # Products of a row and R are off by no more than this share of sums of magnitudes.
+    return min(exact + 2 * EPSILON * (F.size + 10) * coarse, coarse)
+
+
+def _largest(F: Objective, root: Array, *, exactly: bool) -> float:
+    spreads = F.model.spreads(root, F.like)
+    assert spreads is not None
+    F.spend(passes=0.5)
+    return float(F.facts.small_blocks.total(Widened(Spread(spreads, exactly))).value)
+
+
+def _is_flat(F: Objective, flat: Array) -> bool:
+    """Return whether neither a penalty nor any row has a part in directions that the Hessian does not see."""
+    if (np.abs(flat) * (F.penalty.strength > 0)[:, None] > NO_PART * np.abs(flat).max(axis=0)).any():
+        return False
+    sizes = F.facts.magnitudes_by_column
+    assert sizes.columns is not None
+    typical = np.tile(sizes.columns, F.size // len(sizes.columns)) / sqrt(sizes.rows)  # before anything cancels
+    return all(_largest(F, v[:, None], exactly=True) <= NO_PART * float(np.abs(v) @ typical) for v in flat.T)

@@ -1,0 +1,90 @@
+"""H⁻¹ = RRᵀ of a Hessian found in floating point, and how much larger than H the matrix with that inverse may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import LinAlgError, eigh
+from scipy.linalg.lapack import dtrtri
+
+from majorant._checks import Array
+from majorant.curvature.cholesky import for_large, grounded, lower_factor
+from majorant.models.rounding import SAFETY
+from majorant.objective.certificates.base import EPSILON
+
+if TYPE_CHECKING:
+    from majorant.objective.objective import Objective
+
+# Eigenvalues below this share of the largest, coordinates scaled to a unit diagonal, are flat directions.
+FLAT = 1e-12
+# A pivot that keeps less of its diagonal entry may be rounding noise.
+LEAST_PIVOT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A root R (d×k) of the inverse of M, and the directions that M does not see (d×m)."""
+
+    root: Array
+    flat: Array
+    largest: Array  # diag(M), which rounding errors of M are measured by
+
+    @property
+    def sizes(self) -> Array:
+        """√(M⁻¹)_ii."""
+        return np.sqrt(np.square(self.root).sum(axis=1))
+
+    def of(self, gradient: Array) -> float:
+        """Return ‖g‖ in the metric of M⁻¹."""
+        return float(np.linalg.norm(self.root.T @ gradient))
+
+    def doubt(self, columns: Array, heaviest: float, rows: int) -> float:
+        """Return η with H ⪰ (1 − η)M.
+
+        Entries of H are off by at most κ m_i m_k, with m_i² what they are sums of before anything cancels and κ what
+        sums over rows, and a factor, make of ε. With |v_i| ≤ √(M⁻¹)_ii ‖v‖_M that is at most κ (Σ_i m_i √(M⁻¹)_ii)².
+        """
+        d = len(self.largest)
+        squares = np.maximum(heaviest * np.tile(columns**2, d // len(columns)), self.largest)
+        κ = 2 * EPSILON * (SAFETY * sqrt(rows) + d + 10)
+        return κ * float(np.sqrt(squares) @ self.sizes) ** 2
+
+
+def metric(F: Objective, H: Array) -> Metric | None:
+    """Return that of a Hessian of the loss and of what is strongly convex in the penalty; None where it is not finite.
+
+    Softmax scores may all move together: there a model without a penalty is grounded, which nothing else feels.
+    """
+    together, strength = F.model.redundancy(F.like), F.penalty.strength
+    A = H.copy()
+    A.flat[:: len(A) + 1] += strength
+    free = np.flatnonzero(~(strength > 0).reshape(together, -1).any(axis=0))
+    A = grounded(A, together, free) if together > 1 and len(free) else A
+    if not np.isfinite(A).all():
+        return None
+    diagonal = np.diagonal(A).copy()
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = A / np.outer(scale, scale)
+    with for_large(len(A)):
+        return _by_factor(scaled, scale, diagonal) or _by_eigenvalues(scaled, scale, diagonal)
+
+
+def _by_factor(A: Array, scale: Array, diagonal: Array) -> Metric | None:
+    try:
+        L = lower_factor(A)
+    except LinAlgError:
+        return None
+    if np.diagonal(L).min() ** 2 < LEAST_PIVOT:
+        return None
+    inverse = np.tril(dtrtri(L, lower=1)[0])
+    return Metric(inverse.T / scale[:, None], np.empty((len(A), 0)), diagonal)
+
+
+def _by_eigenvalues(A: Array, scale: Array, diagonal: Array) -> Metric:
+    values, vectors = eigh(A, check_finite=False)
+    kept = values > FLAT * max(values[-1], 1e-300)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    return Metric(root / scale[:, None], vectors[:, ~kept] / scale[:, None], diagonal)

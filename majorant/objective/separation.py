@@ -1,0 +1,188 @@
+"""Whether data without a penalty have a maximum-likelihood estimate: a linear program knows.
+
+F has no minimum if and only if some direction v, zero where parameters are penalised, never lowers what was observed
+against any other outcome, (f_j(y_j) − f_j(y'))ᵀv ≥ 0 for all j and y', and raises it somewhere: *quasi-complete*
+separation, *complete* where it does so everywhere. (Albert & Anderson, *On the existence of maximum likelihood
+estimates in logistic regression models*, 1984.) With these comparisons as the rows of D, the program
+
+    maximise Σ_k (Dv)_k   subject to   Dv ≥ 0,  |v_i| ≤ 1
+
+has a positive answer if there is one. It is solved again for those comparisons that have not been raised, until none
+can be: the sum of the answers raises all that can be raised at all. Of the directions that do so the shortest, in the
+sum of magnitudes, tells along which columns estimates run off. Programs begin with few constraints, and get those that
+are violated most, until none is: d columns take a few times d rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from majorant._checks import Array
+from majorant.data import Choices, Labelled
+from majorant.objective.objective import Objective
+
+# Non-zeros of a program that is solved in seconds, and its columns; how often constraints are added.
+LARGEST, MOST_COLUMNS, ROUNDS = 10_000_000, 500, 200
+# Of constraints, and of what counts as a part of a direction, relative to its largest.
+TOLERANCE, PART = 1e-9, 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """A direction along which F falls for ever, and whether it separates every row."""
+
+    direction: Array
+    complete: bool
+
+    @property
+    def parameters(self) -> Array:
+        """Which parameters run off."""
+        size = np.abs(self.direction)
+        return size > PART * size.max()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """All outcomes of all rows: features, which row each belongs to, whether it was observed, and can happen at all."""
+
+    features: sp.csr_array
+    row: Array
+    observed: Array
+    possible: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """f_j(y_j) − f_j(y') as rows: those that must not fall, and those of outcomes that were both observed."""
+
+    at_least: sp.csr_array
+    equal: sp.csr_array
+
+
+def suits(F: Objective) -> bool:
+    """Return whether the program can be written down, and is small enough to be solved in seconds."""
+    whole, known = F.whole, F.model.has_rows and F.model.spreads(np.zeros((F.size, 1)), F.like) is not None
+    if whole is None or not known or not F.convex or not isinstance(whole, Labelled | Choices):
+        return False
+    design, classes = F.model.as_rows().design(whole), max(F.model.classes(F.like), 1)
+    numbers = design.density * design.shape[0] * design.shape[1] * 2 * classes
+    return numbers <= LARGEST and F.size <= MOST_COLUMNS
+
+
+def find(F: Objective) -> Separation | None:
+    """Return how the data are separated along what is not penalised; None if they are not."""
+    free = np.flatnonzero(~F.penalty.penalised)
+    if not len(free):
+        return None
+    found = _compared(_outcomes(F), free)
+    columns = _norms(found.at_least, 0)
+    D, E = (sp.csr_array(each @ sp.diags_array(1 / columns)) for each in (found.at_least, found.equal))
+    rows = _norms(D, 1)
+    D, E = (sp.csr_array(sp.diags_array(1 / each) @ matrix) for each, matrix in ((rows, D), (_norms(E, 1), E)))
+    raised = _raised(D, E)
+    if raised is None or not raised.any():
+        return None
+    v = _shortest(D, E, raised * (rows.min() / rows))  # as far as the rows are long
+    if v is None:
+        return None
+    direction = np.zeros(F.size)
+    direction[free] = v / columns
+    return Separation(direction, complete=bool(raised.all()) and not E.shape[0])
+
+
+def _norms(D: sp.csr_array, axis: int) -> Array:
+    norms = np.sqrt(np.asarray(D.power(2).sum(axis=axis)).ravel())
+    return np.where(norms > 0, norms, 1.0)
+
+
+# --- the programs -------------------------------------------------------------------------------------------
+
+
+def _raised(D: sp.csr_array, E: sp.csr_array) -> Array | None:
+    """Return which comparisons some direction raises; None if a program was not solved."""
+    raised = np.zeros(D.shape[0], dtype=bool)
+    while not raised.all():
+        cost = -np.asarray(D[~raised].sum(axis=0)).ravel()
+        v = _solved(cost / max(np.abs(cost).max(), 1.0), D, np.zeros(len(raised)), E, (-1.0, 1.0))
+        if v is None:
+            return None
+        more = ~raised & (D @ v > PART)
+        if not more.any():
+            break
+        raised |= more
+    return raised
+
+
+def _shortest(D: sp.csr_array, E: sp.csr_array, least: Array) -> Array | None:
+    """Return the direction with the least Σ|v_i| that raises comparisons by so much at least, as v = a − b."""
+    d = D.shape[1]
+    twice = [sp.hstack([each, -each], format="csr") for each in (D, E)]
+    found = _solved(np.ones(2 * d), twice[0], least, twice[1], (0.0, None))
+    return None if found is None else found[:d] - found[d:]
+
+
+def _solved(
+    cost: Array, D: sp.csr_array, least: Array, E: sp.csr_array, bounds: tuple[float, float | None]
+) -> Array | None:
+    """Return the v of least cost with Dv ≥ least, Ev = 0 and bounds, by the constraints that matter."""
+    from scipy.optimize import linprog  # which takes long to load, for what few fits ask
+
+    m, d = D.shape
+    chosen = np.zeros(m, dtype=bool)
+    chosen[np.arange(min(4 * d + 50, m)) * m // max(min(4 * d + 50, m), 1)] = True
+    equal = {"A_eq": E, "b_eq": np.zeros(E.shape[0])} if E.shape[0] else {}
+    options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
+    for _ in range(ROUNDS):
+        found = linprog(
+            cost, A_ub=-D[chosen], b_ub=-least[chosen], **equal, bounds=bounds, method="highs", options=options
+        )
+        if found.status != 0:
+            return None
+        missing = np.where(chosen, 0.0, least - D @ found.x)
+        if missing.max(initial=0.0) <= TOLERANCE * max(float(np.abs(found.x).max(initial=0.0)), 1.0):
+            return np.asarray(found.x)
+        worst = np.argsort(-missing)[: 2 * d + 50]
+        chosen[worst[missing[worst] > 0]] = True
+    return None
+
+
+# --- what is compared ---------------------------------------------------------------------------------------
+
+
+def _compared(outcomes: Outcomes, free: Array) -> Comparisons:
+    """Return the first observed outcome of each row against all others that can happen."""
+    seen = np.flatnonzero(outcomes.observed)
+    rows, first = np.unique(outcomes.row[seen], return_index=True)
+    of_row = np.full(int(outcomes.row.max()) + 1, -1)
+    of_row[rows] = seen[first]
+    against = of_row[outcomes.row]
+    others = np.flatnonzero((against >= 0) & (against != np.arange(len(against))) & outcomes.possible)
+    Φ = outcomes.features[:, free]
+    D = sp.csr_array(Φ[against[others]] - Φ[others])
+    both = outcomes.observed[others]
+    return Comparisons(sp.csr_array(D[~both]), sp.csr_array(D[both]))
+
+
+def _outcomes(F: Objective) -> Outcomes:
+    """Return the outcomes of all rows that count; of a score against zero both are written out."""
+    data, model = F.whole, F.model.as_rows()
+    assert data is not None
+    X, target = sp.csr_array(model.design(data).csr().astype(np.float64)), model.targets(data)
+    if isinstance(data, Choices):
+        row = np.repeat(np.arange(len(data)), np.diff(data.indptr))
+        possible = np.ones(len(row), dtype=bool) if data.log_measure is None else ~np.isneginf(data.log_measure)
+        features = X
+    elif model.against_zero:
+        features = sp.vstack([sp.csr_array(X.shape), X], format="csr")
+        row, target = np.tile(np.arange(len(data)), 2), np.concatenate([1 - target, target])
+        possible = np.ones(len(row), dtype=bool)
+    else:
+        n = model.classes(data)
+        features = sp.kron(sp.eye_array(n), X, format="csr")
+        row, offset = np.tile(np.arange(len(data)), n), getattr(data, "offset", None)
+        possible = np.ones(len(row), dtype=bool) if offset is None else ~np.isneginf(offset).ravel()
+    counts = np.ones(len(row), dtype=bool) if data.weight is None else data.weight[row] > 0
+    return Outcomes(sp.csr_array(features), row, (target > 0) & counts, possible & counts)

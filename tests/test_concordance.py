@@ -1,0 +1,293 @@
+"""Certificates by self-concordance, held against optima in long double: never below the truth, and soon near it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from majorant import (
+    LBFGS,
+    SGD,
+    BatchMajorization,
+    Binary,
+    Choices,
+    Enumerated,
+    Labelled,
+    LogisticRegression,
+    Multinomial,
+    Newton,
+    Objective,
+    QuasiNewton,
+    minimize,
+)
+from majorant.models.spreads import ChoiceSpreads, ClassSpreads
+from majorant.objective import Point, separation
+from majorant.objective.certificates import KnownHessian, concordant
+from tests import oracles, problems
+
+KINDS = ("binary", "multinomial", "enumerated")
+
+
+# --- the truth ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Truth:
+    """F of outcomes written out, in long double: Φ (outcomes × d), their rows, targets, weights and log h."""
+
+    F: Objective
+
+    def __post_init__(self):
+        F, model = self.F, self.F.model
+        data = F.whole
+        X, self.target = data.design.dense(), model.targets(data)
+        if isinstance(data, Choices):
+            Φ, self.row, log_h = X, np.repeat(np.arange(len(data)), np.diff(data.indptr)), data.log_measure
+        elif model.against_zero:
+            Φ, self.row = np.vstack([0 * X, X]), np.tile(np.arange(len(data)), 2)
+            self.target = np.concatenate([1 - self.target, self.target])
+            log_h = None if data.offset is None else np.concatenate([0 * data.offset[0], data.offset[0]])
+        else:
+            Φ, self.row = np.kron(np.eye(model.n_classes), X), np.tile(np.arange(len(data)), model.n_classes)
+            log_h = None if data.offset is None else data.offset.ravel()
+        self.Φ = Φ.astype(np.longdouble)
+        self.log_h = 0 if log_h is None else log_h.astype(np.longdouble)
+        weight = np.ones(len(data)) if data.weight is None else data.weight
+        self.weight, self.rows, self.ridge = weight[self.row], len(data), F.ridge.astype(np.longdouble)
+
+    def probabilities(self, theta):
+        s = self.Φ @ theta.astype(np.longdouble) + self.log_h
+        top = np.full(self.rows, -np.inf, dtype=np.longdouble)
+        np.maximum.at(top, self.row, s)
+        e = np.exp(s - top[self.row])
+        Z = np.zeros(self.rows, dtype=np.longdouble)
+        np.add.at(Z, self.row, e)
+        return s - top[self.row] - np.log(Z)[self.row], e / Z[self.row]
+
+    def value(self, theta):
+        log_p, _ = self.probabilities(theta)
+        seen = self.target > 0
+        loss = -np.sum((self.weight * self.target)[seen] * log_p[seen])
+        return loss + 0.5 * np.sum(self.ridge * theta.astype(np.longdouble) ** 2)
+
+    def gradient_and_hessian(self, theta):
+        _, p = self.probabilities(theta)
+        g = self.Φ.T @ (self.weight * (p - self.target)) + self.ridge * theta
+        mean = np.zeros((self.rows, self.Φ.shape[1]), dtype=np.longdouble)
+        np.add.at(mean, self.row, p[:, None] * self.Φ)
+        off = (self.Φ - mean[self.row]).astype(float)
+        return g, off.T @ ((self.weight * p).astype(float)[:, None] * off) + np.diag(self.ridge.astype(float))
+
+    def optimum(self, theta):
+        """Newton's method, halved until it descends, to the last digits of long double."""
+        theta = theta.astype(np.longdouble)
+        for _ in range(100):
+            g, H = self.gradient_and_hessian(theta)
+            step = -np.linalg.pinv(H, rcond=1e-13, hermitian=True) @ g.astype(float)
+            here = self.value(theta)
+            while self.value(theta + step) > here + 1e-16 * abs(here) and np.abs(step).max() > 1e-19:
+                step = step / 2
+            theta = theta + step
+            if np.abs(step).max() < 1e-16:
+                break
+        return theta
+
+
+def drawn(seed):
+    """Return a small problem of some kind, with or without weights, offsets, penalties and an intercept."""
+    rng = np.random.default_rng(seed)
+    kind, t, p = KINDS[seed % 3], int(rng.integers(25, 90)), int(rng.integers(1, 4))
+    weight = rng.choice([0.0, 0.5, 1.0, 3.0], size=t) if rng.random() < 0.3 else None
+    scale = np.exp(rng.normal(size=p))
+    if kind == "enumerated":
+        sizes = rng.integers(1, 5, size=t)
+        features = rng.normal(size=(sizes.sum(), p)) * scale
+        log_h = rng.normal(size=sizes.sum()) if rng.random() < 0.3 else None
+        data = Choices(features, sizes, chosen=rng.integers(0, sizes), weight=weight, log_measure=log_h)
+        model, classes = Enumerated(), 1
+    else:
+        n = 2 if kind == "binary" else int(rng.integers(2, 5))
+        X = rng.normal(size=(t, p)) * scale + (rng.normal(size=p) if rng.random() < 0.5 else 0.0)
+        model, classes = (Binary(), 1) if kind == "binary" else (Multinomial(n), n)
+        offset = rng.normal(size=(t, classes)) if rng.random() < 0.3 else None
+        data = Labelled(X, rng.integers(0, n, size=t), weight, offset, constant=bool(rng.random() < 0.5))
+    columns = data.n_features
+    penalty = [np.ones(columns), np.zeros(columns), 10 ** rng.uniform(-3, 1) * np.ones(columns)][seed % 7 % 3]
+    if rng.random() < 0.4:
+        penalty = penalty * (rng.random(columns) < 0.5)
+    return Objective(model, data, ridge=np.tile(penalty, classes)), rng
+
+
+def centred(theta, classes):
+    W = theta.reshape(classes, -1)
+    return W - W.mean(axis=0) if classes > 1 else W
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_never_below_the_truth_and_finite_soon_after(part):
+    silent = heard = 0
+    for seed in range(150 * part, 150 * (part + 1)):
+        F, rng = drawn(seed)
+        if separation.find(F) is not None:  # then there is no optimum, and nothing may be certified
+            assert np.isnan(F.certify(np.zeros(F.size)).gap) or F.certifiable
+            continue
+        truth = Truth(F)
+        best = truth.optimum(np.zeros(F.size))
+        lowest, classes = truth.value(best), F.model.redundancy(F.like)
+        for _ in range(3):
+            theta = (best + 10 ** rng.uniform(-9, 0) * rng.normal(size=F.size)).astype(float)
+            value = truth.value(theta)
+            true, found = float((value - lowest) / value), F.certify(theta, move=False)
+            rounding = 4 * np.finfo(np.longdouble).eps
+            assert not found.gap < true - rounding, seed
+            if found.region is not None:
+                error = np.abs(centred(theta - best, classes)).astype(float)
+                assert (found.region.within(classes) >= error * (1 - 1e-9) - 1e-17).all(), seed
+            tight = concordant.certify(F, F.point(theta))
+            if np.isfinite(tight.gap) and true > 1e-15:
+                assert true - rounding <= tight.gap <= (1.0 if tight.gap > 1e-4 else 2.0) * max(3 * true, 1e-22)
+            if true < 1e-4:
+                silent, heard = silent + np.isnan(tight.gap), heard + np.isfinite(tight.gap)
+            if true < 1e-7:
+                assert np.isfinite(tight.gap), (seed, true)
+    assert heard > 20 * silent
+
+
+def test_it_tends_to_the_truth():
+    F = Objective(Binary(), drawn(0)[0].data, ridge=0.0)
+    truth = Truth(F)
+    best = truth.optimum(np.zeros(F.size))
+    for distance, within in ((1e-2, 1.3), (1e-4, 1.01), (1e-6, 1.001)):
+        theta = (best + distance).astype(float)
+        true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
+        assert true <= F.certify(theta).gap <= within * true
+
+
+@pytest.mark.parametrize("distance", [1e-3, 0.1, 0.5, 0.8])
+def test_it_is_the_truth_where_nothing_could_be_said_better(distance):
+    """Of a rare label F is Σ w e^u − u, whose third derivative is as large as it may be; towards it curvature falls."""
+    F = Objective(Binary(), Labelled([[1.0], [1.0]], [0, 1], weight=[1e6, 1.0]), ridge=0.0)
+    truth = Truth(F)
+    best = truth.optimum(np.array([-13.0]))
+    theta = (best - np.log1p(-distance)).astype(float)  # there a is the distance, times √p
+    found, true = F.certify(theta), float((truth.value(theta) - truth.value(best)) / truth.value(theta))
+    assert true <= found.gap <= 1.02 * true
+    assert np.abs(theta - best)[0] <= found.region.within()[0, 0] <= 1.01 * np.abs(theta - best)[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_hessian_from_nearby_certifies_as_truly(seed):
+    F, rng = drawn(seed)
+    F = F.with_ridge(0.1)
+    truth = Truth(F)
+    best = truth.optimum(np.zeros(F.size))
+    theta = (best + 1e-5 * rng.normal(size=F.size)).astype(float)
+    for far in (0.0, 1e-3, 0.1, 3.0):
+        nearby = theta + far * rng.normal(size=F.size)
+        known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
+        found = concordant.certify(F, F.point(theta), known=known)
+        true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
+        assert true <= found.gap <= 4 * true
+        assert (found.region.within() >= np.abs(theta - best).astype(float)).all()
+
+
+# --- spreads ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_spreads_are_those_of_all_pairs_to_a_factor_of_two(seed):
+    F, rng = drawn(seed)
+    truth, R = Truth(F), rng.normal(size=(F.size, int(rng.integers(1, 5))))
+    V, counts = (truth.Φ @ R).astype(float), (truth.weight > 0) & ~np.isneginf(truth.log_h + np.zeros(len(truth.row)))
+    largest = 0.0
+    for j in range(truth.rows):
+        of_row = V[(truth.row == j) & counts]
+        largest = max([largest, *(float(np.linalg.norm(a - b)) for a in of_row for b in of_row)])
+    found = F.model.spreads(R, F.like)
+    assert isinstance(found, ClassSpreads | ChoiceSpreads)
+    exact, coarse = found.exact(F.whole), found.coarse(F.whole)
+    assert largest * (1 - 1e-12) <= exact <= 2 * largest + 1e-12
+    assert exact <= 2 * coarse + 1e-12
+    assert largest <= coarse * (1 + 1e-12)
+
+
+# --- what is said of it ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", [QuasiNewton(), Newton(), LBFGS(), BatchMajorization(), SGD(gain=1e-2)], ids=str)
+@pytest.mark.parametrize("steps", [1, 3, 30])
+def test_runs_without_a_penalty_are_certified_wherever_they_stop(solver, steps):
+    F = problems.make(problems.multinomial)
+    F = Objective(F.model, F.data, ridge=0.0)
+    best = oracles.optimum(F)
+    found = minimize(F, solver, max_steps=steps, tol=1e-10)
+    value = F.value(found.params)
+    assert np.isnan(found.result.gap) or found.result.gap >= (value - best) / value - 1e-12
+    if steps == 30 and not isinstance(solver, SGD):
+        assert found.result.gap <= 1e-8
+        assert "a unique maximum-likelihood estimate exists (proved)" in str(found.result)
+        assert "standard errors of the optimum" in str(found.result)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_coefficients_are_as_near_to_the_optimum_as_they_are_said_to_be(classes, dtype, C):
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(400, 4)) * [1, 10, 0.1, 1] + [0, 100, 0, 3]).astype(dtype)
+    y = rng.integers(0, classes, size=400)
+    rough, exact = LogisticRegression(C=C, tol=1e-4).fit(X, y), LogisticRegression(C=C, tol=1e-15)
+    with np.errstate(all="ignore"):
+        exact = exact.set_params(solver="newton").fit(X.astype(float), y)
+    assert rough.coef_error_.shape == rough.coef_.shape
+    assert rough.intercept_error_.shape == rough.intercept_.shape
+    assert (np.abs(rough.coef_ - exact.coef_) <= rough.coef_error_ + exact.coef_error_).all()
+    assert (np.abs(rough.intercept_ - exact.intercept_) <= rough.intercept_error_ + exact.intercept_error_).all()
+    if np.isinf(C):
+        assert np.isfinite(rough.coef_error_).all()
+        assert np.isfinite(rough.intercept_error_).all()
+
+
+def test_a_stream_says_nothing_of_its_coefficients():
+    X, y = np.random.default_rng(0).normal(size=(50, 2)), np.arange(50) % 2
+    model = LogisticRegression(C=np.inf).fit(X, y)
+    assert hasattr(model, "coef_error_")
+    model.set_params(C=1.0).partial_fit(X, y, classes=[0, 1])
+    assert not hasattr(model, "coef_error_")
+
+
+def test_columns_that_depend_on_each_other_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X[:, 3] = X[:, 0] - 2 * X[:, 1]
+    model = LogisticRegression(C=np.inf).fit(X, rng.integers(0, 2, 200))
+    assert "columns 0, 1, 3, which depend on each other" in str(model.result_)
+    assert "exists (proved), but is not unique" in str(model.result_)
+    np.testing.assert_array_equal(np.isinf(model.coef_error_[0]), [True, True, False, True])
+
+
+def test_a_model_that_is_not_known_to_be_self_concordant_gets_no_such_certificate():
+    class Tempered(Binary):
+        """What derives from a model may be anything."""
+
+    F, _ = drawn(0)
+    assert concordant.suits(F)
+    assert not concordant.suits(Objective(Tempered(), F.data, ridge=F.ridge))
+    assert not concordant.suits(F, largest=F.size - 1)
+
+
+def test_rounding_errors_of_a_hessian_silence_it():
+    X = np.array([[1.0, 1.0 + 1e-9], [2.0, 2.0 - 1e-9], [-1.0, -1.0], [0.5, 0.5]])
+    F = Objective(Binary(), Labelled(X, [1, 0, 0, 1]), ridge=0.0)
+    assert np.isnan(F.certify(np.zeros(2)).gap)
+
+
+def test_what_is_known_of_a_point_need_not_be_found_again():
+    F, rng = drawn(3)
+    F = F.with_ridge(1.0)
+    point = F.point(rng.normal(size=F.size))
+    bare = replace(point, scores=None)
+    assert concordant.certify(F, point).decrement == pytest.approx(concordant.certify(F, bare).decrement)
+    assert isinstance(bare, Point)
