@@ -106,7 +106,7 @@ class LatentChainCRF(ChainEstimator):
         decoding: str = "viterbi",
         n_init: int = 1,
         solver: str = "auto",
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         min_freq: float = 0,
         all_possible_states: bool = False,
