@@ -108,8 +108,16 @@ class Monitor:
         """What all states say of the least F."""
         return self._cuts
 
-    def recall(self, cuts: Cuts | None) -> None:
+    @property
+    def looked(self) -> tuple[Any, ...] | None:
+        """What told when to look for a certificate, before the latest state."""
+        return None if self._mark is None else self._mark.looked
+
+    def recall(self, cuts: Cuts | None, looked: tuple[Any, ...] | None = None) -> None:
         """Go on from what the states of an interrupted run said."""
+        if looked is not None:
+            memory, self._is_bounded = looked
+            self._lookout.recall(memory)
         if self._cuts is not None and cuts is not None and cuts.holds_under(self._cuts):
             self._cuts = cuts.copy()
 
@@ -136,11 +144,10 @@ class Monitor:
     def go_on(self, progress: Progress) -> None:
         """Count on from where an interrupted run has come."""
         self.trace, self._steps = Trace.of(progress.trace), progress.steps
-        self._last_estimate, (looked, self._is_bounded) = progress.last_estimate, progress.looked
-        self._lookout.recall(looked)
+        self._last_estimate = progress.last_estimate
         self._work.passes = self._before.passes + progress.passes
         self._work.curvatures = self._before.curvatures + progress.curvatures
-        self.recall(progress.cuts)
+        self.recall(progress.cuts, progress.looked)
         self._clock = Stopwatch(progress.seconds, progress.cpu_seconds)
 
     def _marked(self) -> Mark:
@@ -249,7 +256,7 @@ class Monitor:
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
         if last or converged:
             asked_for = not (self._objective.certifiable and converged)
-            return self._lookout.is_worth_its_price(seen.state, self._steps, asked_for=asked_for)
+            return self._lookout.is_worth_its_price(seen.state, asked_for=asked_for)
         return self._lookout.is_due(seen.state, seen.point.value)
 
     def _is_promising(self, point: Point) -> bool:

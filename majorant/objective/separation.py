@@ -25,7 +25,7 @@ from majorant.data import Choices, Labelled
 from majorant.objective.objective import Objective
 
 # Non-zeros of a program that is solved in seconds, and its columns; how often constraints are added.
-LARGEST, MOST_COLUMNS, ROUNDS = 10_000_000, 500, 200
+LARGEST, MOST_COLUMNS, ROUNDS = 10_000_000, 150, 200
 # Of constraints, and of what counts as a part of a direction, relative to its largest.
 TOLERANCE, PART = 1e-9, 1e-7
 
