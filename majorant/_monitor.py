@@ -234,7 +234,7 @@ class Monitor:
         size, goal, guess = self._criterion(seen.point)
         self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
         if self._objective.certifiable:
-            looks = last or seen.certificate_is_free or self._is_promising(seen.point)
+            looks = last or seen.certificate_is_free or self._is_promising(size)
             converged = looks and self._loosely().gap <= self.limits.tol
         else:
             converged = size <= goal
@@ -259,9 +259,8 @@ class Monitor:
             return self._lookout.is_worth_its_price(seen.state, asked_for=asked_for)
         return self._lookout.is_due(seen.state, seen.point.value)
 
-    def _is_promising(self, point: Point) -> bool:
+    def _is_promising(self, estimate: float) -> bool:
         """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
-        estimate = self._objective.estimated_gap(point.value, point.gradient)
         if not estimate <= min(self.limits.tol, AGAIN * self._last_estimate):
             return False
         self._last_estimate = estimate
@@ -272,7 +271,7 @@ class Monitor:
         last, F = converged or seen.state.stalled or limited, self._objective
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
         if (last or self._steps & (self._steps - 1) == 0 < self._steps) and F.separated(seen.point.theta):
-            return about_separation(F, separation.find(F) if separation.suits(F) else None)
+            return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
         in_doubt = seen.looked_in_vain or self._steps in MANY_STEPS or (last and not np.isfinite(seen.tight_gap))
         if self._is_bounded or not in_doubt or not separation.suits(F):
             return ""
