@@ -25,6 +25,8 @@ WINDOW = 8
 AGAIN = 0.25
 # What it may cost of all steps, which is a quarter of a fit with it, and how long to wait before another, in its price.
 OF_ALL, PAUSE = 1 / 3, 0.25
+# What it may cost, in steps, where none was made: who begins near the optimum should not have to leave.
+AT_ONCE = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
@@ -88,15 +90,16 @@ class Lookout:
         """Return whether it is cheaper than going on, and never a large share of a fit, nor too soon after the last."""
         if self._only:
             return self._steps >= self._until
-        return self._cost(state) <= min(self._steps_left(), OF_ALL * self._steps)
+        most = OF_ALL * self._steps if self._steps > 1 else AT_ONCE
+        return self._cost(state) <= min(self._steps_left(), most)
 
-    def is_worth_its_price(self, state: State, steps: int, *, asked_for: bool) -> bool:
-        """Return whether to look at the end of a fit of so many steps, where it is asked for or not."""
+    def is_worth_its_price(self, state: State, *, asked_for: bool) -> bool:
+        """Return whether to look at the end of a fit, where it is asked for or not."""
         if not self.suits:
             return False
         if asked_for and self._only:
             return True
-        return self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * steps
+        return self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * self._steps
 
     def learn(self, state: State, found: Certificate) -> None:
         """Learn from a certificate how much more than steps promise there is to gain."""

@@ -94,7 +94,14 @@ def minimize(
         solver.drive(spending, state, monitor.observe)
     assert monitor.result is not None
     return Solution(
-        monitor.params, monitor.result, monitor.trace, monitor.state, solver, monitor.cuts, monitor.certificate
+        monitor.params,
+        monitor.result,
+        monitor.trace,
+        monitor.state,
+        solver,
+        monitor.cuts,
+        monitor.certificate,
+        monitor.looked,
     )
 
 
@@ -145,7 +152,7 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
         return state
     resumed = _resume(objective, solver, start)
     if resumed is not None and isinstance(start, Solution):
-        monitor.recall(start.cuts)
+        monitor.recall(start.cuts, start.looked)
     return solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
 
 

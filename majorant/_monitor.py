@@ -112,8 +112,16 @@ class Monitor:
         """What all states say of the least F."""
         return self._cuts
 
-    def recall(self, cuts: Cuts | None) -> None:
+    @property
+    def looked(self) -> tuple[Any, ...] | None:
+        """What told when to look for a certificate, before the latest state."""
+        return None if self._mark is None else self._mark.looked
+
+    def recall(self, cuts: Cuts | None, looked: tuple[Any, ...] | None = None) -> None:
         """Go on from what the states of an interrupted run said."""
+        if looked is not None:
+            memory, self._is_bounded = looked
+            self._lookout.recall(memory)
         if self._cuts is not None and cuts is not None and cuts.holds_under(self._cuts):
             self._cuts = cuts.copy()
 
@@ -140,11 +148,10 @@ class Monitor:
     def go_on(self, progress: Progress) -> None:
         """Count on from where an interrupted run has come."""
         self.trace, self._steps = Trace.of(progress.trace), progress.steps
-        self._last_estimate, (looked, self._is_bounded) = progress.last_estimate, progress.looked
-        self._lookout.recall(looked)
+        self._last_estimate = progress.last_estimate
         self._work.passes = self._before.passes + progress.passes
         self._work.curvatures = self._before.curvatures + progress.curvatures
-        self.recall(progress.cuts)
+        self.recall(progress.cuts, progress.looked)
         self._clock = Stopwatch(progress.seconds, progress.cpu_seconds)
 
     def _marked(self) -> Mark:
@@ -235,7 +242,7 @@ class Monitor:
         size, goal, guess = self._criterion(seen.point)
         self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
         if self._objective.certifiable:
-            looks = last or seen.certificate_is_free or self._is_promising(seen.point)
+            looks = last or seen.certificate_is_free or self._is_promising(size)
             converged = looks and self._loosely().gap <= self.limits.tol
         else:
             converged = size <= goal
@@ -257,7 +264,7 @@ class Monitor:
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
         if last or converged:
             asked_for = not (self._objective.certifiable and converged)
-            return self._lookout.is_worth_its_price(seen.state, self._steps, asked_for=asked_for)
+            return self._lookout.is_worth_its_price(seen.state, asked_for=asked_for)
         return self._lookout.is_due(seen.state, seen.point.value)
 
     def _is_stationary(self, point: Point) -> bool:
@@ -268,9 +275,8 @@ class Monitor:
         self._metric = F.metric(point)
         return F.promise(point, self._metric) <= tol
 
-    def _is_promising(self, point: Point) -> bool:
+    def _is_promising(self, estimate: float) -> bool:
         """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
-        estimate = self._objective.estimated_gap(point.value, point.gradient)
         if not estimate <= min(self.limits.tol, AGAIN * self._last_estimate):
             return False
         self._last_estimate = estimate
@@ -281,7 +287,7 @@ class Monitor:
         last, F = converged or seen.state.stalled or limited, self._objective
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
         if (last or self._steps & (self._steps - 1) == 0 < self._steps) and F.separated(seen.point.theta):
-            return about_separation(F, separation.find(F) if separation.suits(F) else None)
+            return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
         in_doubt = seen.looked_in_vain or self._steps in MANY_STEPS or (last and not np.isfinite(seen.tight_gap))
         if self._is_bounded or not in_doubt or not separation.suits(F):
             return ""

@@ -137,6 +137,7 @@ class Solution:
     solver: Any
     cuts: Any = None  # what all states say of the least F, where more than the last one does
     certificate: Any = None  # of the parameters
+    looked: Any = None  # what it takes to know when to look for one, before the last state
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,7 +178,7 @@ def test_stopping_early_is_said_with_how_far(three):
     with pytest.warns(ConvergenceWarning, match=r"limit of 2 steps; the certificate says nothing yet"):
         LogisticRegression(max_iter=2, solver="lbfgs").fit(X, y)
     with pytest.warns(ConvergenceWarning, match=r"limit of \d+ steps; certified to be within .* of the optimum"):
-        model = LogisticRegression(max_iter=3, solver="newton").fit(X, y)
+        model = LogisticRegression(max_iter=3, solver="newton", tol=1e-15).fit(X, y)
     assert not model.result_.converged
 
 

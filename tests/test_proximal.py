@@ -139,9 +139,9 @@ def test_an_unpenalised_intercept_gets_a_weak_prior_and_an_exact_finish():
     one_pass = minimize(free, ProximalMajorization(batch_size=len(F.data)), max_passes=1)
     H = free.hessian(one_pass.params)[2].as_matrix() + np.diag([1.0, 1.0, 1.0, 1e-3])
     np.testing.assert_allclose(one_pass.state.memory.precision.as_matrix(), H, rtol=1e-3)
-    solution = minimize(free, ProximalMajorization())
+    solution = minimize(free, ProximalMajorization(), tol=1e-11)
     assert solution.result.converged
-    np.testing.assert_allclose(solution.params, minimize(free, Newton()).params, atol=1e-5)
+    np.testing.assert_allclose(solution.params, minimize(free, Newton(), tol=1e-11).params, atol=1e-5)
 
 
 def test_the_prior_is_centred_at_zero_wherever_one_starts():

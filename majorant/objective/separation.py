@@ -25,7 +25,7 @@ from majorant.data import Choices, Labelled
 from majorant.objective.objective import Objective
 
 # Non-zeros of a program that is solved in seconds, and its columns; how often constraints are added.
-LARGEST, MOST_COLUMNS, ROUNDS = 10_000_000, 500, 200
+LARGEST, MOST_COLUMNS, ROUNDS = 10_000_000, 150, 200
 # Of constraints, and of what counts as a part of a direction, relative to its largest.
 TOLERANCE, PART = 1e-9, 1e-7
 
@@ -72,8 +72,11 @@ def suits(F: Objective) -> bool:
     return numbers <= LARGEST and F.size <= MOST_COLUMNS
 
 
-def find(F: Objective) -> Separation | None:
-    """Return how the data are separated along what is not penalised; None if they are not."""
+def find(F: Objective, *, complete: bool = False) -> Separation | None:
+    """Return how the data are separated along what is not penalised; None if they are not.
+
+    Where separation is known to be ``complete``, only the columns are looked for.
+    """
     free = np.flatnonzero(~F.penalty.penalised)
     if not len(free):
         return None
@@ -82,7 +85,7 @@ def find(F: Objective) -> Separation | None:
     D, E = (sp.csr_array(each @ sp.diags_array(1 / columns)) for each in (found.at_least, found.equal))
     rows = _norms(D, 1)
     D, E = (sp.csr_array(sp.diags_array(1 / each) @ matrix) for each, matrix in ((rows, D), (_norms(E, 1), E)))
-    raised = _raised(D, E)
+    raised = np.ones(D.shape[0], dtype=bool) if complete else _raised(D, E)
     if raised is None or not raised.any():
         return None
     v = _shortest(D, E, raised * (rows.min() / rows))  # as far as the rows are long
