@@ -1,12 +1,12 @@
 # Two commands do everything on a machine with Python (>= 3.11) and make:
 #   make demo    the paper's figure on the bundled ecoli data: a table, curves, and which claims hold
-#   make test    lint, types, import contract, tests and how much of the package they reach
+#   make test    lint, types, import contract and tests
 # Both create .venv and install the project into it first.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest fuzz lint format bench figures reproduction clean
+.PHONY: demo test coverage test-lowest fuzz lint format bench figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -23,9 +23,12 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Python 3.12 and later can be watched at less cost.
-CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
 test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# How much of the package the tests reach: watching costs a third. Python 3.12 and later can be watched at less.
+CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
+coverage: .venv/ready
 	COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --dist worksteal --cov
 
 # The tests with the oldest versions of dependencies that pyproject.toml allows.

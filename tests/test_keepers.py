@@ -17,12 +17,9 @@ distributed = pytest.importorskip("distributed")
 MODEL, SHARES = Multinomial(3), 3
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(SHARES, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster, set_as_default=False) as client:
         yield client
 
 

@@ -118,7 +118,7 @@ class Keepers(Rounds):
         self._client, self._shares, self._memory = client, shares, memory
         self._names, self._unknown = count(), list[int]()
         self._futures = [self._hired(number) for number in range(len(shares))]
-        self._keepers = [future.result() for future in self._futures]
+        self._keepers = [self._met(future) for future in self._futures]
 
     def keep(self, numbers: float) -> bool:
         """Return whether the workers have memory enough."""
@@ -143,9 +143,8 @@ class Keepers(Rounds):
         self.rounds += 1
         new = AtKeepers(next(self._names), recipe)
         weakref.finalize(new, self._unknown.append, new.name)
-        with self._client.as_current():  # through which keepers are called
-            call = Call(task, [each.name for each in kept], new.name, list(self._unknown), narrow)
-            total = self._round(call, kept)
+        call = Call(task, [each.name for each in kept], new.name, list(self._unknown), narrow)
+        total = self._round(call, kept)
         del self._unknown[: len(call.unknown)]
         return total, new
 
@@ -164,7 +163,7 @@ class Keepers(Rounds):
         for number in lost:
             self._futures[number] = self._hired(number)
         for number in lost:
-            self._keepers[number] = self._futures[number].result()
+            self._keepers[number] = self._met(self._futures[number])
         for keeper in self._keepers:
             missing = keeper.lacks([each.name for each in kept]).result()
             for each in kept:
@@ -179,6 +178,13 @@ class Keepers(Rounds):
             if lost or time.monotonic() > deadline:
                 return lost
             time.sleep(0.05)
+
+    def _met(self, future: Any) -> Any:
+        """Return a keeper, who from the first call on is called through the client that was current then."""
+        with self._client.as_current():
+            keeper = future.result()
+            keeper.lacks(()).result()
+            return keeper
 
     def _hired(self, number: int) -> Any:
         """Return the future of a keeper, which Dask gives to the worker that has fewest.
