@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
 from majorant._monitor import Follower, Limits, Metric, Monitor, Observer
+from majorant._sentences import about_saddles
 from majorant._solution import Progress, Solution
 from majorant._threads import numerics
 from majorant.models import Model
 from majorant.objective import Objective, Point
 from majorant.objective.certificates.concordant import LARGEST
 from majorant.solvers import BatchMajorization, Solver, State
+from majorant.solvers.saddles import way_down
 
 
 def minimize(
@@ -32,6 +34,7 @@ def minimize(
     callback: Observer | None = None,
     threads: int | None = 1,
     largest_hessian: int = LARGEST,
+    saddles: int = 0,
 ) -> Solution:
     """Minimise an objective.
 
@@ -67,6 +70,10 @@ def minimize(
     largest_hessian : int
         Of no more parameters than this a tight certificate is looked for, which takes a Hessian, when that costs less
         than going on without it; 0 for never.
+    saddles : int
+        Where the loss is not convex, how many saddles to leave at most. A dozen gradients look for negative curvature
+        where the run has become stationary; if there is some it goes on from below, steps and trace count on. The
+        result says what was found. 0, the default, does not look.
 
     Returns
     -------
@@ -92,6 +99,8 @@ def minimize(
             callback.follow(partial(monitor.progress, solver))
         state = _first_state(spending, solver, start, monitor)
         solver.drive(spending, state, monitor.observe)
+        if whole("saddles", saddles, least=0):
+            _leave_saddles(spending, solver, monitor, saddles)
     assert monitor.result is not None
     return Solution(
         monitor.params,
@@ -154,6 +163,18 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
     if resumed is not None and isinstance(start, Solution):
         monitor.recall(start.cuts, start.looked)
     return solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
+
+
+def _leave_saddles(objective: Objective, solver: Solver[Any], monitor: Monitor, most: int) -> None:
+    """Go on from below every saddle where the run becomes stationary, and say what was found of the last point."""
+    for left in range(most + 1):
+        if not monitor.is_stationary:
+            return
+        below = way_down(objective, monitor.point)
+        if below is None or left == most:
+            monitor.add(about_saddles(left, is_saddle=below is not None))
+            return
+        solver.drive(objective, solver.start(objective, below), monitor.observe)
 
 
 def _go_on(objective: Objective, progress: Progress) -> State:

@@ -103,6 +103,21 @@ class Monitor:
         return self._seen.state
 
     @property
+    def point(self) -> Point:
+        """The latest θ with F and ∇F."""
+        return self._seen.point
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether the run has become so, of a loss that is not convex."""
+        return self.result is not None and self.result.outcome is Outcome.STATIONARY
+
+    def add(self, words: str) -> None:
+        """Say more of the result."""
+        assert self.result is not None
+        self.result = replace(self.result, message=self.result.message + words)
+
+    @property
     def certificate(self) -> Certificate | None:
         """What is known of how good those are, if anything was looked for."""
         return self._seen.certificate if self._certified else None

@@ -1,4 +1,4 @@
-"""What certificates say of the optimum, in words."""
+"""What is known of the optimum, in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.objective import Certificate, Objective
 from majorant.objective.separation import Separation
+from majorant.solvers.saddles import LOOKS
 
 # So many columns are named.
 NAMED = 8
@@ -40,6 +41,14 @@ def about_separation(objective: Objective, found: Separation | None) -> str:
         f"the data are {how} separated along {names}: no {what} exists, since the likelihood grows for ever as these "
         "parameters do, which are not penalised; penalise them"
     )
+
+
+def about_saddles(left: int, *, is_saddle: bool) -> str:
+    """Return what a look for negative curvature has found, and how many saddles were left before it."""
+    before = "" if not left else f"left {'a saddle' if left == 1 else f'{left} saddles'}; "
+    if is_saddle:
+        return f"; {before}this is a saddle as well: another start, or more steps, may lead on"
+    return f"; {before}{LOOKS} gradients found no negative curvature here, so it is a minimum as far as they tell"
 
 
 def columns_of(objective: Objective, parameters: Array) -> str:

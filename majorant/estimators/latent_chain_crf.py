@@ -27,6 +27,8 @@ from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, QuasiNewton, Solver
 
 SOLVERS = ("auto", "lbfgs")
+# States start nearly alike, which is nearly stationary: so many saddles are left.
+SADDLES = 2
 # A fit of states that are not hidden that can get no further is worth a warning above this gap.
 STUCK = 1e-2
 
@@ -208,6 +210,7 @@ class LatentChainCRF(ChainEstimator):
             start=start,
             tol=self.tol,
             max_steps=self.max_iter,
+            saddles=SADDLES,
         )
 
     def _make_solver(self) -> Solver[Any]:
