@@ -72,8 +72,8 @@ def minimize(
         than going on without it; 0 for never.
     saddles : int
         Where the loss is not convex, how many saddles to leave at most. A dozen gradients look for negative curvature
-        where the run has become stationary; if there is some it goes on from below, steps and trace count on. The
-        result says what was found. 0, the default, does not look.
+        where the run has come to rest; if there is some it goes on from below, steps and trace count on. The result
+        says what was found. 0, the default, does not look.
 
     Returns
     -------
@@ -91,6 +91,7 @@ def minimize(
     """
     solver = _chosen_solver(solver, start)
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
+    whole("saddles", saddles, least=0)
     limits = Limits(tol, gradient_tol, max_steps, max_passes, whole("largest_hessian", largest_hessian, least=0))
     with numerics(threads):
         spending = objective.with_ledger()  # every run has an account of its own
@@ -99,7 +100,7 @@ def minimize(
             callback.follow(partial(monitor.progress, solver))
         state = _first_state(spending, solver, start, monitor)
         solver.drive(spending, state, monitor.observe)
-        if whole("saddles", saddles, least=0):
+        if saddles:
             _leave_saddles(spending, solver, monitor, saddles)
     assert monitor.result is not None
     return Solution(
@@ -167,13 +168,12 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
 
 def _leave_saddles(objective: Objective, solver: Solver[Any], monitor: Monitor, most: int) -> None:
     """Go on from below every saddle where the run becomes stationary, and say what was found of the last point."""
-    for left in range(most + 1):
-        if not monitor.is_stationary:
-            return
+    while monitor.rests:
         below = way_down(objective, monitor.point)
-        if below is None or left == most:
-            monitor.add(about_saddles(left, is_saddle=below is not None))
+        if below is None or monitor.saddles >= most:
+            monitor.add(about_saddles(monitor.saddles, is_saddle=below is not None))
             return
+        monitor.saddles += 1
         solver.drive(objective, solver.start(objective, below), monitor.observe)
 
 

@@ -82,6 +82,7 @@ class Monitor:
         self.limits, self.metrics, self.callback = limits, metrics, callback
         self.trace = Trace()
         self.result: Result | None = None
+        self.saddles = 0  # that were left
         self._objective, self._work = objective.with_ledger(), objective.work
         self._before = replace(objective.work)
         self._cuts = Cuts(objective.penalty.as_prior()) if Cuts.suit(objective) else None
@@ -108,9 +109,10 @@ class Monitor:
         return self._seen.point
 
     @property
-    def is_stationary(self) -> bool:
-        """Whether the run has become so, of a loss that is not convex."""
-        return self.result is not None and self.result.outcome is Outcome.STATIONARY
+    def rests(self) -> bool:
+        """Whether nothing leads the run any further, of a loss that is not convex."""
+        ended = self.result is not None and self.result.outcome in (Outcome.STATIONARY, Outcome.STALLED)
+        return ended and not self._objective.convex
 
     def add(self, words: str) -> None:
         """Say more of the result."""
@@ -158,6 +160,7 @@ class Monitor:
             mark.looked,
             point.value,
             point.gradient,
+            saddles=self.saddles,
         )
 
     def go_on(self, progress: Progress) -> None:
@@ -167,6 +170,7 @@ class Monitor:
         self._work.passes = self._before.passes + progress.passes
         self._work.curvatures = self._before.curvatures + progress.curvatures
         self.recall(progress.cuts, progress.looked)
+        self.saddles = progress.saddles
         self._clock = Stopwatch(progress.seconds, progress.cpu_seconds)
 
     def _marked(self) -> Mark:

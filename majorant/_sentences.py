@@ -47,8 +47,8 @@ def about_saddles(left: int, *, is_saddle: bool) -> str:
     """Return what a look for negative curvature has found, and how many saddles were left before it."""
     before = "" if not left else f"left {'a saddle' if left == 1 else f'{left} saddles'}; "
     if is_saddle:
-        return f"; {before}this is a saddle as well: another start, or more steps, may lead on"
-    return f"; {before}{LOOKS} gradients found no negative curvature here, so it is a minimum as far as they tell"
+        return f"; {before}this is a saddle as well: another start may lead further"
+    return f"; {before}{LOOKS} gradients found no negative curvature here: no saddle, as far as they tell"
 
 
 def columns_of(objective: Objective, parameters: Array) -> str:

@@ -124,6 +124,7 @@ class Progress:
     value: float
     gradient: Array
     memories: tuple[Any, ...] = ()  # of callbacks
+    saddles: int = 0  # that were left
 
 
 @dataclass(frozen=True, eq=False)

@@ -228,3 +228,15 @@ def test_large_values_do_not_make_a_wild_start():
         model = LatentChainCRF(2, n_init=2).fit(sized, y)
         assert model.restarts_.max() <= 30 * np.log(2)
         assert np.isfinite(model._weights.theta).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fits_do_not_rest_where_states_are_alike(seed):
+    """With a penalty so large copies of labels are all but stationary."""
+    few, of_few = sentences(15)
+    model = LatentChainCRF(2, c2=3.0, random_state=seed).fit(few, of_few)
+    assert "left a saddle" in str(model.result_)
+    assert "no saddle, as far as they tell" in str(model.result_)
+    assert model.trace_["objective"][-1] == pytest.approx(75.82, rel=1e-3)  # the best of sixteen starts, solved to 1e-7
+    assert (np.diff(model.trace_["objective"]) <= 0).all()
+    assert model.trace_["passes"][-1] < 60

@@ -10,7 +10,11 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant import ConditionalLogit, LatentClassLogit
-from majorant.estimators.choice.class_fit import Found, fit_from, newton_step, one_class, starts, without_empty
+from majorant.estimators.choice import class_metric
+from majorant.estimators.choice.class_fit import Found, fit_from, newton_step, one_class, without_empty
+from majorant.estimators.choice.class_result import told
+from majorant.estimators.choice.class_saddles import leave_saddle
+from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import read_people
 from majorant.estimators.choice.sets import Situations
 from majorant.models.latent_classes import LatentClasses, Parameters
@@ -145,6 +149,85 @@ def test_saddles_are_left():
     assert fit_from(saddle, tol=1e-8, max_iter=300).state.loss < pooled.loss - 1.0
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_many_parameters_are_fitted_without_a_hessian(seed, ridge, monkeypatch):
+    data = people(seed, count=50, choices=6, covariates=seed % 2)
+    start = state_of(*data, seed=seed, ridge=ridge)
+    assert_allclose(start.curvatures, np.diag(start.complete), rtol=1e-12)
+    newton = fit_from(start, tol=1e-8, max_iter=300)
+    monkeypatch.setattr(class_metric, "LARGE", 0)
+    found = fit_from(start, tol=1e-8, max_iter=300)
+    assert "hessian" not in vars(found.state)
+    assert found.converged(1e-8)
+    assert (np.diff(found.losses) < 0).all()
+    assert found.losses[-1] == found.state.loss
+    near = minimize_from(newton.state, found.state.at.flat() - newton.state.at.flat())
+    assert found.state.loss == pytest.approx(near, rel=1e-7)
+
+
+def minimize_from(state, theta):
+    """Return the least loss that steps from there find."""
+
+    def at(moved):
+        there = state.there(state.at.moved(moved))
+        return there.loss, there.gradient
+
+    return minimize(at, theta, jac=True, method="BFGS").fun
+
+
+def test_gradients_find_saddles_of_many_parameters(monkeypatch):
+    state = state_of(*people(3, count=60, choices=8))
+    pooled = one_class(state.panel, 0.0, tol=1e-8, max_iter=100).state
+    saddle = state.there(Parameters(np.repeat(pooled.at.tastes, 2, axis=0), np.zeros((2, 1))))
+    by_hessian = leave_saddle(saddle)
+    monkeypatch.setattr(class_metric, "LARGE", 0)
+    by_gradients = leave_saddle(saddle)
+    assert "hessian" not in vars(by_gradients)
+    assert max(by_hessian.loss, by_gradients.loss) < saddle.loss
+    ended = fit_from(saddle, tol=1e-8, max_iter=300).state
+    assert ended.loss < pooled.loss - 1.0
+    assert leave_saddle(ended) is None
+
+
+def test_many_parameters_lead_to_the_same_estimates(monkeypatch):
+    X, y, groups, persons, Z = people(5, count=60, choices=6, covariates=1)
+    few = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
+    monkeypatch.setattr(class_metric, "LARGE", 0)
+    many = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
+    assert many.log_likelihood_ == pytest.approx(few.log_likelihood_, rel=1e-7)
+    assert_allclose(many.coef_, few.coef_, atol=1e-3)
+    assert_allclose(many.summary().std_errors, few.summary().std_errors, rtol=1e-2)
+    assert "a few gradients found no negative curvature there" in str(many.result_)
+    assert "no curvature is negative there" in str(few.result_)
+    assert few.result_.outcome.value == many.result_.outcome.value == "stationary"
+
+
+def test_threads_share_the_starts():
+    X, y, groups, persons, _ = people(2, count=40)
+    one, two = (LatentClassLogit(2, n_jobs=n_jobs).fit(X, y, groups, persons) for n_jobs in (1, 2))
+    assert_array_equal(one.coef_, two.coef_)
+    assert_array_equal(one.start_log_likelihoods_, two.start_log_likelihoods_)
+
+
+def test_quasi_complete_separation_names_class_and_column():
+    """Who has the third feature, which few sets have, always takes it; the others choose as they like."""
+    X, y, groups, persons, _ = people(6, count=60, choices=6, features=2, ragged=False)
+    order = np.argsort(groups, kind="stable")
+    X, y, groups, persons = X[order], y[order].astype(bool), groups[order], persons[order]
+    rare = np.where(y & (groups % 7 == 0), 1.0, 0.0)
+    X = np.column_stack([X, rare])
+    with pytest.warns(ConvergenceWarning, match="quasi-completely separated.* along 'x2' in class 1"):
+        model = LatentClassLogit(1).fit(X, y, groups, persons)
+    assert model.result_.outcome.value == "unbounded"
+    with pytest.warns(ConvergenceWarning, match="'x2' in class 1, 'x2' in class 2"):
+        LatentClassLogit(2, n_init=3).fit(X, y, groups, persons)
+    assert LatentClassLogit(1, C=10.0).fit(X, y, groups, persons).result_.converged
+    rare[np.flatnonzero((groups % 7 == 1) & ~y)[0]] = 1.0  # one that was not taken
+    X[:, 2] = rare
+    assert LatentClassLogit(1).fit(X, y, groups, persons).result_.converged
+
+
 def test_one_class_is_a_conditional_logit():
     X, y, groups, persons, _ = people(4)
     one, plain = LatentClassLogit(1).fit(X, y, groups, persons), ConditionalLogit().fit(X, y, groups)
@@ -257,9 +340,8 @@ def test_empty_classes_are_dropped_and_said():
     assert len(found.state) == 2
     assert (np.diff(found.state.shares) <= 0).all()
     assert found.state.loss <= empty.loss
-    model = LatentClassLogit(3)
-    model.n_classes_, model._features, model._covariates = 2, ["a"], []
-    assert "1 of 3 classes had no one in them" in str(model._result(found, np.array([-1.0])))
+    said = told(found, np.array([-1.0]), ["a", "b"], asked=3, tol=1e-8, max_iter=300)
+    assert "1 of 3 classes had no one in them" in str(said)
 
 
 def test_more_classes_than_there_are_stay_finite():

@@ -182,6 +182,71 @@ def test_callbacks_follow_every_start(rings, tmp_path, capsys):
     assert "stopped by the callback" in str(halted.result_)
 
 
+def interrupted_at(step):
+    def callback(row, theta):
+        if row["step"] == step:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def test_a_fit_that_was_interrupted_goes_on(rings, tmp_path):
+    X, y, _ = rings
+    path, weight = tmp_path / "model.npz", np.random.default_rng(0).uniform(size=len(y))
+    offset = np.random.default_rng(1).normal(size=(len(y), 3))
+    whole = LatentLogisticRegression(n_init=1).fit(X, y, weight, offset)
+    for step in (0, 3, int(whole.n_iter_[0]) - 1):
+        cut = LatentLogisticRegression(n_init=1, callbacks=[Checkpoint(path, every=0), interrupted_at(step)])
+        with pytest.raises(KeyboardInterrupt):
+            cut.fit(X, y, weight, offset)
+        again = LatentLogisticRegression(n_init=1).fit(X, y, weight, offset, resume_from=path)
+        np.testing.assert_array_equal(again.coef_, whole.coef_)
+        np.testing.assert_array_equal(again.trace_["objective"], whole.trace_["objective"])
+        assert str(again.result_) == str(whole.result_)
+    with pytest.raises(ValueError, match="n_init must be 1, got 5"):
+        LatentLogisticRegression().fit(X, y, resume_from=path)
+    with pytest.raises(ValueError, match="checkpoint of other data"):
+        LatentLogisticRegression(n_init=1).fit(X[:-1], y[:-1], resume_from=path)
+
+
+def test_offsets_are_added_to_the_scores_of_classes(rings):
+    X, y, _ = rings
+    offset, C = np.random.default_rng(0).normal(size=(len(y), 3)), 3.0
+    model = LatentLogisticRegression(n_latent=[2, 2, 1], C=C, n_init=2).fit(X, y, None, offset)
+    owner, seen = np.array([0, 0, 1, 1, 2]), np.searchsorted(model.classes_, y)
+
+    def joint(W):
+        scores = X @ W[:, :2].T + W[:, 2] + offset[:, owner]
+        return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+
+    def F(W):
+        of_label = np.where(owner == seen[:, None], joint(W), 0.0).sum(axis=1)
+        return -C * np.log(of_label).sum() + 0.5 * (W[:, :2] ** 2).sum()
+
+    W = np.column_stack([model.coef_, model.intercept_])
+    for e in 1e-4 * np.eye(15).reshape(15, 5, 3):
+        assert abs(F(W + e) - F(W - e)) / 2e-4 < 1e-5 * C * len(y)
+        assert F(W + e) > F(W)
+    np.testing.assert_allclose(model.predict_joint_proba(X, offset), joint(W), atol=1e-12)
+    assert model.trace_["objective"][-1] == pytest.approx(F(W) / C)
+    assert (model.predict(X, offset) == model.classes_[model.predict_proba(X, offset).argmax(axis=1)]).all()
+    with pytest.raises(ValueError, match=r"offset must have the shape of the scores"):
+        model.predict(X, offset[:, 0])
+
+
+def test_an_offset_of_two_classes_is_that_of_the_second(rings):
+    X, y, _ = rings
+    y = np.where(y == "ash", "ash", "other")
+    shift = np.full(len(y), 0.7)
+    plain, moved = (LatentLogisticRegression(n_init=2).fit(X, y, None, offset) for offset in (None, shift))
+    np.testing.assert_allclose(moved.predict_proba(X, shift), plain.predict_proba(X), atol=1e-5)
+    assert np.abs(moved.predict_proba(X) - plain.predict_proba(X)).max() > 1e-2
+    ours, theirs = (
+        model.fit(X, y, None, X[:, 0]) for model in (LatentLogisticRegression(n_latent=1), LogisticRegression())
+    )
+    np.testing.assert_allclose(ours.predict_proba(X, X[:, 0]), theirs.predict_proba(X, X[:, 0]), atol=1e-12)
+
+
 def test_it_is_tuned_and_piped_like_any_other(rings):
     X, y, _ = rings
     pipe = make_pipeline(StandardScaler(), LatentLogisticRegression(n_init=1, tol=1e-4))

@@ -210,7 +210,7 @@ class LatentChainCRF(ChainEstimator):
             start=start,
             tol=self.tol,
             max_steps=self.max_iter,
-            saddles=SADDLES,
+            saddles=SADDLES if isinstance(objective.model, LatentChain) else 0,
         )
 
     def _make_solver(self) -> Solver[Any]:

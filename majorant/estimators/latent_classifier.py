@@ -11,41 +11,46 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
+from majorant.estimators.settings import read_offset
 from majorant.kernels.softmax import log_partition, log_partition_and_probabilities
 
 
 class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Prediction from ``coef_``, ``intercept_``, ``classes_`` and ``states_``."""
+    """Prediction from ``coef_``, ``intercept_``, ``classes_`` and ``states_``.
+
+    An ``offset`` is added to the scores of all states of a class: shape (n_samples,) for two classes, else (n_samples,
+    n_classes).
+    """
 
     classes_: Array
     coef_: Array
     intercept_: Array
     states_: Array  # how many each class has
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return log p(y|x) less its mean over classes, (n_samples, n_classes); of two classes, log p(1|x)/p(0|x)."""
-        scores = self._class_scores(X)
+        scores = self._class_scores(X, offset)
         return (scores[1] - scores[0]) if len(scores) == 2 else (scores - scores.mean(axis=0)).T.copy()
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, offset: Any = None) -> Array:
         """Return the likeliest class of each row, its states taken together."""
-        likeliest = self._class_scores(X).argmax(axis=0)
+        likeliest = self._class_scores(X, offset).argmax(axis=0)
         return self.classes_[likeliest]
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """Return p(y|x) = Σ_m p(y, m|x), shape (n_samples, n_classes)."""
-        return log_partition_and_probabilities(self._class_scores(X))[1].T.copy()
+        return log_partition_and_probabilities(self._class_scores(X, offset))[1].T.copy()
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the logarithms of the probabilities."""
-        scores = self._class_scores(X)
+        scores = self._class_scores(X, offset)
         return (scores - log_partition(scores)).T.copy()
 
-    def predict_joint_proba(self, X: Any) -> Array:
+    def predict_joint_proba(self, X: Any, offset: Any = None) -> Array:
         """Return p(y, m|x), shape (n_samples, states of all classes), the states of a class side by side."""
-        return log_partition_and_probabilities(self._state_scores(X))[1].T.copy()
+        return log_partition_and_probabilities(self._state_scores(X, offset))[1].T.copy()
 
-    def predict_latent(self, X: Any, y: Any = None) -> Array:
+    def predict_latent(self, X: Any, y: Any = None, offset: Any = None) -> Array:
         """Return which state of its class each row is likeliest in: 0 for the one most rows of the class are in.
 
         Parameters
@@ -53,9 +58,11 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : array, data frame or sparse matrix
         y : array of labels, optional
             The class of each row; if not given, the one that is predicted.
+        offset : array, optional
+            As in the fit.
         """
-        scores = self._state_scores(X)
-        labels = self._class_scores(X).argmax(axis=0) if y is None else self._numbers(y, scores.shape[1])
+        scores = self._state_scores(X, offset)
+        labels = self._class_scores(X, offset).argmax(axis=0) if y is None else self._numbers(y, scores.shape[1])
         others = self._owner[:, None] != labels
         return np.where(others, -np.inf, scores).argmax(axis=0) - self._first[labels]
 
@@ -69,18 +76,20 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The class of each state, by its number."""
         return np.repeat(np.arange(len(self.classes_)), self.states_)
 
-    def _state_scores(self, X: Any) -> Array:
+    def _state_scores(self, X: Any, offset: Any) -> Array:
         """Return scores class-major, (states, n_samples)."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = np.asarray(safe_sparse_dot(X.astype(np.float64, copy=False), self.coef_.T, dense_output=True))
         scores = (scores + self.intercept_).T
         # One row of coefficients is a score against zero.
-        return np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
+        scores = np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
+        more = of_classes(read_offset(offset, scores.shape[1], len(self.classes_)))
+        return scores if more is None else scores + more.T[self._owner]
 
-    def _class_scores(self, X: Any) -> Array:
+    def _class_scores(self, X: Any, offset: Any) -> Array:
         """Return the log-sum of the scores of each class, (classes, n_samples)."""
-        scores, first = self._state_scores(X), self._first
+        scores, first = self._state_scores(X, offset), self._first
         return np.stack([log_partition(scores[a:b]) for a, b in pairwise(first)])
 
     def _numbers(self, y: Any, rows: int) -> Array:
@@ -97,3 +106,10 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.non_deterministic = False
         return tags
+
+
+def of_classes(offset: Array | None) -> Array | None:
+    """Return an offset with a column for each class: of two it may be given for the second alone."""
+    if offset is None or offset.ndim == 2:
+        return offset
+    return np.column_stack([np.zeros(len(offset)), offset])

@@ -18,19 +18,20 @@ from majorant._threads import mapped, sharing, threads
 from majorant.callbacks import Callback, Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design.dense import DenseDesign
-from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.fitting import UNWANTED, publish, run, warn
-from majorant.estimators.latent_classifier import LatentClassifier
+from majorant.estimators.latent_classifier import LatentClassifier, of_classes
+from majorant.estimators.latent_files import LatentClassifierFiles
 from majorant.estimators.latent_settings import check_enough_rows, read_states
 from majorant.estimators.linear import joined_params, split_params
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.named import named_solver
-from majorant.estimators.resuming import Saving
+from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.settings import (
     check_common_settings,
     check_labels,
     check_strength,
+    read_offset,
     read_weights,
     take_rows,
     validated,
@@ -63,6 +64,8 @@ SHARED = (
 # The best of several starts goes on until its gradient promises so much less than the tolerance: rows that are repeated
 # and rows that are weighted then give the same to all digits that matter.
 FINISH = 1e-8
+# So many saddles are left.
+SADDLES = 2
 
 
 class LastProgress(Callback):
@@ -77,7 +80,7 @@ class LastProgress(Callback):
         return False if seen else self._progress()
 
 
-class LatentLogisticRegression(WithCallbacks, LatentClassifier):
+class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClassifier):
     """Logistic regression whose classes own hidden states: p(y|x) = Σ_m p(y, m|x), p(y, m|x) ∝ exp(w_{ym}ᵀx + b_{ym}).
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ ‖w_{ym}‖² (the objective reported is that divided by C). With one state
@@ -190,7 +193,7 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
     # --- fitting ------------------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, resume_from: Any = None) -> Self:
         """Fit to rows X with labels y.
 
         Parameters
@@ -198,9 +201,16 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         X : array, data frame or sparse matrix of shape (n_samples, n_features)
         y : array of labels, shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
+        offset : array, optional
+            Added to the scores of all states of a class, as for ``LogisticRegression``: shape (n_samples,) for two
+            classes, of which it is that of the second, (n_samples, n_classes) for more.
+        resume_from : str or Path, optional
+            A file of :class:`~majorant.Checkpoint`, as for ``LogisticRegression``; ``n_init`` has to be 1.
         """
         with all_or_nothing(self):
             self._check_settings()
+            if resume_from is not None and self.n_init > 1:
+                raise ValueError(f"resume_from goes on with one fit: n_init must be 1, got {self.n_init}")
             rows, y = validated(self, X, y, reset=True)
             check_classification_targets(y)
             check_labels(y)
@@ -209,16 +219,17 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
                 raise ValueError(f"y must hold at least two classes, got only one class: {classes.tolist()[0]!r}")
             states = read_states(self.n_latent, classes)
             if set(states) == {1}:
-                return self._fit_without_states(X, y, sample_weight)
+                return self._fit_without_states(X, y, sample_weight, offset, resume_from)
+            offset = of_classes(read_offset(offset, rows.shape[0], len(classes)))
             weight = with_class_weight(self.class_weight, classes, y, read_weights(sample_weight, rows))
-            return self._fit(classes, states, *_that_count(rows, labels, weight))
+            return self._fit(classes, states, *_that_count(rows, labels, weight, offset), resume_from)
 
-    def _fit_without_states(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_without_states(self, X: Any, y: Any, sample_weight: Any, offset: Any, resume_from: Any) -> Self:
         model = LogisticRegression(**{name: getattr(self, name) for name in SHARED})
         if self.warm_start and hasattr(self, "coef_") and len(self.coef_) == len(self.intercept_):
             model.coef_, model.intercept_, model.classes_ = self.coef_, self.intercept_, self.classes_
         hand_over(self, model)
-        model.fit(X, y, sample_weight)
+        model.fit(X, y, sample_weight, offset, resume_from=resume_from)
         for name, value in vars(model).items():
             if name.endswith("_"):
                 setattr(self, name, value)
@@ -227,7 +238,16 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         self.restarts_ = model.trace_["objective"][-1:]
         return self
 
-    def _fit(self, classes: Array, states: tuple[int, ...], X: Any, labels: Array, weight: Array | None) -> Self:
+    def _fit(
+        self,
+        classes: Array,
+        states: tuple[int, ...],
+        X: Any,
+        labels: Array,
+        weight: Array | None,
+        offset: Array | None,
+        resume_from: Any,
+    ) -> Self:
         if len(np.unique(labels)) < 2:
             raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
         check_enough_rows(states, classes, labels, weight)
@@ -235,28 +255,29 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         self.classes_, self.states_, self._dtype = classes, np.array(states), X.dtype
         numbers = (X.nnz if issparse(X) else X.size) * sum(states)
         with sharing(fit_threads(self.n_jobs, numbers * self.n_init)):
-            objective = self._objective(X, labels, weight)
+            objective = self._objective(X, labels, weight, offset)
             self._centre = objective.model.as_rows().design(objective.like).centre
-            starts = self._starts(objective) if before is None else [self._params(*before)]
+            saving = Saving(self, objective, self.classes_.tolist)
+            interrupted = resumed(resume_from, self, saving)
             tasks = StepTasks(self, X, lambda: classes[labels], self._attributes)
-            self._solve(objective, starts, tasks)
+            self._solve(objective, self._starts(objective, before, interrupted), tasks, saving)
         return self
 
-    def _solve(self, objective: Objective, starts: list[Array], tasks: StepTasks) -> None:
+    def _solve(self, objective: Objective, starts: list[Any], tasks: StepTasks, saving: Saving) -> None:
         line = [ProgressLine()] if self.verbose else []
         followers = [*(self.callbacks or ()), *line, *([tasks] if tasks.follows else [])]
-        fit = Fit(objective.model, self._read_more, Saving(self, objective, self.classes_.tolist))
+        fit = Fit(objective.model, self._read_more, saving)
         solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
 
-        def go(start: Array | Progress, tol: float = self.tol) -> tuple[Fitted, LastProgress]:
-            last = LastProgress()
-            steps = self.max_iter
-            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, max_steps=steps), last
+        def go(start: Array | Progress, tol: float = self.tol, saddles: int = 0) -> tuple[Fitted, LastProgress]:
+            last, more = LastProgress(), dict(max_steps=self.max_iter, saddles=saddles)
+            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, **more), last
 
         runs = [go(start) for start in starts] if followers else mapped(go, starts)
         (best, progress), self.restarts_ = best_of(runs, lambda run: _value(objective, run[0]))
         if best.result.outcome is Outcome.STATIONARY:
-            best = _as_stationary(go(progress(), FINISH * self.tol)[0])
+            best = _as_stationary(objective, go(progress(), FINISH * self.tol, SADDLES)[0], self.tol)
+            self.restarts_[self.restarts_.argmin()] = _value(objective, best)
         else:  # the last of the starts that callbacks have followed need not be the best
             for each in followers:
                 if isinstance(each, Callback):
@@ -293,9 +314,10 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
             raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
 
-    def _objective(self, X: Any, labels: Array, weight: Array | None) -> Objective:
+    def _objective(self, X: Any, labels: Array, weight: Array | None, offset: Array | None) -> Objective:
         design, free = X if issparse(X) else DenseDesign(X), self.fit_intercept and not self.penalize_intercept
-        data = Labelled(design, labels, weight, constant=self.fit_intercept, center=bool(free))
+        of_states = None if offset is None else offset[:, self._owner]
+        data = Labelled(design, labels, weight, of_states, constant=self.fit_intercept, center=bool(free))
         factors = np.ones(data.n_features)
         factors[-1] = 0.0 if free else 1.0
         # Where threads share the starts, each has one for itself.
@@ -303,7 +325,14 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
         model = LatentMultinomial(self.states_)
         return Objective(model, data, ridge=np.tile(factors / self.C, model.n_classes), reducer=reducer)
 
-    def _starts(self, objective: Objective) -> list[Array]:
+    def _starts(
+        self, objective: Objective, before: tuple[Array, Array] | None, interrupted: Progress | None
+    ) -> list[Any]:
+        """Return where fits begin: in a checkpoint, where the fit before has ended, or at random."""
+        if interrupted is not None:
+            return [interrupted]
+        if before is not None:
+            return [self._params(*before)]
         seeds = np.random.SeedSequence(self._seed()).generate_state(self.n_init)
         return [objective.first_params(int(seed)) for seed in seeds]
 
@@ -341,46 +370,22 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifier):
     def _center_again(self) -> Any:
         return False if self._centre is None else self._centre
 
-    # --- files --------------------------------------------------------------------------------------------
 
-    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only; ``notes`` come back as ``notes_``.
-
-        Callbacks and a random state that is not a number are left out.
-        """
-        self._write(path, notes, {})
-
-    def _write(self, path: Any, notes: dict[str, Any] | None, parts: Mapping[str, Any]) -> None:
-        arrays = storage.arrays_of(self) | {"states": self.states_}
-        for name in ("restarts", "state_shares"):
-            if hasattr(self, f"{name}_"):
-                arrays[name] = getattr(self, f"{name}_")
-        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays, parts)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
-        facts, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(facts))
-        storage.restore(model, facts, arrays)
-        model.states_ = arrays["states"]
-        for name in ("restarts", "state_shares"):
-            if name in arrays:
-                setattr(model, f"{name}_", arrays[name])
-        return model
-
-
-def _that_count(X: Any, labels: Array, weight: Array | None) -> tuple[Any, Array, Array | None]:
+def _that_count(
+    X: Any, labels: Array, weight: Array | None, offset: Array | None
+) -> tuple[Any, Array, Array | None, Array | None]:
     """Return the rows that weigh something: others, whatever they hold, are no rows."""
     if weight is None or weight.all():
-        return X, labels, weight
-    rows = np.flatnonzero(weight)
-    X, labels, weight = take_rows(rows, X, labels, weight)
-    return X, labels, weight
+        return X, labels, weight, offset
+    X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
+    return X, labels, weight, offset
 
 
-def _as_stationary(finished: Fitted) -> Fitted:
-    """Return the fit, which had reached its tolerance before it got no further, or the limit of its steps."""
+def _as_stationary(objective: Objective, finished: Fitted, tol: float) -> Fitted:
+    """Return the fit as what it is if it has reached its tolerance before it got no further, or to its last step."""
+    near = objective.with_ledger()
+    if finished.result.converged or not near.promise(near.point(finished.params)) <= tol:
+        return finished
     return replace(finished, result=replace(finished.result, outcome=Outcome.STATIONARY))
 
 

@@ -182,10 +182,17 @@ class LatentClasses:
     @cached_property
     def complete(self) -> Array:
         """The Hessian of the flat parameters if everybody's class were known to be c with probability τ_ic."""
-        blocks = [self._class_curvature(c) for c in range(len(self))]
+        blocks = [self.class_curvature(c, self) for c in range(len(self))]
         complete = block_diag(*blocks, self._membership_curvature()) if len(self) > 1 else blocks[0]
         complete[np.diag_indices(self.at.tastes.size)] += self.ridge
         return complete
+
+    @property
+    def curvatures(self) -> Array:
+        """The diagonal of :attr:`complete`, without the rest of it."""
+        tastes = [(self._class_rows(c, self) ** 2).sum(axis=0) + self.ridge for c in range(len(self))]
+        π, Z = np.exp(self.log_priors[:, 1:]), self.panel.covariates
+        return np.concatenate([*tastes, ((self.panel.weight[:, None] * π * (1 - π)).T @ Z**2).ravel()])
 
     @cached_property
     def hessian(self) -> Array:
@@ -197,6 +204,11 @@ class LatentClasses:
         """Return the gradient of −w_i log p_i of each person (P × parameters)."""
         U = self._joint_scores()
         return self.panel.weight[:, None] * np.einsum("ic,icd->id", self.posteriors, U)
+
+    def class_curvature(self, c: int, at: LatentClasses) -> Array:
+        """Return Σ w Var_p(f) over the sets: the Hessian of the tastes of a class, posteriors held, p of a state."""
+        rows = self._class_rows(c, at)
+        return np.asarray(rows.T @ rows)
 
     def bound_minimizer(self) -> Parameters:
         """Return where the bound is least: the loss there is never larger."""
@@ -257,12 +269,12 @@ class LatentClasses:
         )
         return -curvature.solve(self.gradient[c * d : (c + 1) * d], self.ridge)
 
-    def _class_curvature(self, c: int) -> Array:
-        """Return the Hessian of the tastes of a class, posteriors held: Σ w Var_p(f) over the sets."""
+    def _class_rows(self, c: int, at: LatentClasses) -> Array:
+        """Return rows whose squares sum to the curvature of a class."""
         sizes = np.diff(self.panel.sample.sets.indptr)
-        rows = self.panel.features - np.repeat(self._means[c], sizes, axis=0)
-        rows *= np.sqrt(self._softmax[1][:, c] * np.repeat(self._set_weights[:, c], sizes))[:, None]
-        return rows.T @ rows
+        rows = self.panel.features - np.repeat(at._means[c], sizes, axis=0)
+        rows *= np.sqrt(at._softmax[1][:, c] * np.repeat(self._set_weights[:, c], sizes))[:, None]
+        return rows
 
     def _membership_bound(self) -> Array:
         """Böhning's ½(I − 11ᵀ/n) ⊗ Σ w z zᵀ, without class 0."""

@@ -50,7 +50,7 @@ def negative_curvature(objective: Objective, point: Point) -> tuple[Array, float
         there = objective.value_and_gradient(point.theta + length * root * q)[1]
         return np.asarray(root * (there - point.gradient) / length)
 
-    values, Q, W = _lanczos(multiplied, objective.size)
+    values, Q, W = lanczos(multiplied, objective.size)
     negative = values < NEGATIVE
     if not negative.any():
         return None
@@ -58,8 +58,11 @@ def negative_curvature(objective: Objective, point: Point) -> tuple[Array, float
     return (-δ if point.gradient @ δ > 0 else δ), float(values[negative].mean())
 
 
-def _lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Array, Array]:
-    """Return Ritz values, the basis (a row each), and the vectors in it (a column each), ascending."""
+def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Array, Array]:
+    """Return ``LOOKS`` Ritz values of a symmetric matrix, ascending, a basis (rows), and the vectors in it (columns).
+
+    ``multiplied`` returns the product of the matrix and a vector of length one.
+    """
     steps = min(LOOKS, size)
     Q, α, β = np.zeros((steps, size)), np.zeros(steps), np.zeros(steps)
     q = np.random.default_rng(0).normal(size=size)

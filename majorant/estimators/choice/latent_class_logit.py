@@ -11,26 +11,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, whole
-from majorant._solution import Outcome, Result
-from majorant._threads import sharing
+from majorant._solution import Result
+from majorant._threads import mapped, sharing
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.choice.class_comparison import Comparison, compared
 from majorant.estimators.choice.class_files import LatentFiles
-from majorant.estimators.choice.class_fit import Found, fit_from, one_class, starts, without_empty
+from majorant.estimators.choice.class_fit import Found, fit_from, one_class, without_empty
 from majorant.estimators.choice.class_frames import LatentFrames
 from majorant.estimators.choice.class_inference import LatentInference
+from majorant.estimators.choice.class_result import told
+from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import People, read_covariates, read_people, refuse_constant
 from majorant.estimators.choice.sets import Situations, flagged_largest, named
 from majorant.estimators.fitting import is_unwanted, warn
 from majorant.estimators.settings import check_number, check_strength
+from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import flat_columns
 from majorant.inference.summary import Facts
 from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 
-# Log-likelihoods that differ by less are the same maximum.
-SAME = 1e-6
-# A class whose people choose with a log-likelihood so near to zero is separated: its tastes have no end.
-SEPARATED = 1e-6
 # Probabilities of the classes have to sum to one so nearly.
 SUMS_TO_ONE = 1e-6
 
@@ -40,8 +39,9 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
 
     p_i = Σ_c π_c(z_i) Π_t P_c(y_it), with a conditional logit P_c for each class, and membership π by softmax on what
     is known of a person. Fitted by maximum likelihood from several starts: bounds first, which never raise the loss,
-    then Newton's steps with the exact Hessian of the marginal likelihood. The problem is not convex: the best of the
-    starts is kept, the spread of all of them reported, and nothing certifies that there is no better one.
+    then Newton's steps with the exact Hessian of the marginal likelihood (of more than 1,000 parameters quasi-Newton
+    steps from the beginning); saddles are left. The problem is not convex: the best of the starts is kept, the spread
+    of all of them reported, and nothing certifies that there is no better one.
 
     Parameters
     ----------
@@ -56,6 +56,9 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
         Steps of a start.
     random_state : int, RandomState or None
         Seed of the starts; None is 0.
+    n_jobs : int or None
+        Threads, which share the starts; all cores if −1. If None, as for :class:`~majorant.LogisticRegression`.
+        Estimates are the same for any number.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
         tol: float = 1e-8,
         max_iter: int = 500,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_classes = n_classes
         self.C = C
@@ -120,6 +124,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(
         self,
@@ -249,7 +254,8 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
         if self.n_classes > len(people.names):
             raise ValueError(f"n_classes={self.n_classes} classes need as many people, got {len(people.names)}")
         self._features, self._covariates = names, people.covariates
-        with sharing(1):
+        numbers = people.panel.features.size * self.n_classes * self.n_init
+        with sharing(fit_threads(self.n_jobs, numbers)):
             self._fit_panel(people)
 
     def _warn(self, stacklevel: int) -> None:
@@ -264,7 +270,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
             found = [pooled]
         else:
             each = starts(pooled.state, self.n_classes, self.n_init, self._seed())
-            found = [fit_from(start, tol=self.tol, max_iter=self.max_iter) for start in each]
+            found = mapped(lambda start: fit_from(start, tol=self.tol, max_iter=self.max_iter), each)
         ends = np.array([one.state.loss for one in found])
         best = without_empty(found[int(ends.argmin())], tol=self.tol, max_iter=self.max_iter)
         self._publish(people, best, -ends, null)
@@ -285,43 +291,13 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
         self.param_names_ = self._names()
         self.n_iter_ = len(best.losses) - 1
         self.trace_ = {"step": np.arange(len(best.losses)), "objective": np.array(best.losses)}
-        self.result_ = self._result(best, ends)
+        self.result_ = told(best, ends, self._features, asked=self.n_classes, tol=self.tol, max_iter=self.max_iter)
 
     def _names(self) -> list[str]:
         classes = range(1, self.n_classes_ + 1)
         tastes = [f"class {c}: {name}" for c in classes for name in self._features]
         known = ["(Intercept)", *self._covariates]
         return tastes + [f"membership {c}: {name}" for c in classes if c > 1 for name in known]
-
-    def _result(self, best: Found, ends: Array) -> Result:
-        converged = best.converged(self.tol)
-        limit = best.losses and len(best.losses) > self.max_iter
-        outcome = Outcome.CONVERGED if converged else Outcome.STEP_LIMIT if limit else Outcome.STALLED
-        separated = [] if np.isfinite(self.C) else np.flatnonzero(best.state.surprises <= SEPARATED).tolist()
-        sentence = (
-            "stopped"
-            if separated
-            else "stationary"
-            if converged
-            else f"stopped at the limit of {self.max_iter} steps"
-            if limit
-            else "stalled"
-        )
-        sentence += (
-            f" after {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of the Hessian"
-        )
-        if self.n_classes > 1:
-            same = int((ends.max() - ends <= SAME * max(abs(ends.max()), 1.0)).sum())
-            span = f"{ends.min():.3f} to {ends.max():.3f}"
-            sentence += f"; best of {len(ends)} starts, {same} of which ended there (log-likelihoods from {span})"
-            sentence += "; the likelihood is not concave: nothing certifies that there is no better maximum"
-        if self.n_classes_ < self.n_classes:
-            sentence += f"; {self.n_classes - self.n_classes_} of {self.n_classes} classes had no one in them"
-        if separated:
-            outcome, which = Outcome.UNBOUNDED, ", ".join(str(c + 1) for c in separated)
-            sentence += f"; choices of class {which} are completely separated, so the likelihood grows for ever as its "
-            sentence += "coefficients do; penalise them, or ask for fewer classes"
-        return Result(outcome, sentence, float("nan"))
 
     def _refuse_unidentified(self, pooled: LatentClasses) -> None:
         if np.isfinite(self.C):
