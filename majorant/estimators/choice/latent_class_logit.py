@@ -75,7 +75,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
     log_likelihood_, null_log_likelihood_, aic_, bic_ : float
         BIC counts people, who are what is independent of each other.
     start_log_likelihoods_ : array of shape (n_init,)
-        Where the starts ended.
+        Where the starts ended, the penalty taken off.
     n_iter_, result_, trace_
         Of the best start: steps, why it stopped, log-likelihoods on the way.
 
