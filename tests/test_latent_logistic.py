@@ -232,6 +232,17 @@ def test_offsets_are_added_to_the_scores_of_classes(rings):
     assert (model.predict(X, offset) == model.classes_[model.predict_proba(X, offset).argmax(axis=1)]).all()
     with pytest.raises(ValueError, match=r"offset must have the shape of the scores"):
         model.predict(X, offset[:, 0])
+    for bad, said in ((np.nan, "got nan"), (np.inf, "got inf"), ("a", "numeric")):
+        with pytest.raises(ValueError, match=f"offset must .*{said}"):
+            model.predict_proba(X, np.full(offset.shape, bad))
+
+
+def test_a_fit_that_gets_nowhere_says_so(rings):
+    X, y, _ = rings
+    with pytest.warns(ConvergenceWarning, match="no further decrease"):
+        model = LatentLogisticRegression(n_init=1).fit(1e150 * X, y)
+    assert np.isfinite(model.coef_).all()
+    assert LatentLogisticRegression(n_init=1, tol=0.0).fit(X, y).result_.outcome is Outcome.STALLED  # no warning
 
 
 def test_an_offset_of_two_classes_is_that_of_the_second(rings):

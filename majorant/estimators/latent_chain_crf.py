@@ -19,7 +19,9 @@ from majorant.estimators.chain_chunkwise import chunkwise
 from majorant.estimators.chain_source import Prepared
 from majorant.estimators.fitting import is_unwanted, run, warn
 from majorant.estimators.latent_chain_start import starts
+from majorant.estimators.latent_runs import is_disappointing
 from majorant.estimators.resuming import Saving, resumed
+from majorant.estimators.settings import check_jobs
 from majorant.estimators.threads import fit_threads
 from majorant.models import Chain, LatentChain
 from majorant.models.latent_chain import DECODINGS
@@ -172,6 +174,7 @@ class LatentChainCRF(ChainEstimator):
         for many in each:
             whole("n_latent", many, least=1)
         whole("n_init", self.n_init, least=1)
+        check_jobs(self.n_jobs)
         one_of("solver", self.solver, SOLVERS)
         one_of("decoding", self.decoding, DECODINGS)
         if self.n_init > 1 and any(isinstance(each, Checkpoint) for each in self.callbacks or ()):
@@ -189,7 +192,7 @@ class LatentChainCRF(ChainEstimator):
             each = [self._followed(objective, start, saving) for start in self._starts(objective, resume_from, saving)]
         best, self.restarts_ = best_of(each, _objective_of)
         self._publish(replace(best, result=with_spread(best.result, self.restarts_)))
-        if is_unwanted(best.result, STUCK if objective.convex else np.inf):
+        if is_unwanted(best.result, STUCK) if objective.convex else is_disappointing(objective, best):
             warn(self.result_, stacklevel=3)
 
     def _starts(self, objective: Objective, resume_from: Any, saving: Saving) -> list[Any]:

@@ -11,7 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
-from majorant.estimators.settings import read_offset
+from majorant.estimators.latent_settings import read_class_offset
 from majorant.kernels.softmax import log_partition, log_partition_and_probabilities
 
 
@@ -84,7 +84,7 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = (scores + self.intercept_).T
         # One row of coefficients is a score against zero.
         scores = np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
-        more = of_classes(read_offset(offset, scores.shape[1], len(self.classes_)))
+        more = read_class_offset(offset, scores.shape[1], len(self.classes_))
         return scores if more is None else scores + more.T[self._owner]
 
     def _class_scores(self, X: Any, offset: Any) -> Array:
@@ -106,10 +106,3 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.non_deterministic = False
         return tags
-
-
-def of_classes(offset: Array | None) -> Array | None:
-    """Return an offset with a column for each class: of two it may be given for the second alone."""
-    if offset is None or offset.ndim == 2:
-        return offset
-    return np.column_stack([np.zeros(len(offset)), offset])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,10 +19,11 @@ from majorant.callbacks import Callback, Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design.dense import DenseDesign
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.fitting import UNWANTED, publish, run, warn
-from majorant.estimators.latent_classifier import LatentClassifier, of_classes
+from majorant.estimators.fitting import publish, run, warn
+from majorant.estimators.latent_classifier import LatentClassifier
 from majorant.estimators.latent_files import LatentClassifierFiles
-from majorant.estimators.latent_settings import check_enough_rows, read_states
+from majorant.estimators.latent_runs import LastProgress, as_stationary, is_disappointing, value_of
+from majorant.estimators.latent_settings import check_enough_rows, read_class_offset, read_states
 from majorant.estimators.linear import joined_params, split_params
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.named import named_solver
@@ -31,7 +32,6 @@ from majorant.estimators.settings import (
     check_common_settings,
     check_labels,
     check_strength,
-    read_offset,
     read_weights,
     take_rows,
     validated,
@@ -66,18 +66,6 @@ SHARED = (
 FINISH = 1e-8
 # So many saddles are left.
 SADDLES = 2
-
-
-class LastProgress(Callback):
-    """Knows how far a run has come, also when it is over."""
-
-    def follow(self, progress: Callable[[], Progress]) -> None:
-        """Remember whom to ask."""
-        self._progress = progress
-
-    def __call__(self, *seen: Any) -> Any:
-        """Return False to whoever shows a step, and the progress to whoever asks."""
-        return False if seen else self._progress()
 
 
 class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClassifier):
@@ -220,7 +208,7 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
             states = read_states(self.n_latent, classes)
             if set(states) == {1}:
                 return self._fit_without_states(X, y, sample_weight, offset, resume_from)
-            offset = of_classes(read_offset(offset, rows.shape[0], len(classes)))
+            offset = read_class_offset(offset, rows.shape[0], len(classes))
             weight = with_class_weight(self.class_weight, classes, y, read_weights(sample_weight, rows))
             return self._fit(classes, states, *_that_count(rows, labels, weight, offset), resume_from)
 
@@ -274,10 +262,10 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
             return run(objective, solver, fit, [*followers, last], start=start, tol=tol, **more), last
 
         runs = [go(start) for start in starts] if followers else mapped(go, starts)
-        (best, progress), self.restarts_ = best_of(runs, lambda run: _value(objective, run[0]))
+        (best, progress), self.restarts_ = best_of(runs, lambda run: value_of(objective, run[0]))
         if best.result.outcome is Outcome.STATIONARY:
-            best = _as_stationary(objective, go(progress(), FINISH * self.tol, SADDLES)[0], self.tol)
-            self.restarts_[self.restarts_.argmin()] = _value(objective, best)
+            best = as_stationary(objective, go(progress(), FINISH * self.tol, SADDLES)[0], self.tol)
+            self.restarts_[self.restarts_.argmin()] = value_of(objective, best)
         else:  # the last of the starts that callbacks have followed need not be the best
             for each in followers:
                 if isinstance(each, Callback):
@@ -285,7 +273,7 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
         best = replace(best, result=with_spread(best.result, self.restarts_))
         self._publish(self._in_order(objective, best))
         tasks.end()
-        if best.result.outcome in UNWANTED:
+        if is_disappointing(objective, best):
             warn(best.result, stacklevel=6)
 
     def _in_order(self, objective: Objective, fitted: Fitted) -> Fitted:
@@ -379,18 +367,3 @@ def _that_count(
         return X, labels, weight, offset
     X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
     return X, labels, weight, offset
-
-
-def _as_stationary(objective: Objective, finished: Fitted, tol: float) -> Fitted:
-    """Return the fit as what it is if it has reached its tolerance before it got no further, or to its last step."""
-    near = objective.with_ledger()
-    if finished.result.converged or not near.promise(near.point(finished.params)) <= tol:
-        return finished
-    return replace(finished, result=replace(finished.result, outcome=Outcome.STATIONARY))
-
-
-def _value(objective: Objective, fitted: Fitted) -> float:
-    """Return F where a run ended, infinity if it failed."""
-    if fitted.result.outcome is Outcome.NON_FINITE:
-        return float("inf")
-    return objective.with_ledger().value(fitted.params)

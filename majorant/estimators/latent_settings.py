@@ -1,4 +1,4 @@
-"""How many hidden states each class has, as people say it."""
+"""How many hidden states each class has, and what is added to its scores, as people say it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, whole
+from majorant.estimators.settings import read_offset
 
 
 def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
@@ -45,3 +46,24 @@ def check_enough_rows(states: tuple[int, ...], classes: Array, labels: Array, we
                 f"n_latent asks for {count} states of class {label!r}, of which there are only {found:g} rows; "
                 "give this class fewer states: n_latent may be a dict of classes"
             )
+
+
+def read_class_offset(offset: Any, rows: int, classes: int) -> Array | None:
+    """Return an offset with a column for each class: of two it is given for the second alone. −inf rules a class out.
+
+    Examples
+    --------
+    >>> read_class_offset([0.5, 1.5], rows=2, classes=2).tolist()
+    [[0.0, 0.5], [0.0, 1.5]]
+    """
+    given = read_offset(offset, rows, classes)
+    if given is None:
+        return None
+    if given.dtype.kind not in "buif":
+        raise ValueError(f"offset must be numeric, got dtype {given.dtype}")
+    bad = np.isnan(given) | np.isposinf(given)
+    if bad.any():
+        raise ValueError(
+            f"offset must hold numbers, or −inf for what cannot be, got {given[bad][0]} ({bad.sum()} such)"
+        )
+    return np.column_stack([np.zeros(rows), given]) if given.ndim == 1 else given

@@ -44,7 +44,7 @@ def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...])
     whole("max_iter", settings["max_iter"], least=0)
     if not isinstance(settings["verbose"], bool | np.bool_):
         whole("verbose", settings["verbose"], least=0)
-    _check_jobs(settings["n_jobs"])
+    check_jobs(settings["n_jobs"])
     check_callbacks(settings["callbacks"])
 
 
@@ -221,7 +221,8 @@ def check_number(name: str, value: Any, *, least: float) -> float:
     return float(value)
 
 
-def _check_jobs(n_jobs: Any) -> None:
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless this is what ``n_jobs`` may be."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None, a number of threads, or -1 for all cores, got {n_jobs!r}")
 

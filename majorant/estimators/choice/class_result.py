@@ -14,16 +14,20 @@ from majorant.estimators.choice.sets import named
 
 # Log-likelihoods that differ by less are the same maximum.
 SAME = 1e-6
+# What could still be gained, relatively, where no step gains anything in this precision.
+PRECISION = 1e-14
 
 
 def told(best: Found, ends: Array, features: Sequence[str], *, asked: int, tol: float, max_iter: int) -> Result:
     """Return the outcome of the best of several starts, which ended at these log-likelihoods, and its sentence."""
     outcome = _outcome(best, tol, max_iter, concave=asked == 1)
     endless = "" if best.state.ridge else _about_separation(best, features)
-    how = {Outcome.STALLED: "stalled", Outcome.STEP_LIMIT: f"stopped at the limit of {max_iter} steps"}
-    sentence = ("stopped" if endless else how.get(outcome, "stationary")) + f" after {len(best.losses) - 1} steps: "
+    how = {Outcome.STALLED: "stalled after", Outcome.STEP_LIMIT: "stopped at the limit of"}
+    sentence = (
+        "stopped after" if endless else how.get(outcome, "stationary after")
+    ) + f" {len(best.losses) - 1} steps: "
     metric = "curvatures of single parameters" if is_large(best.state) else "the Hessian"
-    sentence += f"the gradient is {best.decrement:.1e} in the metric of {metric}"
+    sentence = f"{verb} {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of {metric}"
     if asked > 1:
         sentence += _about_starts(ends) + _about_curvature(best)
     if len(best.state) < asked:
@@ -32,7 +36,7 @@ def told(best: Found, ends: Array, features: Sequence[str], *, asked: int, tol: 
 
 
 def _outcome(best: Found, tol: float, max_iter: int, *, concave: bool) -> Outcome:
-    if best.converged(tol):
+    if best.converged(max(tol, PRECISION)):
         return Outcome.CONVERGED if concave else Outcome.STATIONARY
     return Outcome.STEP_LIMIT if len(best.losses) > max_iter else Outcome.STALLED
 

@@ -24,7 +24,7 @@ from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import People, read_covariates, read_people, refuse_constant
 from majorant.estimators.choice.sets import Situations, flagged_largest, named
 from majorant.estimators.fitting import is_unwanted, warn
-from majorant.estimators.settings import check_number, check_strength
+from majorant.estimators.settings import check_jobs, check_number, check_strength
 from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import flat_columns
 from majorant.inference.summary import Facts
@@ -236,6 +236,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator
             whole(name, getattr(self, name), least=1)
         check_strength(self.C)
         check_number("tol", self.tol, least=0.0)
+        check_jobs(self.n_jobs)
 
     def _read(self, X: Any, y: Any, groups: Any, persons: Any, membership: Any, offset: Any, weight: Any) -> People:
         check_is_fitted(self, "coef_")
