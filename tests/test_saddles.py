@@ -39,6 +39,9 @@ def test_lanczos_finds_the_ends_of_a_spectrum(seed):
 def test_lanczos_ends_where_nothing_is_left_to_find():
     values, _, _ = lanczos(lambda q: 3.0 * q, 5)
     np.testing.assert_allclose(values, [3.0])
+    assert len(lanczos(lambda q: np.nan * q, 5)[0]) == 0
+    answers = iter([np.arange(5.0), np.full(5, np.inf)])
+    assert len(lanczos(lambda q: next(answers), 5)[0]) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))

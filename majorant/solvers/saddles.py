@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from majorant._checks import Array
-from majorant._vectors import norm
+from majorant._vectors import all_finite, norm
 from majorant.objective import Objective, Point
 
 # Gradients that a look takes.
@@ -69,6 +69,9 @@ def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Arr
     for k in range(steps):
         Q[k] = q / norm(q)
         q = multiplied(Q[k])
+        if not all_finite(q):  # out of range: what was found before is all that there is
+            steps = k
+            break
         α[k] = Q[k] @ q
         for _ in range(2):  # once leaves rounding errors, which come back as copies of eigenvalues
             q = q - (Q[: k + 1] @ q) @ Q[: k + 1]
@@ -76,6 +79,8 @@ def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Arr
         if not β[k] > 1e-8 * np.abs(α).max():  # nothing else is left to find
             steps = k + 1
             break
+    if not steps:
+        return np.empty(0), Q[:0], np.empty((0, 0))
     values, vectors = eigh_tridiagonal(α[:steps], β[: steps - 1])
     return values, Q[:steps], vectors
 

@@ -23,9 +23,7 @@ def told(best: Found, ends: Array, features: Sequence[str], *, asked: int, tol: 
     outcome = _outcome(best, tol, max_iter, concave=asked == 1)
     endless = "" if best.state.ridge else _about_separation(best, features)
     how = {Outcome.STALLED: "stalled after", Outcome.STEP_LIMIT: "stopped at the limit of"}
-    sentence = (
-        "stopped after" if endless else how.get(outcome, "stationary after")
-    ) + f" {len(best.losses) - 1} steps: "
+    verb = "stopped after" if endless else how.get(outcome, "stationary after")
     metric = "curvatures of single parameters" if is_large(best.state) else "the Hessian"
     sentence = f"{verb} {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of {metric}"
     if asked > 1:

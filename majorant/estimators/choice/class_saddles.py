@@ -52,4 +52,6 @@ def least_curvature(state: LatentClasses) -> tuple[float, Array]:
         return np.asarray((there.gradient - state.gradient) / length / scale)
 
     values, Q, W = saddles.lanczos(multiplied, len(scale))
+    if not len(values):
+        return 0.0, np.zeros(len(scale))
     return float(values[0]), np.asarray(W[:, 0] @ Q / scale)
