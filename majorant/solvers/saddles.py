@@ -9,12 +9,13 @@ it finds: there the least eigenvalue is −0.1 or less and stands apart, so that
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from majorant._checks import Array
-from majorant._vectors import all_finite, norm
+from majorant._vectors import norm
 from majorant.objective import Objective, Point
 
 # Gradients that a look takes.
@@ -69,7 +70,7 @@ def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Arr
     for k in range(steps):
         Q[k] = q / norm(q)
         q = multiplied(Q[k])
-        if not all_finite(q):  # out of range: what was found before is all that there is
+        if not isfinite(norm(q)):  # out of range: what was found before is all that there is
             steps = k
             break
         α[k] = Q[k] @ q
