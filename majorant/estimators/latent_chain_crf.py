@@ -40,9 +40,9 @@ class LatentChainCRF(ChainEstimator):
 
     p(y|x) = Σ p(s|x) over the paths of states s whose states belong to the labels y. Minimises
     Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖² over a weight for every attribute and state, and for every state and next state,
-    whose labels have one in :class:`~majorant.ChainCRF`. That is not convex: the fit ends at a stationary point, which
-    nothing certifies to be the best. With one state for each label it is :class:`~majorant.ChainCRF`, certificate
-    included.
+    whose labels have one in :class:`~majorant.ChainCRF`. That is not convex: the fit ends at a stationary point, no
+    saddle as far as a dozen gradients tell, which nothing certifies to be the best. With one state for each label it is
+    :class:`~majorant.ChainCRF`, certificate included.
 
     Parameters
     ----------
