@@ -240,3 +240,21 @@ def test_fits_do_not_rest_where_states_are_alike(seed):
     assert model.trace_["objective"][-1] == pytest.approx(75.82, rel=1e-3)  # the best of sixteen starts, solved to 1e-7
     assert (np.diff(model.trace_["objective"]) <= 0).all()
     assert model.trace_["passes"][-1] < 60
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_fit_goes_on_on_either_side_of_a_saddle(share, tmp_path):
+    few, of_few = sentences(15)
+    whole, path = LatentChainCRF(2, c2=3.0).fit(few, of_few), tmp_path / "model.npz"
+    step = int(share * whole.n_iter_)
+
+    def interrupt(row, theta):
+        if row["step"] == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LatentChainCRF(2, c2=3.0, callbacks=[Checkpoint(path, every=0), interrupt]).fit(few, of_few)
+    again = LatentChainCRF(2, c2=3.0).fit(few, of_few, resume_from=path)
+    np.testing.assert_array_equal(again._weights.theta, whole._weights.theta)
+    np.testing.assert_array_equal(again.trace_["passes"], whole.trace_["passes"])
+    assert str(again.result_) == str(whole.result_)
