@@ -126,6 +126,8 @@ class Constant(Design):
 
     def narrowed(self) -> Constant:
         """Return the matrix in single precision, columns less their centre."""
+        if self.dtype == np.float32:
+            return self
         if self.shift is None or not isinstance(self.inner, DenseDesign):
             return Constant(self.inner.narrowed(), self.origin, self.centred)
         return Constant(self.inner.less(self.shift, np.float32), self.origin, centred=True)

@@ -40,12 +40,15 @@ def read_design(name: str, X: Any) -> Design:
     return CsrDesign(csr)
 
 
-def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Constant:
+def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Design:
     """Return a design with a last column of ones, which is not stored, and its columns measured from a centre.
 
     That is their mean, found here, or what is given. Columns as near to zero as to their mean stay as they are, so
     that non-zeros are all there is to most sparse data.
     """
+    own = design.bordered(weight, center)
+    if own is not None:
+        return own
     if center is False:
         return Constant(design)
     centre, ratio = _means(design, weight) if center is True else (np.asarray(center), np.inf)

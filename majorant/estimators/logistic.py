@@ -15,7 +15,7 @@ from majorant._solution import Fitted, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
-from majorant.design.dense import DenseDesign
+from majorant.design import DenseDesign, Design
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
@@ -43,6 +43,7 @@ from majorant.estimators.settings import (
 from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
+from majorant.estimators.tensors import check_rows, is_tensor, placed_on_device, read_tensor
 from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
@@ -214,10 +215,13 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
                 return self._fit_source(DaskCollections(X, y, sample_weight), how, offset=offset)
             if isinstance(X, Source):
                 return self._fit_source(X, how, y=y, sample_weight=sample_weight, offset=offset)
-            X, y = self._validate(X, y, reset=True)
+            if is_tensor(X):
+                X, y, sample_weight, offset = self._read_tensors(X, y, sample_weight, offset, how)
+            else:
+                X, y = self._validate(X, y, reset=True)
             classes, labels = np.unique(y, return_inverse=True)
             self._set_classes(classes)
-            weight = self._weights(sample_weight, X, y)
+            weight = self._weights(sample_weight, y, y)
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
                 raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
             return self._fit(X, labels, weight, offset, how)
@@ -244,7 +248,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             return self._fit(X, P, read_weights(sample_weight, X), offset, How(None, resume_from))
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
-        numbers = (X.nnz if issparse(X) else X.size) * len(self.classes_)
+        numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
         with sharing(fit_threads(self.n_jobs, numbers)):
             self._fit_rows(X, labels, weight, offset, how)
         return self
@@ -252,7 +256,9 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
-            X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
+            rows = np.flatnonzero(weight)
+            X = X.part(rows) if isinstance(X, Design) else X[rows]
+            labels, weight, offset = take_rows(rows, labels, weight, offset)
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
@@ -287,9 +293,13 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
     ) -> Objective:
-        design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again
+        # What was validated need not be looked through again.
+        design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
+        if isinstance(X, Design):
+            placed = placed_on_device(data, self._model().coefficient_rows)
+        else:
+            placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
 
     def _publish(self, fitted: Fitted) -> None:
@@ -330,6 +340,20 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         check_labels(y)
         self._dtype = X.dtype if reset else getattr(self, "_dtype", X.dtype)
         return X, y
+
+    def _read_tensors(self, X: Any, y: Any, sample_weight: Any, offset: Any, how: How) -> tuple[Any, ...]:
+        """Return rows as a design on their device, and what belongs to them here."""
+        if how.executor is not None:
+            raise ValueError("executor must be left out: tensors stay on their device")
+        if y is None:
+            raise ValueError("y must be given: a tensor brings no labels")
+        design = read_tensor(self, X, reset=True)
+        rows = design.shape[0]
+        names = check_rows("y", y, rows)
+        check_classification_targets(names)
+        check_labels(names)
+        self._dtype = design.dtype
+        return design, names, check_rows("sample_weight", sample_weight, rows), check_rows("offset", offset, rows)
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:

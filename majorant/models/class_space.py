@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,19 @@ class ClassModel(RowModel[Labelled]):
         by_class = penalised.reshape(self.coefficient_rows, -1)
         free = like.constant and by_class[:, :-1].all() and not by_class[:, -1].any()
         return self if free else None
+
+    def moved(self, scores: Array, intercepts: Array) -> Array:
+        """Return the scores with so much more in every class."""
+        return scores + intercepts[:, None]
+
+    def farthest(self, scores: Array) -> float:
+        """Return the largest finite |score|."""
+        farthest = float(np.abs(scores).max(initial=0.0))
+        return farthest if isfinite(farthest) else float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+
+    def class_sums(self, residual: Array) -> Array:
+        """Return the sum of every class over rows."""
+        return residual.sum(axis=1)
 
     def class_totals(self, batch: Labelled) -> Array:
         """Return the weight of all rows of each label."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, isfinite
+from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,7 +107,7 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
         if farthest is None:
-            farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
+            farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
         there = _descend(model, blocks, scores, here, np.clip(step, -farthest, farthest))
         if there is None:
             break
@@ -149,12 +149,12 @@ class Moved:
 
     def __call__(self, block: Any, scores: Array) -> tuple[Any, Array | None]:
         """Return them."""
-        loss, residual = self.model.loss_and_residual(scores + self.moved[:, None], block)
+        loss, residual = self.model.loss_and_residual(self.model.moved(scores, self.moved), block)
         if self.curved:
             H, weights = self.model.between_classes(residual, block)
         else:
             H, weights = None, self.model.class_variances(residual, block)
-        along = (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block))
+        along = (loss, self.model.class_sums(residual), H, self.model.inner(weights, weights), len(block))
         return along, residual if self.keep else None
 
 
@@ -186,17 +186,17 @@ class LostToTheCentre:
         return self.model.lost_to_the_centre(self.theta, block, self.epsilon), None
 
 
+@dataclass(frozen=True, eq=False)
 class FarthestScore:
     """The largest finite score, less than zero: minima are what adds up."""
 
     reads_rows: ClassVar[bool] = False
 
+    model: WithIntercept
+
     def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
         """Return −max |score|."""
-        farthest = float(np.abs(scores).max(initial=0.0))
-        if not isfinite(farthest):
-            farthest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
-        return Least(-farthest), None
+        return Least(-self.model.farthest(scores)), None
 
 
 def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None) -> _Expansion:

@@ -126,7 +126,10 @@ LARGEST_COPY = 2**28
 
 def pays_in_single_precision(objective: Objective) -> bool:
     """Return whether steps are much cheaper on a copy of the data in single precision: on dense ones with long rows."""
-    if objective.narrow or not objective.has_rows_at_hand or not (objective.convex and objective.model.has_rows):
+    if not (objective.model.has_rows and objective.has_rows_at_hand and objective.convex):
+        return False
+    copied = objective.model.as_rows().design(objective.like).narrowing
+    if copied is None:
         return False
     prices = Prices.of(objective)
     if (
@@ -137,4 +140,4 @@ def pays_in_single_precision(objective: Objective) -> bool:
         return False
     products = prices.step() - STEP - prices.rows * prices.classes * SCORE
     long = products >= max(LONG_ENOUGH, SHARE_OF_PRODUCTS * prices.step())
-    return long and prices.rows * prices.columns <= LARGEST_COPY
+    return long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)
