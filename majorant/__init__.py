@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         LogisticRegression,
         LogisticRegressionCV,
         logistic_regression_path,
+        on_device,
     )
     from majorant.models import (
         Binary,
@@ -68,6 +69,7 @@ _HOMES = {
         "LogisticRegression",
         "LogisticRegressionCV",
         "logistic_regression_path",
+        "on_device",
     ),
     "models": (
         "Binary",
@@ -173,6 +175,7 @@ __all__ = [
     "minimize_from",
     "models",
     "objective",
+    "on_device",
     "solvers",
     "tune",
 ]

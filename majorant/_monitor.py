@@ -30,6 +30,8 @@ MANY_STEPS = (64, 512)
 LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
+# Of the tolerance: what two steps promise is less than this where the optimum is taken to be as near as that.
+SURELY, SLOWEST = 0.1, 0.95
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
 OUTDATED = 10.0
 
@@ -96,6 +98,8 @@ class Monitor:
         self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
         self._mark: Mark | None = None  # of the latest state
+        # What its step promises to gain, relative to F, and what all that follow might, where that is an estimate.
+        self._promise, self._promised = np.inf, np.inf
 
     @property
     def state(self) -> State:
@@ -223,6 +227,9 @@ class Monitor:
             return Result(Outcome.UNBOUNDED, runs_off, float("nan"))
         if converged and not self._objective.convex:
             return self._say(Outcome.STATIONARY, f"stationary after {self._steps} steps")
+        if not converged and self._promises_nothing(seen):
+            off = f"{self._promised:.1e} of the optimum as their metric has it (an estimate)"
+            return self._say(Outcome.ESTIMATED, f"converged in {self._steps} steps, to {off}")
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
         if stalled:
@@ -281,6 +288,17 @@ class Monitor:
             return False
         self._last_estimate = estimate
         return True
+
+    def _promises_nothing(self, seen: Seen) -> bool:
+        """Return whether steps on a device promise next to nothing, twice in a row, and no Hessian tells any better."""
+        F, before = self._objective, self._promised
+        if not F.blocks.estimates or F.size <= self.limits.largest_hessian:
+            return False
+        promise = seen.state.promise() / max(abs(seen.point.value), 1e-300)
+        # Of steps that promise ever less, all together; of others who knows how many.
+        shrinks = min(promise / self._promise, SLOWEST) if self._promise > 0 else 0.0
+        self._promise, self._promised = promise, promise / (1 - shrinks)
+        return max(before, self._promised) <= SURELY * self.limits.tol
 
     def _runs_off(self, seen: Seen, converged: bool, limited: bool) -> str:
         """Return along what F is known to fall for ever, in words; none is no words."""

@@ -105,6 +105,16 @@ class Labelled(InMemory):
         """Return a copy of the given rows, in that order, repeats included."""
         return self._with(self.design.part(rows), rows)
 
+    def here(self) -> Labelled:
+        """Return the rows in the memory of this process, if they are on a device."""
+        design = self.design.here()
+        if design is self.design:
+            return self
+        other = object.__new__(Labelled)
+        beside = [None if each is None else np.asarray(each.cpu()) for each in (self.y, self.weight, self.offset)]
+        other._store(design, *beside, self.constant, self.total)
+        return other
+
     def widened(self) -> Labelled:
         """Return the rows in double precision."""
         return self if self.design.dtype == np.float64 else self._with(self.design.widened(), slice(None))

@@ -78,6 +78,10 @@ class Design(ABC):
         """Return what belongs to rows, such as labels, where the rows are."""
         return array
 
+    def here(self) -> Design:
+        """Return X in the memory of this process, if it is on a device."""
+        return self
+
     @property
     def density(self) -> float:
         """The share of X that is stored."""

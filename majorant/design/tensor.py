@@ -12,6 +12,7 @@ import torch
 
 from majorant._checks import Array
 from majorant.design.base import Design
+from majorant.design.dense import DenseDesign
 from majorant.design.reading import ENOUGH_ROWS, far_means
 
 Precision = Literal["double", "single", "fast"]
@@ -103,6 +104,10 @@ class TensorDesign(Design):
     def beside(self, array: Any) -> torch.Tensor:
         """Return what belongs to rows or columns as a tensor on the device."""
         return torch.as_tensor(array).to(self.device)
+
+    def here(self) -> DenseDesign:
+        """Return the whole matrix in the memory of this process."""
+        return DenseDesign(self.toarray())
 
     def part(self, rows: Any) -> TensorDesign:
         """Return some rows: a slice as a view, numbers as a copy."""

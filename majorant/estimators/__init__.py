@@ -7,6 +7,7 @@ from majorant.estimators.latent_logistic import LatentLogisticRegression
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
+from majorant.estimators.tensors import on_device
 
 __all__ = [
     "ChainCRF",
@@ -17,4 +18,5 @@ __all__ = [
     "LogisticRegression",
     "LogisticRegressionCV",
     "logistic_regression_path",
+    "on_device",
 ]

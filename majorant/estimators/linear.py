@@ -16,7 +16,7 @@ from majorant._checks import Array
 from majorant.estimators.chunkwise import accuracy, chunkwise
 from majorant.estimators.posterior import Posterior
 from majorant.estimators.stream import Stream
-from majorant.estimators.tensors import decision, is_tensor, named, probabilities, to_array
+from majorant.estimators.tensors import decision, is_on_device, is_tensor, named, probabilities, to_array
 from majorant.objective import Objective
 from majorant.sources import Source
 
@@ -43,7 +43,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
         check_is_fitted(self, "coef_")
-        if is_tensor(X):
+        if is_on_device(X):
             return decision(self, X, offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if np.abs(self.intercept_).max() > FAR:
@@ -98,7 +98,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the share of rows whose label is the likeliest one; a source brings its own labels and weights."""
         if isinstance(X, Source):
             return accuracy(self, X, y=y, sample_weight=sample_weight)
-        if is_tensor(X):
+        if is_on_device(X):
             predicted, (y, weight) = to_array(self.predict(X)), map(to_array, (y, sample_weight))
             return float(np.average(predicted == np.asarray(y), weights=weight))
         return float(super().score(X, y, sample_weight))

@@ -32,6 +32,7 @@ from majorant.estimators.settings import (
     check_labels,
     check_penalty,
     check_settings,
+    distinct,
     read_distributions,
     read_feature_penalty,
     read_offset,
@@ -43,7 +44,7 @@ from majorant.estimators.settings import (
 from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
-from majorant.estimators.tensors import check_rows, is_tensor, placed_on_device, read_tensor
+from majorant.estimators.tensors import is_on_device, placed_on_device, read_tensor, read_tensors, to_array
 from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
@@ -215,11 +216,9 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
                 return self._fit_source(DaskCollections(X, y, sample_weight), how, offset=offset)
             if isinstance(X, Source):
                 return self._fit_source(X, how, y=y, sample_weight=sample_weight, offset=offset)
-            if is_tensor(X):
-                X, y, sample_weight, offset = self._read_tensors(X, y, sample_weight, offset, how)
-            else:
-                X, y = self._validate(X, y, reset=True)
-            classes, labels = np.unique(y, return_inverse=True)
+            y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
+            X, y = self._validate(X, y, reset=True)
+            classes, labels = distinct(y)
             self._set_classes(classes)
             weight = self._weights(sample_weight, y, y)
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
@@ -241,9 +240,9 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             self._check_settings()
             if self.class_weight is not None:
                 raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-            X = validated(self, X, reset=True)
+            X = read_tensor(self, X, reset=True) if is_on_device(X) else validated(self, X, reset=True)
             self._dtype = X.dtype
-            names, P = read_distributions(P, classes)
+            names, P = read_distributions(to_array(P), classes)
             self._set_classes(names)
             return self._fit(X, P, read_weights(sample_weight, X), offset, How(None, resume_from))
 
@@ -297,7 +296,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         if isinstance(X, Design):
-            placed = placed_on_device(data, self._model().coefficient_rows)
+            placed = placed_on_device(data, self._model().coefficient_rows, executor)
         else:
             placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
@@ -334,26 +333,12 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         return float("inf") if self.penalty is None else self.C
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
-        X, y = validated(self, X, y, reset=reset)
+        X, y = read_tensors(self, X, y, reset=reset) if is_on_device(X) else validated(self, X, y, reset=reset)
         if y.dtype.kind == "f":  # numbers that may be measurements; anything else names classes
             check_classification_targets(y)
         check_labels(y)
         self._dtype = X.dtype if reset else getattr(self, "_dtype", X.dtype)
         return X, y
-
-    def _read_tensors(self, X: Any, y: Any, sample_weight: Any, offset: Any, how: How) -> tuple[Any, ...]:
-        """Return rows as a design on their device, and what belongs to them here."""
-        if how.executor is not None:
-            raise ValueError("executor must be left out: tensors stay on their device")
-        if y is None:
-            raise ValueError("y must be given: a tensor brings no labels")
-        design = read_tensor(self, X, reset=True)
-        rows = design.shape[0]
-        names = check_rows("y", y, rows)
-        check_classification_targets(names)
-        check_labels(names)
-        self._dtype = design.dtype
-        return design, names, check_rows("sample_weight", sample_weight, rows), check_rows("offset", offset, rows)
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:

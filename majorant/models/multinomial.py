@@ -68,7 +68,9 @@ class Multinomial(ClassModel):
             return
         if len(data.offset) != self.n_classes:
             raise ValueError(f"offset must have {self.n_classes} columns, one per class, got {len(data.offset)}")
-        if (self.targets(data)[np.isneginf(data.offset).ravel()] > 0).any():
+        forbidden = data.offset == -np.inf
+        observed = data.y[forbidden] > 0 if data.soft else forbidden[data.y, np.arange(len(data))]
+        if observed.any():
             raise ValueError("offset is −inf (h(y) = 0) for a class that was observed")
 
     def loss(self, scores: Array, batch: Labelled) -> float:

@@ -91,6 +91,14 @@ class OnTensors(ClassModel):
         """Return Σ_j B_j, and tr(B_j)/(n − 1) of every row."""
         raise NotImplementedError
 
+    def least_margin(self, theta: Any, batch: Labelled) -> float:
+        """Return the least margin of the rows that count."""
+        potentials = self.potentials(theta, batch)
+        possible = torch.where(self.add_measure(potentials, batch) == -torch.inf, -torch.inf, potentials)
+        margins: Any = self.margins(possible, batch)
+        margins = margins if batch.weight is None else margins[_any(batch.weight) > 0]
+        return float(margins.min()) if len(margins) else float("inf")
+
     def hessian_factors(self, scores: Any, batch: Labelled) -> Factors:
         """Return the factors of the Hessian."""
         empty = np.zeros((0, 0))

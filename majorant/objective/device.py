@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
+from majorant._checks import Array
+from majorant.curvature import Kronecker
+from majorant.curvature.kronecker_tensor import TensorKronecker
 from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.spreads import ClassSpreads
@@ -47,6 +50,8 @@ class OnDevice(Reducer):
 class DeviceBlocks(LocalBlocks):
     """Blocks of tensors on a device."""
 
+    estimates: ClassVar[bool] = True
+
     def __init__(self, blocks: Any, device: torch.device, itemsize: int) -> None:
         super().__init__(blocks)
         self._device, self._itemsize = device, itemsize
@@ -64,6 +69,10 @@ class DeviceBlocks(LocalBlocks):
     def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
         """Return the sum over all blocks, which are large."""
         return self.total(task, *kept)
+
+    def kronecker(self, classes: Array, features: Array) -> Kronecker:
+        """Return C ⊗ G as a curvature whose eigenvectors are found on the device."""
+        return TensorKronecker(classes, features, majorizes=False, device=self._device)
 
     def _sent(self, value: Any) -> Any:
         """Return a task for tensors: parameters that are on the device, and models that know what to do with them."""

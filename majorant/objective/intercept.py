@@ -101,14 +101,14 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
     Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
     """
     here = _expand(model, blocks, scores, _first_guess(model, blocks, scores, observed), None)
-    farthest = None
     for _ in range(ITERATIONS):
         step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
-        if farthest is None:
+        if np.abs(step).max() > MARGIN:
             farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
-        there = _descend(model, blocks, scores, here, np.clip(step, -farthest, farthest))
+            step = np.clip(step, -farthest, farthest)
+        there = _descend(model, blocks, scores, here, step)
         if there is None:
             break
         here = there

@@ -59,6 +59,8 @@ PAIRS, PAIRS_OF_MANY = 20, 10
 LEAST_FACTOR = 0.2
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
+# The same where factors have ten bits.
+COARSE, COARSE_AIM = 1e-5, 3e-5
 # A point that was given is left for a start of the plan if a step promises to gain more than this, relative to F.
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
@@ -204,10 +206,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         narrow = objective.narrowed()
         assert narrow is not None
-        state = self._begun(narrow, theta)
+        state, aim = self._begun(narrow, theta), NARROW_AIM if narrow.facts.epsilon < COARSE else COARSE_AIM
         for _ in range(NARROW_STEPS):
             assert state.point is not None
-            if state.lease.gains and state.lease.gains[-1] <= NARROW_AIM * state.point.value:
+            if state.lease.gains and state.lease.gains[-1] <= aim * state.point.value:
                 break
             following = self.step(narrow, state)
             if following.stalled:
