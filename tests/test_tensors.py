@@ -208,5 +208,5 @@ def test_memory_that_is_too_small_is_named(device, monkeypatch):
 def test_pytorch_is_imported_by_who_brings_a_tensor():
     import subprocess
 
-    code = "import majorant, sys; majorant.LogisticRegression().fit([[0.], [1.]], [0, 1]); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fit = "import majorant, sys; majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1])"
+    subprocess.run([sys.executable, "-c", f"{fit}; assert 'torch' not in sys.modules"], check=True)

@@ -111,8 +111,10 @@ class Labelled(InMemory):
         if design is self.design:
             return self
         other = object.__new__(Labelled)
-        beside = [None if each is None else np.asarray(each.cpu()) for each in (self.y, self.weight, self.offset)]
-        other._store(design, *beside, self.constant, self.total)
+        tensors: list[Any] = [self.y, self.weight, self.offset]
+        other._store(
+            design, *(each if each is None else each.cpu().numpy() for each in tensors), self.constant, self.total
+        )
         return other
 
     def widened(self) -> Labelled:
