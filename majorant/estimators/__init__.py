@@ -7,6 +7,7 @@ from majorant.estimators.latent_logistic import LatentLogisticRegression
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
+from majorant.estimators.probe import LinearProbe
 
 __all__ = [
     "ChainCRF",
@@ -14,6 +15,7 @@ __all__ = [
     "LatentChainCRF",
     "LatentClassLogit",
     "LatentLogisticRegression",
+    "LinearProbe",
     "LogisticRegression",
     "LogisticRegressionCV",
     "logistic_regression_path",
