@@ -288,7 +288,7 @@ def _timed(fits: Iterable[tuple[int, LogisticRegression]]) -> Iterator[tuple[int
 
 def _row(C: float, found: Score, model: LogisticRegression, seconds: float) -> Row:
     trace = model.trace_
-    estimate = float("nan") if model.gap_ <= model.tol else foretold(trace["objective"])
+    estimate = np.nan if model.gap_ <= model.tol else float(np.fmin(foretold(trace["objective"]), model.gap_))
     return Row(
         C=float(C),
         score=found.value,
