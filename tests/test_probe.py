@@ -78,6 +78,8 @@ def test_rows_of_their_own_score_and_are_never_trained_on():
     alone = LogisticRegression(C=given.C_, tol=1e-10).fit(X[:300], y[:300])
     assert np.allclose(given.coef_, alone.coef_, atol=1e-4)
     assert np.array_equal(given.coef_, as_setting.coef_)
+    as_lists = LinearProbe(GRID, tol=1e-10).fit(X[:300].tolist(), y[:300].tolist(), X_val.tolist(), y_val.tolist())
+    assert np.array_equal(given.coef_, as_lists.coef_)
     by_index = LinearProbe(GRID, tol=1e-10, validation=np.arange(300, 400)).fit(X, y)
     by_mask = LinearProbe(GRID, tol=1e-10, validation=np.arange(400) >= 300).fit(X, y)
     assert np.allclose(by_index.scores_["score"], given.scores_["score"])
@@ -104,6 +106,18 @@ def test_moments_are_those_of_numpy_whatever_the_chunks(monkeypatch):
         found = moments(rows)
         assert np.allclose(found.mean, X.mean(axis=0))
         assert np.allclose(found.variance, X.var(axis=0), rtol=1e-4)
+
+
+def test_data_frames_keep_their_names():
+    pandas = pytest.importorskip("pandas")
+    X, y = embeddings()
+    frame = pandas.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    probe = LinearProbe(GRID).fit(frame, pandas.Series(y))
+    assert np.array_equal(probe.coef_, LinearProbe(GRID).fit(X, y).coef_)
+    assert probe.feature_names_in_.tolist() == list(frame.columns)
+    assert probe.score(frame, y) == probe.score(frame, pandas.Series(y))
+    some = LinearProbe(GRID).fit_many(frame, {"some": (np.arange(200), y[:200])})["some"]
+    assert np.array_equal(some.coef_, LinearProbe(GRID).fit(X[:200], y[:200]).coef_)
 
 
 def test_a_constant_column_is_no_reason_to_fail():

@@ -47,7 +47,9 @@ def split_rows(estimator: Any, X: Any, y: Array, validation: Any) -> Split:
 
 def is_pair(validation: Any) -> bool:
     """Return whether rows of their own are given, features and labels."""
-    return isinstance(validation, tuple) and len(validation) == 2 and len(getattr(validation[0], "shape", ())) == 2
+    if not (isinstance(validation, tuple) and len(validation) == 2):
+        return False
+    return len(getattr(validation[0], "shape", ()) or np.shape(validation[0])) == 2
 
 
 def draw(codes: Array, share: float, random_state: Any) -> Array:

@@ -24,7 +24,7 @@ from majorant.estimators.probe import files
 from majorant.estimators.probe.enough import NearEnough, foretold
 from majorant.estimators.probe.features import is_tensor, moments, read_rows, take
 from majorant.estimators.probe.head import linear_layer
-from majorant.estimators.probe.held_out import Split, split_rows
+from majorant.estimators.probe.held_out import split_rows
 from majorant.estimators.probe.scoring import Metric, Score, Turning, check_metric, score
 from majorant.estimators.probe.table import Row, SweepTable
 from majorant.estimators.settings import check_labels
@@ -151,9 +151,8 @@ class LinearProbe(LinearClassifier):
             X, y = read_rows(self, X, y)
             check_classification_targets(y)
             check_labels(y)
-            split = split_rows(self, X, y, self._validation(X_val, y_val))
-            self.classes_, self.n_features_in_ = split.classes, X.shape[1]
-            best = self._sweep(grid, split)
+            self.n_features_in_ = X.shape[1]
+            best = self._sweep(grid, X, y, self._validation(X_val, y_val))
             if self.refit:
                 best = self._refit(best, X, y)
             self.__dict__.pop("_posterior", None)
@@ -175,8 +174,10 @@ class LinearProbe(LinearClassifier):
             found[name] = clone(self).fit(X if rows is None else _some(X, rows), y)
         return found
 
-    def _sweep(self, grid: Array, split: Split) -> LogisticRegression:
-        """Return the best fit of the grid, and publish the table."""
+    def _sweep(self, grid: Array, X: Any, y: Array, validation: Any) -> LogisticRegression:
+        """Return the best fit of the grid, and publish the table; what was split for it is let go of."""
+        split = split_rows(self, X, y, validation)
+        self.classes_ = split.classes
         settings = self._settings(split.X, tol=max(self.tol, TO_COMPARE) if self.refit else self.tol)
         if self.refit:  # none of these is kept
             settings["callbacks"] = [NearEnough(settings["tol"])]
