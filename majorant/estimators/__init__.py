@@ -7,7 +7,11 @@ from majorant.estimators.latent_logistic import LatentLogisticRegression
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
+<<<<<<< HEAD
 from majorant.estimators.tensors import on_device
+=======
+from majorant.estimators.probe import LinearProbe
+>>>>>>> probe
 
 __all__ = [
     "ChainCRF",
@@ -15,6 +19,7 @@ __all__ = [
     "LatentChainCRF",
     "LatentClassLogit",
     "LatentLogisticRegression",
+    "LinearProbe",
     "LogisticRegression",
     "LogisticRegressionCV",
     "logistic_regression_path",
