@@ -7,11 +7,8 @@ from majorant.estimators.latent_logistic import LatentLogisticRegression
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
-<<<<<<< HEAD
-from majorant.estimators.tensors import on_device
-=======
 from majorant.estimators.probe import LinearProbe
->>>>>>> probe
+from majorant.estimators.tensors import on_device
 
 __all__ = [
     "ChainCRF",
