@@ -23,6 +23,8 @@ CHUNK = 2**26
 EPSILON = {"double": 2.0**-52, "single": 2.0**-23, "fast": 2.0**-11}
 # The oldest that has them.
 FAST_SINCE = (8, 0)
+# Those whose units for double precision are as many as for single precision.
+DOUBLES = ((8, 0), (9, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,13 @@ class TensorDesign(Design):
 
     @classmethod
     def of(cls, rows: torch.Tensor, device: torch.device | None = None) -> TensorDesign:
-        """Return the design of a tensor: float64 is multiplied as it is, anything narrower in single precision."""
-        precision: Precision = "double" if rows.dtype == torch.float64 else "single"
-        return cls(rows.detach(), rows.device if device is None else device, precision)
+        """Return the design of a tensor: float64 is multiplied as it is, anything narrower if that costs no more.
+
+        Elsewhere that is multiplied in single precision.
+        """
+        where = rows.device if device is None else device
+        precision: Precision = "double" if rows.dtype == torch.float64 or doubles_are_as_fast(where) else "single"
+        return cls(rows.detach(), where, precision)
 
     def bordered(self, weight: Any = None, center: Any = False) -> TensorDesign:
         """Return the design with a column of ones, and columns that are far from zero measured from their means."""
@@ -237,6 +243,11 @@ class TensorDesign(Design):
         if not self.constant:
             return products
         return torch.cat([products, R.sum(dim=1, dtype=torch.float64)[:, None]], dim=1)
+
+
+def doubles_are_as_fast(device: torch.device) -> bool:
+    """Return whether a device multiplies double precision as fast as single precision: those of data centres do."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) in DOUBLES
 
 
 def has_fast_units(device: torch.device) -> bool:
