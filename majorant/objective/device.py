@@ -21,9 +21,8 @@ from majorant.objective.reduce import Blocks, Kept, LocalBlocks, Reducer, Task
 
 # Numbers of a block, columns and scores of a row together: large enough for a GPU, and a few hundred megabytes.
 BLOCK = 2**26
-# What may be kept with blocks: bytes, and a share of the memory that is free. Scores there are, besides those that are
-# counted, while the best point of a ray is looked for.
-KEPT, KEPT_SHARE, BESIDES = 8 * 2**30, 0.4, 4 / 3
+# What may be kept with blocks: bytes, and a share of the memory that is free.
+KEPT, KEPT_SHARE = 10.5 * 2**30, 0.4
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class OnDevice(Reducer):
         """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
         many = max(BLOCK // (design.shape[1] + self.scores), 1)
-        return DeviceBlocks(data.blocks(many), self.device, design.dtype.itemsize)
+        return DeviceBlocks(data.blocks(many), self.device)
 
 
 class DeviceBlocks(LocalBlocks):
@@ -52,13 +51,13 @@ class DeviceBlocks(LocalBlocks):
 
     estimates: ClassVar[bool] = True
 
-    def __init__(self, blocks: Any, device: torch.device, itemsize: int) -> None:
+    def __init__(self, blocks: Any, device: torch.device) -> None:
         super().__init__(blocks)
-        self._device, self._itemsize = device, itemsize
+        self._device = device
 
     def keep(self, numbers: float) -> bool:
-        """Return whether memory is sure to be enough."""
-        return numbers * BESIDES * self._itemsize <= min(KEPT, KEPT_SHARE * free_memory(self._device))
+        """Return whether memory is sure to be enough, in double precision."""
+        return 8.0 * numbers <= min(KEPT, KEPT_SHARE * free_memory(self._device))
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
@@ -95,7 +94,10 @@ def brought(total: Any) -> Any:
         return tuple([brought(each) for each in total])
     if not isinstance(total, torch.Tensor):
         return total
-    return total.item() if total.ndim == 0 else total.cpu().numpy()
+    if total.ndim == 0:
+        return total.item()
+    here = torch.empty(total.shape, dtype=total.dtype, pin_memory=total.is_cuda)  # several times as fast to copy to
+    return here.copy_(total).numpy()
 
 
 def free_memory(device: torch.device) -> float:

@@ -38,6 +38,7 @@ class Facts:
         self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
         self._squares: dict[float, tuple[Array, Array]] = {}
         self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
+        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.keep(self._scores_of_all()))
 
     def under(self, penalty: Penalty) -> Facts:
         """Return what follows with another penalty: all that is known, unless other parameters are penalised."""

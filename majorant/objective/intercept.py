@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp
 from typing import Any, ClassVar
 
@@ -95,12 +96,16 @@ class _Expansion:
         return exp(2 * float(np.abs(self.moved - self.hessian.at).max()))
 
 
-def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Profiled:
+def profile_intercept(
+    model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True
+) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
-    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
+    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals;
+    ``keep`` says whether there is room for residuals.
     """
-    here = _expand(model, blocks, scores, _first_guess(model, blocks, scores, observed), None)
+    expand = partial(_expand, model, blocks, scores, keep=keep)
+    here = expand(_first_guess(model, blocks, scores, observed), None)
     for _ in range(ITERATIONS):
         step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
         if -float(here.slope @ step) <= FLAT * here.loss:
@@ -108,7 +113,7 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
         if np.abs(step).max() > MARGIN:
             farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
             step = np.clip(step, -farthest, farthest)
-        there = _descend(model, blocks, scores, here, step)
+        there = _descend(expand, here, step)
         if there is None:
             break
         here = there
@@ -199,20 +204,22 @@ class FarthestScore:
         return Least(-self.model.farthest(scores)), None
 
 
-def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None) -> _Expansion:
+def _expand(
+    model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
+) -> _Expansion:
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
-    keep = not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
+    keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
     (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None, keep), scores)
     kept = residuals if keep else None
     return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)
 
 
-def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:
+def _descend(expand: Callable[..., _Expansion], here: _Expansion, step: Array) -> _Expansion | None:
     """Return where the longest of the halved steps leads that descends, or nothing if none does."""
     for _ in range(HALVINGS):
-        there = _expand(model, blocks, scores, here.moved + step, here.hessian)
+        there = expand(here.moved + step, here.hessian)
         flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
         if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
             return there

@@ -60,7 +60,7 @@ LEAST_FACTOR = 0.2
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
 # The same where factors have ten bits.
-COARSE, COARSE_AIM = 1e-5, 3e-5
+COARSE, COARSE_AIM = 1e-5, 5e-6
 # A point that was given is left for a start of the plan if a step promises to gain more than this, relative to F.
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
