@@ -12,6 +12,7 @@ from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
+from majorant.design.base import Stored
 from majorant.kernels.partition import curvature_weight
 from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
@@ -83,19 +84,14 @@ class Binary(ClassModel):
         stored = batch.design.stored()
         if stored is None or not self._reads_once(batch):
             return super().leap(direction, scores, batch)
-        X, δ, c = stored.rows, direction, 0.0
-        if stored.constant:
-            δ, c = direction[:-1], direction[-1] - (0.0 if stored.shift is None else stored.shift @ direction[:-1])
+        X, (δ, c) = stored.rows, _split(direction, stored)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(δ), batch.design.dtype)
         weight = np.empty(0) if batch.weight is None else batch.weight
         kernel = kernels.logistic_compiled.leap_csr if batch.design.is_sparse else kernels.logistic_compiled.leap_dense
         loss, slope, total = kernel(
             X, δ.astype(G.dtype, copy=False), c, scores[0], batch.y, weight, there[0], slopes[0], G
         )
-        gradient = np.append(G, total) if stored.constant else G.astype(np.float64, copy=False)
-        if stored.shift is not None:
-            gradient[:-1] -= total * stored.shift
-        return loss, slope, gradient, Leapt(there, slopes)
+        return loss, slope, _joined(G, total, stored), Leapt(there, slopes)
 
     def _reads_once(self, batch: Labelled) -> bool:
         X = batch.design
@@ -136,6 +132,25 @@ class Binary(ClassModel):
         off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
         return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
 
+    def bending(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
+        return self.class_variances(self.loss_and_residual(scores, batch)[1], batch)
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p) V."""
+        return np.multiply(bending, V, out=V)
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
+        """Return Σ_j w_j p_j(1 − p_j) x_j x_jᵀ·direction, rows read once where that is quicker."""
+        stored = batch.design.stored()
+        if stored is None or not self._reads_once(batch):
+            return super().hessian_product(direction, bending, batch)
+        δ, c = _split(direction, stored)
+        G = np.empty(len(δ), batch.design.dtype)
+        compiled = kernels.logistic_compiled
+        kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
+        return _joined(G, kernel(stored.rows, δ.astype(G.dtype, copy=False), c, bending[0], G), stored)
+
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w β(u)."""
         return weigh(curvature_weight(scores)[None], batch.weight)
@@ -159,3 +174,19 @@ class Binary(ClassModel):
             fixed_classes=np.array([[0.25]]),
             majorizes=majorizes,
         )
+
+
+def _split(direction: Array, stored: Stored) -> tuple[Array, float]:
+    """Return what the stored columns are multiplied by, and what is added to every score."""
+    if not stored.constant:
+        return direction, 0.0
+    δ = direction[:-1]
+    return δ, float(direction[-1] - (0.0 if stored.shift is None else stored.shift @ δ))
+
+
+def _joined(G: Array, total: float, stored: Stored) -> Array:
+    """Return a gradient in double precision, given that of the stored columns and the sum of residuals."""
+    gradient = np.append(G, total) if stored.constant else G.astype(np.float64, copy=False)
+    if stored.shift is not None:
+        gradient[:-1] -= total * stored.shift
+    return gradient

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from majorant.objective import Objective
 
-# A step besides its pass: a line search, secant pairs, and what Python adds.
-STEP = 1e5
-# An exponential and what goes with it, in a step, and where probabilities are written out.
-SCORE, PROBABILITY = 6.0, 14.0
+# A step besides its pass: a line search, secant pairs; what Python adds; and a product with a Hessian besides its own.
+STEP, PYTHON, PRODUCT = 1e5, 3e5, 4e4
+# An exponential and what goes with it, in a step, and where probabilities are written out; a score in a product.
+SCORE, PROBABILITY, BEND = 6.0, 14.0, 1.5
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
 # others.
 NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
@@ -53,6 +53,14 @@ class Prices:
     def step(self) -> float:
         """Return the price of a step: one pass and what comes with it."""
         return STEP + self.delay + self.rows * self.classes * (self._number() * self.stored + SCORE)
+
+    def whole_step(self) -> float:
+        """Return the same with all that Python does, which does not count where steps are compared with each other."""
+        return PYTHON + self.step()
+
+    def product(self) -> float:
+        """Return the price of a product with the Hessian, where probabilities are known."""
+        return PRODUCT + self.delay + self.rows * self.classes * (self._number() * self.stored + BEND)
 
     def diagonal(self) -> float:
         """Return the price of the diagonal of a Hessian."""

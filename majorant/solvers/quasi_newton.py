@@ -30,6 +30,7 @@ from majorant._checks import Array, one_of, whole
 from majorant.curvature import Dense, Factorize, Solve
 from majorant.objective import Objective, Point
 from majorant.objective.certificates import KnownHessian
+from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.preconditioners import (
@@ -75,6 +76,7 @@ class Plan:
 
     starts: tuple[Start, ...]
     offers: tuple[Preconditioner, ...]
+    truncates: bool = False  # whether steps may be Newton's, by conjugate gradients
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,6 +90,8 @@ class QuasiNewtonState(State):
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
+    rent: float = 0.0  # what they have cost: as many steps, or more where each took several products
+    truncates: bool = False  # whether they are Newton's, by conjugate gradients in the curvature that there is
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
     until: int = 0  # the step at which they go on, at the latest
@@ -97,9 +101,14 @@ class QuasiNewtonState(State):
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
     curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
 
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the next step takes products with the Hessian: one that is written out needs none."""
+        return self.truncates and self.lease.quality < HESSIAN and self.sweeps is None
+
     def promise(self) -> float:
         """Return what the next step promises, in the curvature that there is."""
-        if self.point is None or self.solve is None or self.sweeps is not None:
+        if self.point is None or self.solve is None or self.sweeps is not None or self.is_truncated:
             return float("nan")
         return _promise(self.point, _direction(self, self.point))
 
@@ -122,11 +131,12 @@ class QuasiNewtonState(State):
         return replace(
             self.moved_to(objective.point(theta)),
             market=_market(self.market.offers[::-1], objective),
-            lease=self.lease.carried_on(self.steps),
+            lease=self.lease.carried_on(self.rent),
             ridge=ridge,
             solve=self.factorize(ridge),
             pairs=shifted(self.pairs, ridge - self.ridge),
             steps=0,
+            rent=0.0,
             account=((0, "what another penalty had left"),),
             stalled=False,
             borrowed=True,
@@ -177,7 +187,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
         starts = (FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint())
-        return Plan(starts, (*diagonals, gram, hessian))
+        return Plan(starts, (*diagonals, gram, hessian), truncates=truncated.suits(objective))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
@@ -197,9 +207,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return self._begun(objective, theta)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
-        offers = tuple(offer for offer in self.plan(objective).offers if offer.suits(objective))
-        market = _market(offers, objective)
-        return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
+        plan = self.plan(objective)
+        market = _market([offer for offer in plan.offers if offer.suits(objective)], objective)
+        return QuasiNewtonState.at(
+            point, market=market, ridge=objective.penalty.prior, given=given, truncates=plan.truncates
+        )
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         narrow = objective.narrowed()
@@ -231,7 +243,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
             return self._go(objective, state.theta)
         for attempt in self._attempts(objective, state, here):
-            step = _direction(attempt, here)
+            step, attempt = _step(objective, attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
                 moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0)
@@ -242,6 +254,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
         yield state
+        if state.is_truncated:
+            state = replace(state, truncates=False)
+            yield state
         if state.pairs:
             yield replace(state, pairs=())
         for offer in reversed(state.market.offers):
@@ -250,15 +265,27 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
-        offer = state.market.due(state.lease, state.steps, here.value)
+        if state.is_truncated:
+            pace = state.rent / max(state.steps, 1)
+            offer = state.market.due_for_products(state.lease, state.rent, pace, here.value)
+        else:
+            offer = state.market.due(state.lease, state.rent, here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
     def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool) -> QuasiNewtonState:
         usual = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS_OF_MANY
-        kept = usual if self.memory is None else self.memory
+        kept = 0 if state.is_truncated else usual if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
-        lease, steps = state.lease.gained(gain), state.steps + 1
-        moved = state.moved_to(new, pairs=pairs, steps=steps, lease=lease, leaps=leaps, given=False, borrowed=False)
+        moved = state.moved_to(
+            new,
+            pairs=pairs,
+            steps=state.steps + 1,
+            rent=state.rent + 1,
+            lease=state.lease.gained(gain),
+            leaps=leaps,
+            given=False,
+            borrowed=False,
+        )
         if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
             return replace(moved, pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
         return moved
@@ -292,6 +319,15 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
     )
 
 
+def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[Array, QuasiNewtonState]:
+    """Return the next step, and the state after what it took to find it."""
+    if not state.is_truncated:
+        return _direction(state, here), state
+    assert state.solve is not None
+    found = truncated.newton_step(objective, here, state.solve)
+    return found.step, replace(state, rent=state.rent + found.products * state.market.product)
+
+
 def _direction(state: QuasiNewtonState, here: Point) -> Array:
     assert state.solve is not None
     factor = state.least_factor
@@ -301,14 +337,17 @@ def _direction(state: QuasiNewtonState, here: Point) -> Array:
 
 def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: Preconditioner) -> QuasiNewtonState:
     """Return the state with another curvature. Secant pairs are kept, unless it is a Hessian, which knows better."""
-    factorize = offer.at(objective, here)
+    factorize, is_hessian = offer.at(objective, here), offer.quality >= HESSIAN
+    inside = state.truncates and not is_hessian  # of conjugate gradients
+    again = inside and offer.quality == state.lease.quality
+    name = f"Newton steps by conjugate gradients, scaled by {offer.name}" if inside else offer.name
     return replace(
         state,
-        pairs=state.pairs if offer.quality < HESSIAN else (),
+        pairs=() if is_hessian else state.pairs,
         factorize=factorize,
         solve=factorize(objective.ridge),
-        least_factor=LEAST_FACTOR if offer.quality < HESSIAN else None,
-        lease=state.lease.signed(offer.quality, state.steps),
+        least_factor=None if is_hessian else LEAST_FACTOR,
+        lease=state.lease.signed(offer.quality, state.rent, steps_change=not inside),
         curved_at=here.theta if isinstance(offer, HessianOfAll) else None,
-        account=(*state.account, (state.steps, offer.name)),
+        account=state.account if again else (*state.account, (state.steps, name)),
     )
