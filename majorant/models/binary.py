@@ -119,7 +119,8 @@ class Binary(ClassModel):
 
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        return weigh(expit(scores) * expit(-scores), batch.weight)
+        e = np.exp(-np.abs(scores))
+        return weigh(e / np.square(1.0 + e), batch.weight)
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
@@ -134,7 +135,7 @@ class Binary(ClassModel):
 
     def bending(self, scores: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        return self.class_variances(self.loss_and_residual(scores, batch)[1], batch)
+        return self.class_weights(scores, batch)
 
     def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
         """Return w p(1 − p) V."""

@@ -101,14 +101,11 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
     Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
     """
     here = _expand(model, blocks, scores, _first_guess(model, blocks, scores, observed), None)
-    farthest = None
     for _ in range(ITERATIONS):
         step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
-        if farthest is None:
-            farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
-        there = _descend(model, blocks, scores, here, np.clip(step, -farthest, farthest))
+        there = _descend(model, blocks, scores, here, _clipped(step, blocks, scores))
         if there is None:
             break
         here = there
@@ -117,6 +114,14 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
     stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(here.squares)
     passed_on = np.sqrt(here.squares * here.rows) * largest
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
+
+
+def _clipped(step: Array, blocks: Blocks, scores: Kept) -> Array:
+    """Return a step no longer than scores can be apart."""
+    if np.abs(step).max() <= MARGIN:
+        return step
+    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
+    return np.clip(step, -farthest, farthest)
 
 
 def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Array:

@@ -121,15 +121,15 @@ class QuasiNewtonState(State):
 
     def revived(self, objective: Objective) -> QuasiNewtonState:
         """Return the state with sweeps that see the data again."""
-        return self if self.sweeps is None else replace(self, sweeps=self.sweeps.revived(objective))
+        return self if self.sweeps is None else self.changed(sweeps=self.sweeps.revived(objective))
 
     def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge: the curvature is as it was, and y changes by (λ' − λ)s."""
         ridge = objective.penalty.prior
         if self.factorize is None or self.ridge is None or ridge is None or np.array_equal(ridge, self.ridge):
             return None
-        return replace(
-            self.moved_to(objective.point(theta)),
+        return self.moved_to(
+            objective.point(theta),
             market=_market(self.market.offers[::-1], objective),
             lease=self.lease.carried_on(self.rent),
             ridge=ridge,
@@ -243,25 +243,25 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
             return self._go(objective, state.theta)
         for attempt in self._attempts(objective, state, here):
-            step, attempt = _step(objective, attempt, here)
+            step, rent = _step(objective, attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0)
+                moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
                 faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
-                return replace(moved, until=moved.steps) if faded else moved
-        return replace(state, stalled=True) if state.sweeps is None else replace(state, until=state.steps)
+                return moved.changed(until=moved.steps) if faded else moved
+        return state.changed(stalled=True) if state.sweeps is None else state.changed(until=state.steps)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
         yield state
         if state.is_truncated:
-            state = replace(state, truncates=False)
+            state = state.changed(truncates=False)
             yield state
         if state.pairs:
-            yield replace(state, pairs=())
+            yield state.changed(pairs=())
         for offer in reversed(state.market.offers):
             if offer.quality >= state.lease.quality:
-                yield replace(_bought(objective, state, here, offer), pairs=())
+                yield _bought(objective, state, here, offer).changed(pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
@@ -272,7 +272,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             offer = state.market.due(state.lease, state.rent, here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
-    def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool) -> QuasiNewtonState:
+    def _moved(
+        self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool, rent: float
+    ) -> QuasiNewtonState:
         usual = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS_OF_MANY
         kept = 0 if state.is_truncated else usual if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
@@ -280,14 +282,14 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             new,
             pairs=pairs,
             steps=state.steps + 1,
-            rent=state.rent + 1,
+            rent=state.rent + rent,
             lease=state.lease.gained(gain),
             leaps=leaps,
             given=False,
             borrowed=False,
         )
         if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
-            return replace(moved, pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
+            return moved.changed(pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
         return moved
 
 
@@ -319,13 +321,13 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
     )
 
 
-def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[Array, QuasiNewtonState]:
-    """Return the next step, and the state after what it took to find it."""
+def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[Array, float]:
+    """Return the next step, and what it costs, in usual ones."""
     if not state.is_truncated:
-        return _direction(state, here), state
+        return _direction(state, here), 1.0
     assert state.solve is not None
     found = truncated.newton_step(objective, here, state.solve)
-    return found.step, replace(state, rent=state.rent + found.products * state.market.product)
+    return found.step, 1.0 + found.products * state.market.product
 
 
 def _direction(state: QuasiNewtonState, here: Point) -> Array:
@@ -341,8 +343,7 @@ def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: P
     inside = state.truncates and not is_hessian  # of conjugate gradients
     again = inside and offer.quality == state.lease.quality
     name = f"Newton steps by conjugate gradients, scaled by {offer.name}" if inside else offer.name
-    return replace(
-        state,
+    return state.changed(
         pairs=() if is_hessian else state.pairs,
         factorize=factorize,
         solve=factorize(objective.ridge),

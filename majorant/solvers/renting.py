@@ -25,6 +25,8 @@ AT_LEAST = 4
 # Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
+# By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
+RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
 SAVED = 0.5
 A_DIAGONAL, HESSIAN = 1, 3  # of this quality or worse, and of this or better
@@ -113,13 +115,19 @@ class Market:
     def due_for_products(self, lease: Lease, rent: float, pace: float, value: float) -> Preconditioner | None:
         """Return the same where steps are Newton's, by conjugate gradients, and cost so many usual ones each.
 
-        These are scaled by a diagonal, found anew at every step. A Hessian, which needs none of them, is bought only
-        where it is known that there is enough to do for it.
+        A Hessian needs none of them: it is bought where nobody would notice, or where it is known that there is enough
+        to do for it. Else they are scaled by a diagonal, found anew whenever they have cost several times as much.
         """
+        if lease.quality < 0:
+            first = self._first()
+            return first if first.quality >= HESSIAN else self._diagonal()
         left = pace * lease.steps_left(value)
         for offer, price in zip(self.offers, self.prices, strict=True):
             if offer.quality >= HESSIAN and price <= rent and MUCH * price + AT_LEAST < left < inf:
                 return offer
+        return self._diagonal() if rent >= RENEWED * lease.made_at else None
+
+    def _diagonal(self) -> Preconditioner:
         return next((each for each in self.offers if each.quality <= A_DIAGONAL), self.offers[-1])
 
     def _first(self) -> Preconditioner:

@@ -26,7 +26,7 @@ from majorant.objective.products import HessianProducts
 from majorant.solvers.prices import Prices
 
 # The share of the gradient that may be left, in the norm of the curvature, far from the optimum; the most products.
-LEFT, PRODUCTS = 0.3, 100
+LEFT, PRODUCTS = 0.2, 100
 # Where steps gain this share of F or less, proportionally less is left.
 NEAR = 1e-2
 # What a product may cost, in steps, for about twice as many products to be worth their price.
