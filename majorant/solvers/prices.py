@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from majorant.objective import Objective
 
-# A step besides its pass: a line search, secant pairs; what Python adds; and a product with a Hessian besides its own.
-STEP, PYTHON, PRODUCT = 1e5, 3e5, 4e4
+# A step besides its pass: a line search, and what Python adds, which is more; a product with a Hessian besides its own.
+STEP, PYTHON, PRODUCT = 1e5, 2e5, 4e4
+# For every parameter: secant pairs, of many parameters in single precision, and the vectors of conjugate gradients.
+SECANTS, SECANTS_OF_MANY, VECTORS = 40.0, 15.0, 6.0
+MANY_PARAMETERS = 100_000
 # An exponential and what goes with it, in a step, and where probabilities are written out; a score in a product.
 SCORE, PROBABILITY, BEND = 6.0, 14.0, 1.5
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
@@ -55,12 +58,14 @@ class Prices:
         return STEP + self.delay + self.rows * self.classes * (self._number() * self.stored + SCORE)
 
     def whole_step(self) -> float:
-        """Return the same with all that Python does, which does not count where steps are compared with each other."""
-        return PYTHON + self.step()
+        """Return the same with secant pairs, and all that Python does, which steps in any curvature have in common."""
+        d = self.classes * self.columns
+        return PYTHON + d * (SECANTS if d <= MANY_PARAMETERS else SECANTS_OF_MANY) + self.step()
 
     def product(self) -> float:
         """Return the price of a product with the Hessian, where probabilities are known."""
-        return PRODUCT + self.delay + self.rows * self.classes * (self._number() * self.stored + BEND)
+        vectors = self.classes * self.columns * VECTORS
+        return PRODUCT + self.delay + vectors + self.rows * self.classes * (self._number() * self.stored + BEND)
 
     def diagonal(self) -> float:
         """Return the price of the diagonal of a Hessian."""

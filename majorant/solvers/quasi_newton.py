@@ -30,6 +30,7 @@ from majorant._checks import Array, one_of, whole
 from majorant.curvature import Dense, Factorize, Solve
 from majorant.objective import Objective, Point
 from majorant.objective.certificates import KnownHessian
+from majorant.objective.products import HessianProducts
 from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
@@ -40,10 +41,9 @@ from majorant.solvers.preconditioners import (
     HessianOfAll,
     Preconditioner,
 )
-from majorant.solvers.prices import Prices, pays_in_single_precision
+from majorant.solvers.prices import MANY_PARAMETERS, Prices, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.secants import (
-    MANY_PARAMETERS,
     Pairs,
     add_pair,
     best_point_along,
@@ -76,7 +76,7 @@ class Plan:
 
     starts: tuple[Start, ...]
     offers: tuple[Preconditioner, ...]
-    truncates: bool = False  # whether steps may be Newton's, by conjugate gradients
+    products: bool = False  # whether steps may become Newton's, by conjugate gradients
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,7 +130,7 @@ class QuasiNewtonState(State):
             return None
         return self.moved_to(
             objective.point(theta),
-            market=_market(self.market.offers[::-1], objective),
+            market=_market(self.market.offers[::-1], objective, products=self.market.product < np.inf),
             lease=self.lease.carried_on(self.rent),
             ridge=ridge,
             solve=self.factorize(ridge),
@@ -187,7 +187,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
         starts = (FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint())
-        return Plan(starts, (*diagonals, gram, hessian), truncates=truncated.suits(objective))
+        return Plan(starts, (*diagonals, gram, hessian), products=objective.convex and HessianProducts.suit(objective))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
@@ -208,10 +208,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
-        market = _market([offer for offer in plan.offers if offer.suits(objective)], objective)
-        return QuasiNewtonState.at(
-            point, market=market, ridge=objective.penalty.prior, given=given, truncates=plan.truncates
-        )
+        offers = [offer for offer in plan.offers if offer.suits(objective)]
+        market = _market(offers, objective, products=plan.products)
+        return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         narrow = objective.narrowed()
@@ -265,11 +264,16 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
-        if state.is_truncated:
-            pace = state.rent / max(state.steps, 1)
-            offer = state.market.due_for_products(state.lease, state.rent, pace, here.value)
-        else:
-            offer = state.market.due(state.lease, state.rent, here.value)
+        market, lease = state.market, state.lease
+        if not state.is_truncated:
+            offer = market.due(lease, state.rent, here.value)
+            if offer is not None or state.sweeps is not None:
+                return state if offer is None else _bought(objective, state, here, offer)
+            if not market.turns_to_products(lease, state.rent, here.value):
+                return state
+            account = (*state.account, (state.steps, "Newton steps by conjugate gradients"))
+            state = state.changed(truncates=True, pairs=(), account=account)
+        offer = market.due_for_products(lease, state.rent, state.rent / max(state.steps, 1), here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
     def _moved(
@@ -293,8 +297,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         return moved
 
 
-def _market(offers: Sequence[Preconditioner], objective: Objective) -> Market:
-    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None)
+def _market(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
+    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None, products=products)
 
 
 def _promise(here: Point, step: Array) -> float:
@@ -341,8 +345,7 @@ def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: P
     """Return the state with another curvature. Secant pairs are kept, unless it is a Hessian, which knows better."""
     factorize, is_hessian = offer.at(objective, here), offer.quality >= HESSIAN
     inside = state.truncates and not is_hessian  # of conjugate gradients
-    again = inside and offer.quality == state.lease.quality
-    name = f"Newton steps by conjugate gradients, scaled by {offer.name}" if inside else offer.name
+    again = inside and offer.quality == state.lease.quality  # where that is known to be done often
     return state.changed(
         pairs=() if is_hessian else state.pairs,
         factorize=factorize,
@@ -350,5 +353,5 @@ def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: P
         least_factor=None if is_hessian else LEAST_FACTOR,
         lease=state.lease.signed(offer.quality, state.rent, steps_change=not inside),
         curved_at=here.theta if isinstance(offer, HessianOfAll) else None,
-        account=state.account if again else (*state.account, (state.steps, name)),
+        account=state.account if again else (*state.account, (state.steps, offer.name)),
     )

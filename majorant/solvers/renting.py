@@ -25,6 +25,9 @@ AT_LEAST = 4
 # Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
+# Steps before Newton's, by conjugate gradients, may take over; how many of these it takes at least, and how many of
+# them, and products, for each that would have been made.
+FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 1.7
 # By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
 RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
@@ -76,11 +79,13 @@ class Market:
     offers: tuple[Preconditioner, ...]
     prices: tuple[float, ...]
     unnoticed: float
-    product: float = 1.0  # what a product with the Hessian costs
+    product: float = inf  # what a product with the Hessian costs, if there are any
 
     @classmethod
-    def of(cls, offers: Sequence[Preconditioner], prices: Prices | None) -> Market:
+    def of(cls, offers: Sequence[Preconditioner], prices: Prices | None, *, products: bool = False) -> Market:
         """Return the market for data of a shape; where prices are not known, everything is taken to cost a step.
+
+        ``products`` says whether the Hessian can be multiplied without being written out.
 
         What would more than double the price of every step after it is left out, unless there is nothing else.
         """
@@ -90,7 +95,8 @@ class Market:
         step = prices.step()
         kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
         in_steps = tuple(each.price(prices) / step for each in kept)
-        return cls(kept, in_steps, SMALL_CHANGE / step, prices.product() / step)
+        product = prices.product() / prices.whole_step() if products else inf
+        return cls(kept, in_steps, SMALL_CHANGE / step, product)
 
     def due(self, lease: Lease, step: float, value: float) -> Preconditioner | None:
         """Return what is to be bought before a step, if anything."""
@@ -112,23 +118,30 @@ class Market:
                 return offer if worth_it or price <= self.unnoticed else None
         return None
 
-    def due_for_products(self, lease: Lease, rent: float, pace: float, value: float) -> Preconditioner | None:
-        """Return the same where steps are Newton's, by conjugate gradients, and cost so many usual ones each.
+    def turns_to_products(self, lease: Lease, rent: float, value: float) -> bool:
+        """Return whether Newton steps by conjugate gradients are likely to be cheaper than as many as are left.
 
-        A Hessian needs none of them: it is bought where nobody would notice, or where it is known that there is enough
-        to do for it. Else they are scaled by a diagonal, found anew whenever they have cost several times as much.
+        They are when a step costs much more than a product with the Hessian, and many are left: it takes about twice as
+        many products as steps, and a few steps besides.
         """
-        if lease.quality < 0:
-            first = self._first()
-            return first if first.quality >= HESSIAN else self._diagonal()
+        left = lease.steps_left(value)
+        if not (lease.quality < HESSIAN and rent >= FIRST_STEPS and left < inf):
+            return False
+        return NEWTON_STEPS + (AS_MANY_STEPS + AS_MANY_PRODUCTS * self.product) * left < left
+
+    def due_for_products(self, lease: Lease, rent: float, pace: float, value: float) -> Preconditioner | None:
+        """Return what is due where steps are Newton's, by conjugate gradients, and cost so many usual ones each.
+
+        They stay scaled by what there is; a diagonal is found anew whenever they have cost several times as much. A
+        Hessian needs none of them, and is bought where it is known that there is enough to do for it.
+        """
         left = pace * lease.steps_left(value)
         for offer, price in zip(self.offers, self.prices, strict=True):
             if offer.quality >= HESSIAN and price <= rent and MUCH * price + AT_LEAST < left < inf:
                 return offer
-        return self._diagonal() if rent >= RENEWED * lease.made_at else None
-
-    def _diagonal(self) -> Preconditioner:
-        return next((each for each in self.offers if each.quality <= A_DIAGONAL), self.offers[-1])
+        if lease.quality > A_DIAGONAL or rent < RENEWED * lease.made_at:
+            return None
+        return next(each for each in self.offers if each.quality <= A_DIAGONAL)
 
     def _first(self) -> Preconditioner:
         enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)

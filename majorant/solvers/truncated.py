@@ -1,10 +1,10 @@
 """Newton steps found by conjugate gradients, which stop early: the Hessian is only multiplied.
 
 A product with the Hessian costs what products of the data cost, and neither exponentials, nor a line search, nor secant
-pairs, so of small data, where these are most of a quasi-Newton step, or of sparse ones, Newton steps of a few products
-each are quicker. Conjugate gradients are scaled by the curvature that quasi-Newton steps would be scaled by. They stop
-once the residual has fallen to a share of the gradient, the smaller the closer the optimum: steps then converge faster
-than linearly.
+pairs. Where these are most of a quasi-Newton step, as of small data and of sparse ones, and many would be left to make,
+Newton steps of some products each are quicker. Conjugate gradients are scaled by the curvature that quasi-Newton steps
+would be scaled by. They stop once the residual has fallen to a share of the gradient, the smaller the closer the
+optimum: steps then converge faster than linearly.
 
 References
 ----------
@@ -23,14 +23,11 @@ from majorant._checks import Array
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
 from majorant.objective.products import HessianProducts
-from majorant.solvers.prices import Prices
 
 # The share of the gradient that may be left, in the norm of the curvature, far from the optimum; the most products.
 LEFT, PRODUCTS = 0.2, 100
 # Where steps gain this share of F or less, proportionally less is left.
 NEAR = 1e-2
-# What a product may cost, in steps, for about twice as many products to be worth their price.
-WORTH = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +36,6 @@ class NewtonStep:
 
     step: Array
     products: int
-
-
-def suits(objective: Objective) -> bool:
-    """Return whether products with the Hessian are much cheaper than steps."""
-    if not (objective.convex and HessianProducts.suit(objective)):
-        return False
-    prices = Prices.of(objective)
-    return prices.product() <= WORTH * prices.whole_step()
 
 
 def newton_step(objective: Objective, here: Point, solve: Solve) -> NewtonStep:
