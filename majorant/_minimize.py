@@ -144,7 +144,7 @@ def _check_settings(
         whole("threads", threads, least=1)
 
 
-def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor: Monitor) -> State:
+def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor: Monitor) -> Any:
     """Return the state to begin in; what was known and counted before is taken over."""
     if isinstance(start, Progress):
         state = _go_on(objective, start)
@@ -153,7 +153,9 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
     resumed = _resume(objective, solver, start)
     if resumed is not None and isinstance(start, Solution):
         monitor.recall(start.cuts, start.looked)
-    return solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
+    if resumed is not None:
+        return resumed.changed(unseen=0)
+    return solver.start_within(objective, _read_start(objective, start), monitor.limits.max_steps)
 
 
 def _go_on(objective: Objective, progress: Progress) -> State:

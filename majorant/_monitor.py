@@ -179,6 +179,7 @@ class Monitor:
         self.result = self._fatal(seen)
         if self.result is None:
             self._seen, self._certified, self._mark = seen, False, self._marked()
+            self._steps += state.unseen
             row = {} if state.stalled else self._record(seen)
             self.result = self._judge(seen)
             if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:

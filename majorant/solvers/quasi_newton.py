@@ -51,7 +51,16 @@ from majorant.solvers.secants import (
     scaled,
     shifted,
 )
-from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
+from majorant.solvers.starts import (
+    SAMPLE_STEPS,
+    Begun,
+    FromDual,
+    FromOnlinePass,
+    FromPoint,
+    FromSample,
+    Start,
+    Sweeps,
+)
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
 # Of many parameters pairs are the most that a fit keeps in memory: twice as many save a twelfth of the steps.
@@ -97,6 +106,7 @@ class QuasiNewtonState(State):
     until: int = 0  # the step at which they go on, at the latest
     entered: float = np.inf  # F where they were left
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
+    most: int = NARROW_STEPS  # steps that may still be made unseen
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
     curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
@@ -176,35 +186,40 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if self.memory is not None:
             whole("memory", self.memory, least=0)
 
-    def plan(self, objective: Objective) -> Plan:
-        """Return how to go about an objective."""
+    def plan(self, objective: Objective, most: int = NARROW_STEPS) -> Plan:
+        """Return how to go about an objective, with no more than so many steps before the first state."""
         kind = self.curvature if objective.model.classes(objective.like) else "auto"
         diagonals, gram, hessian = (DiagonalOfHessian(), DiagonalBetweenClasses()), GramOfColumns(), HessianOfAll()
         if kind == "sample":
-            return Plan((FromSample(),), (*diagonals, gram, hessian))
+            return Plan((FromSample(min(SAMPLE_STEPS, most)),), (*diagonals, gram, hessian))
         if kind == "kronecker":
             return Plan((FromPoint(),), (gram,))
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
-        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint())
+        sample = FromSample(min(SAMPLE_STEPS, most))
+        starts = (FromAscent(), FromOnlinePass(), FromDual(), sample, FromPoint())
         return Plan(starts, (*diagonals, gram, hessian), products=objective.convex and HessianProducts.suit(objective))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
-        if not theta.any():
-            return self._go(objective, theta)
-        better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
-        return self._at(objective, objective.point(theta), given=better)
+        return self.start_within(objective, theta, NARROW_STEPS)
 
-    def _start(self, objective: Objective, theta: Array) -> Start:
-        starts = self.plan(objective).starts
+    def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
+        """Return the same, after no more than so many steps."""
+        if not theta.any():
+            return self._go(objective, theta, steps)
+        better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
+        return self._at(objective, objective.point(theta), given=better).changed(most=steps)
+
+    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS) -> Start:
+        starts = self.plan(objective, most).starts
         return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
-    def _go(self, objective: Objective, theta: Array) -> QuasiNewtonState:
+    def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
         if isinstance(self._start(objective, theta), FromPoint) and pays_in_single_precision(objective):
-            return self._begun_in_single_precision(objective, theta)
-        return self._begun(objective, theta)
+            return self._begun_in_single_precision(objective, theta, most)
+        return self._begun(objective, theta, most)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
@@ -212,11 +227,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         market = _market(offers, objective, products=plan.products)
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
 
-    def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
+    def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         narrow = objective.narrowed()
         assert narrow is not None
-        state = self._begun(narrow, theta)
-        for _ in range(NARROW_STEPS):
+        state = self._begun(narrow, theta, most)
+        for _ in range(min(NARROW_STEPS, most)):
             assert state.point is not None
             if state.lease.gains and state.lease.gains[-1] <= NARROW_AIM * state.point.value:
                 break
@@ -226,10 +241,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             state = following
         objective.spend(passes=0.5 * narrow.work.passes, curvatures=narrow.work.curvatures)
         lease, account = replace(state.lease, gains=()), (*state.account, (state.steps, "double precision"))
-        return state.moved_to(objective.point(state.theta), lease=lease, account=account, curved_at=None)
+        here = objective.point(state.theta)
+        return state.moved_to(here, lease=lease, account=account, curved_at=None, unseen=state.steps)
 
-    def _begun(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        start = self._start(objective, theta)
+    def _begun(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
+        start = self._start(objective, theta, most)
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
         return _entered(objective, self._at(objective, begun.point), begun)
 
@@ -240,7 +256,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
         state = self._with_curvature(objective, state, here)
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
-            return self._go(objective, state.theta)
+            return self._go(objective, state.theta, max(state.most - 1, 0))  # this is one itself
         for attempt in self._attempts(objective, state, here):
             step, rent = _step(objective, attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
@@ -248,7 +264,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
                 moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
                 faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
                 return moved.changed(until=moved.steps) if faded else moved
-        return state.changed(stalled=True) if state.sweeps is None else state.changed(until=state.steps)
+        over = {"stalled": True} if state.sweeps is None else {"until": state.steps}
+        return state.changed(unseen=0, **over)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
@@ -315,8 +332,10 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         solve=None if begun.factorize is None else begun.factorize(objective.ridge),
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
+        steps=state.steps + begun.made,
         until=state.steps + begun.steps,
         entered=begun.point.value,
+        unseen=begun.made,
         pairs=(),
         lease=lease,
         curved_at=None,
