@@ -105,7 +105,7 @@ class Binary(ClassModel):
 
     def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors p_j(1 − p_j)."""
-        return self._factors(scores, batch, lambda u: expit(u) * expit(-u), majorizes=False)
+        return self._factors(scores, batch, variance, majorizes=False)
 
     def margins(self, scores: Array, batch: Labelled) -> Array:
         """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
@@ -114,13 +114,11 @@ class Binary(ClassModel):
 
     def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
         """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
-        u = scores.ravel()
-        return expit(u) * expit(-u), V
+        return variance(scores.ravel()), V
 
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        e = np.exp(-np.abs(scores))
-        return weigh(e / np.square(1.0 + e), batch.weight)
+        return weigh(variance(scores), batch.weight)
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
@@ -129,8 +127,10 @@ class Binary(ClassModel):
 
     def class_variances(self, residual: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        w = np.ones(len(batch)) if batch.weight is None else batch.weight
+        w = 1.0 if batch.weight is None else batch.weight
         off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
+        if batch.weight is None:
+            return off * (1.0 - off)
         return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
 
     def bending(self, scores: Array, batch: Labelled) -> Array:
@@ -191,3 +191,9 @@ def _joined(G: Array, total: float, stored: Stored) -> Array:
     if stored.shift is not None:
         gradient[:-1] -= total * stored.shift
     return gradient
+
+
+def variance(u: Array) -> Array:
+    """Return p(1 − p), p = 1 / (1 + exp(−u)), to all digits."""
+    e = np.exp(-np.abs(u))
+    return e / np.square(1.0 + e)

@@ -247,7 +247,7 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
         return NOT_FOUND
     slope = np.abs(slope) + ROUNDING * total + unseen
     try:
-        inverse = here.weaker * Factor(lower_factor(_grounded(H))).inverse()
+        inverse = here.weaker * (1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(_grounded(H))).inverse())
     except LinAlgError:  # H is not positive definite
         return NOT_FOUND
     largest = float(np.diagonal(inverse).max())
