@@ -56,6 +56,7 @@ class Limits:
     max_steps: int
     max_passes: float
     largest_hessian: int = LARGEST
+    certified: bool = True
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,7 @@ class Monitor:
         self.result = self._fatal(seen)
         if self.result is None:
             self._seen, self._certified, self._mark = seen, False, self._marked()
+            self._steps += state.unseen
             row = {} if state.stalled else self._record(seen)
             self.result = self._judge(seen)
             if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:
@@ -250,7 +252,7 @@ class Monitor:
         self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
         if self._objective.certifiable:
             looks = last or seen.certificate_is_free or self._is_promising(size)
-            converged = looks and self._loosely().gap <= self.limits.tol
+            converged = looks and (not self.limits.certified or self._loosely().gap <= self.limits.tol)
         else:
             converged = size <= goal
         if self._looks_closer(seen, last=last, converged=converged):
@@ -269,6 +271,8 @@ class Monitor:
         return size, self.limits.gradient_tol * self._gradient_scale, (size / max(self._gradient_scale, 1e-300)) ** 2
 
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
+        if not self.limits.certified:
+            return False
         if last or converged:
             asked_for = not (self._objective.certifiable and converged)
             return self._lookout.is_worth_its_price(seen.state, asked_for=asked_for)
@@ -291,7 +295,7 @@ class Monitor:
 
     def _promises_nothing(self, seen: Seen) -> bool:
         """Return whether steps on a device promise next to nothing, twice in a row, and no Hessian tells any better."""
-        F, before = self._objective, self._promised
+        F, before = self._objective, 0.0 if seen.state.unseen > 1 else self._promised
         if not F.blocks.estimates or F.size <= self.limits.largest_hessian:
             return False
         promise = seen.state.promise() / max(abs(seen.point.value), 1e-300)
@@ -323,6 +327,9 @@ class Monitor:
         return self._seen.loose
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
+        estimate = self._promised if outcome is Outcome.ESTIMATED else float("nan")
+        if not self.limits.certified:
+            return Result(outcome, sentence, float("nan"), self._seen.state.account, estimate)
         found = self._certify()
         if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
@@ -343,7 +350,7 @@ class Monitor:
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
-        return Result(outcome, sentence, found.gap, self._seen.state.account)
+        return Result(outcome, sentence, found.gap, self._seen.state.account, estimate)
 
     def _why_not(self) -> str:
         free = not self._objective.penalty.penalised.all()

@@ -41,6 +41,7 @@ class Result:
     message: str
     gap: float
     account: tuple[tuple[int, str], ...] = field(default=(), compare=False)
+    estimate: float = field(default=float("nan"), compare=False)  # of the gap, where the outcome is one
 
     @property
     def converged(self) -> bool:

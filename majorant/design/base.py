@@ -216,7 +216,7 @@ class Design(ABC):
         step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
         for start in range(0, self.shape[0], step):
             some = slice(start, start + step)
-            x = self.part(some).toarray()
+            x = self.toarray() if step >= self.shape[0] else self.part(some).toarray()
             if square:  # half the work
                 root = weighted_rows(x, np.sqrt(B[0, 0, some]), dtype)
                 add_gram(root, grams[0, 0])

@@ -75,8 +75,9 @@ def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
 
 def far_means(mean: Array, variance: Array) -> tuple[Array, float]:
     """Return the means that are far from zero, and how many standard deviations the farthest is away."""
-    deviation = np.sqrt(variance)
-    # A column that does not vary is far where it is large beside the others.
-    usual = float(np.median(deviation[deviation > 0])) if deviation.any() else 1.0
-    ratio = np.abs(mean) / np.where(deviation > 0, deviation, usual)
-    return np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0))
+    deviation, size = np.sqrt(variance), np.abs(mean)
+    varies = deviation > 0
+    usual = deviation
+    if not varies.all():  # a column that does not vary is far where it is large beside the others
+        usual = np.where(varies, deviation, np.median(deviation[varies]) if varies.any() else 1.0)
+    return np.where(size > FAR * deviation, mean, 0.0), float((size / usual).max(initial=0.0))

@@ -68,6 +68,7 @@ def run(
     tol: float,
     gradient_tol: float = 1e-8,
     max_steps: int,
+    certified: bool = True,
 ) -> Fitted:
     """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is."""
     followers = Followers(callbacks, fit, start)
@@ -80,6 +81,7 @@ def run(
         max_steps=max_steps,
         callback=followers,
         threads=None,
+        certified=certified,
     )
     fitted = Fitted.of(solution)
     for each in followers.each:

@@ -281,6 +281,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             start=start,
             tol=self.tol,
             max_steps=self.max_iter,
+            certified=self._certifies,
         )
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
@@ -319,6 +320,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
     _sweep: Sweep | None = None  # of the grid that this fit is one of
+    _certifies: bool = True  # or it is only compared with others
 
     def _check_settings(self) -> None:
         check_penalty(self.penalty, self.l1_ratio, self.C)

@@ -117,6 +117,8 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) 
 
 
 def _sums_are_finite(values: Array, n_jobs: int | None) -> bool:
+    if len(values) <= STRETCH:
+        return bool(np.isfinite(values.sum()))
     with sharing(fit_threads(n_jobs, values.size)):
         sums = mapped(lambda some: values[some].sum(), even_slices(len(values), STRETCH))
     return bool(np.isfinite(sums).all())

@@ -184,6 +184,18 @@ class Model(ABC, Generic[Batch]):
         """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
         return np.full(self.n_parameters(batch), float(len(batch)))
 
+    def has_products(self, like: Batch) -> bool:
+        """Return whether :meth:`hessian_product` is there."""
+        return False
+
+    def bending(self, scores: Array, batch: Batch) -> Array:
+        """Return what is kept of scores for products with the Hessian there."""
+        self._has_no("products with a Hessian")
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Batch) -> Array:
+        """Return the Hessian of the loss times a direction (d), from what was kept: no exponentials."""
+        self._has_no("products with a Hessian")
+
     def bound_factors(self, scores: Array, batch: Batch) -> Factors:
         """Return the curvature factors of the bound of Algorithm 1."""
         self._has_no("bound")

@@ -60,6 +60,10 @@ class ClassModel(RowModel[Labelled]):
     def class_variances(self, residual: Array, batch: Labelled) -> Array:
         """Return w p_c(1 − p_c) (n×t) alone."""
 
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w B V (n×t), the Hessian on scores times V, which may be overwritten."""
+        self._has_no("products with a Hessian")
+
     @abstractmethod
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B (n, n, t), the curvature of the bound in class space."""
@@ -197,6 +201,14 @@ class ClassModel(RowModel[Labelled]):
     def hessian_diagonal(self, scores: Array, batch: Labelled) -> Array:
         """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
         return batch.design.pull_back_squares(self.class_weights(scores, batch)).ravel()
+
+    def has_products(self, like: Labelled) -> bool:
+        """Return whether probabilities tell the Hessian."""
+        return self.is_softmax()
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
+        """Return Σ_j (B_j ⊗ x_j x_jᵀ)·direction: scores, bent, and back."""
+        return self.lift(self.bent(bending, self.potentials(direction, batch), batch), batch)
 
     def score_rows(self, batch: Labelled) -> Array:
         """Return I_n ⊗ X."""

@@ -157,6 +157,19 @@ class Multinomial(ClassModel):
         P = self._probabilities(residual, batch)
         return weigh(P * (1.0 - P), batch.weight)
 
+    def bending(self, scores: Array, batch: Labelled) -> Array:
+        """Return the probabilities."""
+        return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w p_c(V_c − Σ_e p_e V_e)."""
+        if self._compiles(batch):
+            kernels.softmax_compiled.bend(bending, V)
+        else:
+            V *= bending
+            V -= bending * V.sum(axis=0)
+        return weigh(V, batch.weight)
+
     @staticmethod
     def _probabilities(residual: Array, batch: Labelled) -> Array:
         if batch.weight is None:

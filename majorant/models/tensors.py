@@ -181,6 +181,16 @@ class TensorMultinomial(OnTensors, Multinomial):
             return P + y.T
         return P.scatter_add_(1, y[:, None], P.new_ones((len(y), 1)))
 
+    def bending(self, scores: Any, batch: Labelled) -> Any:
+        """Return the probabilities."""
+        return torch.softmax(scores.T, dim=1).T
+
+    def bent(self, bending: Any, V: Any, batch: Labelled) -> Any:
+        """Return w p_c(V_c − Σ_e p_e V_e)."""
+        V = V * bending
+        V -= bending * V.sum(dim=0)
+        return V if batch.weight is None else V * _any(batch.weight).to(V.dtype)
+
     def margins(self, scores: Any, batch: Labelled) -> Any:
         """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
         S, y, never = scores.T, _any(batch.y), -torch.inf
@@ -239,6 +249,10 @@ class TensorBinary(OnTensors, Binary):
         """Return w p(1 − p)."""
         weights = torch.sigmoid(scores) * torch.sigmoid(-scores)
         return weights if batch.weight is None else weights * _any(batch.weight).to(weights.dtype)
+
+    def bent(self, bending: Any, V: Any, batch: Labelled) -> Any:
+        """Return w p(1 − p) V."""
+        return bending * V
 
     def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         weights = self.class_weights(scores, batch).double()

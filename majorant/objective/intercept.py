@@ -110,10 +110,7 @@ def profile_intercept(
         step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
-        if np.abs(step).max() > MARGIN:
-            farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
-            step = np.clip(step, -farthest, farthest)
-        there = _descend(expand, here, step)
+        there = _descend(expand, here, _clipped(step, model, blocks, scores))
         if there is None:
             break
         here = there
@@ -122,6 +119,14 @@ def profile_intercept(
     stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(here.squares)
     passed_on = np.sqrt(here.squares * here.rows) * largest
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
+
+
+def _clipped(step: Array, model: WithIntercept, blocks: Blocks, scores: Kept) -> Array:
+    """Return a step no longer than scores can be apart."""
+    if np.abs(step).max() <= MARGIN:
+        return step
+    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
+    return np.clip(step, -farthest, farthest)
 
 
 def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Array:
@@ -249,7 +254,7 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
         return NOT_FOUND
     slope = np.abs(slope) + ROUNDING * total + unseen
     try:
-        inverse = here.weaker * Factor(lower_factor(_grounded(H))).inverse()
+        inverse = here.weaker * (1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(_grounded(H))).inverse())
     except LinAlgError:  # H is not positive definite
         return NOT_FOUND
     largest = float(np.diagonal(inverse).max())

@@ -160,6 +160,7 @@ class LocalBlocks(Blocks):
     ) -> None:
         self._blocks, self._threads, self._merging, self._outlines = blocks, threads, merging, outlines
         self._count = -1  # of blocks, once they have been gone through
+        self._is_one = isinstance(blocks, tuple) and len(blocks) == 1 and outlines is None  # small data, in memory
 
     def keep(self, numbers: float) -> bool:
         """Return whether rows are in memory, beside which this is little, or it is little anyway."""
@@ -168,6 +169,10 @@ class LocalBlocks(Blocks):
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
         task, kept = found_again(task, kept)
+        if self._is_one:
+            self._count = 1
+            total, piece = task(self._blocks[0], *[each[0] for each in kept])  # type: ignore[index]
+            return total, [piece]
         total, pieces = _run(task, self._those(task), kept, self._threads)
         self._count = len(pieces)
         return total, pieces

@@ -206,6 +206,31 @@ class Expand:
 
 
 @dataclass(frozen=True, eq=False)
+class Bending:
+    """What products with a Hessian need of scores, which is kept."""
+
+    reads_rows: ClassVar[bool] = False
+
+    model: Model[Any]
+
+    def __call__(self, block: Any, scores: Array) -> tuple[None, Array]:
+        """Keep it."""
+        return None, self.model.bending(scores, block)
+
+
+@dataclass(frozen=True, eq=False)
+class HessianTimes:
+    """The Hessian times a direction, from what was kept of scores."""
+
+    model: Model[Any]
+    direction: Array
+
+    def __call__(self, block: Any, bending: Array) -> tuple[Array, None]:
+        """Return it."""
+        return self.model.hessian_product(self.direction, bending, block), None
+
+
+@dataclass(frozen=True, eq=False)
 class HessianDiagonal:
     """The diagonal of the Hessian at θ, or at scores that were kept there."""
 

@@ -18,8 +18,8 @@ from majorant._checks import Array
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
 from majorant.solvers.line_search import LOOSE, best_step
+from majorant.solvers.prices import MANY_PARAMETERS
 
-MANY_PARAMETERS = 100_000
 # Of fewer, calls take longer than what they do, and few calls are better than little work.
 FEW_PARAMETERS = 1_000
 # (s, y, sᵀy): a step and how the gradient changed along it, oldest first
