@@ -87,7 +87,8 @@ def moments(X: Any) -> Moments:
 def _moments(X: Any) -> Moments:
     if not is_tensor(X):
         return Moments.of(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), None)
-    mean, wide = X.double().mean(0), X.double()
+    wide = X.double()
+    mean = wide.mean(0)
     variance = (wide - mean).square_().mean(0)
     return Moments(len(X), float(len(X)), mean.cpu().numpy(), variance.cpu().numpy())
 

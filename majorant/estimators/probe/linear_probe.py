@@ -64,7 +64,7 @@ class LinearProbe(LinearClassifier):
         predictions.
     patience : int or None
         The sweep ends when so many scores in a row are below the best by more than two standard errors (of the
-        difference, row by row); None for the whole grid.
+        difference, row by row; of a function, by anything); None for the whole grid.
     fit_intercept : bool
         Whether there is an intercept, which is not penalised.
     tol : float
@@ -308,8 +308,10 @@ def _spread(X: Any) -> Array:
 
 
 def _is_subset(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(np.ndim(each) == 1 for each in given)
+    """Return whether labels are of some rows; a pair of anything else is refused as labels are."""
+    return isinstance(given, tuple) and len(given) == 2 and np.ndim(given[1]) == 1
 
 
 def _some(X: Any, rows: Any) -> Any:
+    """Return some rows of X as it was given, a data frame perhaps."""
     return take(X, rows) if is_tensor(X) else _safe_indexing(X, rows)
