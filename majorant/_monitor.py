@@ -327,7 +327,11 @@ class Monitor:
         return self._seen.loose
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
-        estimate = self._promised if outcome is Outcome.ESTIMATED else float("nan")
+        estimate, F, here = float("nan"), self._objective, self._seen.point
+        if outcome is Outcome.ESTIMATED:
+            estimate = self._promised
+        elif F.certifiable:
+            estimate = F.estimated_gap(here.value, here.gradient)
         if not self.limits.certified:
             return Result(outcome, sentence, float("nan"), self._seen.state.account, estimate)
         found = self._certify()

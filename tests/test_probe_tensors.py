@@ -29,7 +29,7 @@ def test_tensors_lead_to_the_probe_of_arrays(classes, standardize):
     of_arrays = LinearProbe(**settings).fit(X, codes)
     of_tensors = LinearProbe(**settings).fit(on_device(X), torch.as_tensor(codes, device=DEVICE))
     assert of_tensors.C_ == of_arrays.C_
-    assert np.allclose(of_tensors.scores_["loss"], of_arrays.scores_["loss"], rtol=1e-3)
+    assert np.allclose(of_tensors.scores_["loss"], of_arrays.scores_["loss"], rtol=1e-2)
     assert isinstance(of_tensors.coef_, np.ndarray)
     assert np.allclose(of_tensors.coef_, of_arrays.coef_, atol=1e-4)
 
@@ -79,7 +79,7 @@ def test_moments_losses_and_rows_are_those_of_arrays():
 
 
 def test_wrong_tensors_are_named():
-    with pytest.raises(ValueError, match="two dimensions"):
+    with pytest.raises(ValueError, match="shape"):
         LinearProbe().fit(torch.ones(4), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="inconsistent"):
         LinearProbe().fit(torch.ones(4, 2), [0, 1, 0])

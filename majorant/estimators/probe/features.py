@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from majorant._checks import Array
-from majorant.design import Moments
+from majorant.design import Design, Moments
+from majorant.estimators.tensors import is_on_device, is_tensor, read_tensor, read_tensors, to_array
 from majorant.sources import Source
 from majorant.sources.dask import is_dask
 
@@ -24,15 +25,9 @@ from majorant.sources.dask import is_dask
 TOGETHER = 2**24
 
 
-def is_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor of PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
 def labels_of(y: Any) -> Array:
     """Return labels as an array, wherever they are."""
-    return y.detach().cpu().numpy() if is_tensor(y) else np.asarray(y)
+    return np.asarray(to_array(y))
 
 
 def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
@@ -41,19 +36,18 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     Neither is copied that has a usable type already: half precision stays what it is.
     """
     refuse_what_cannot_be_split(X)
-    if not is_tensor(X):
-        return validate_data(estimator, X, labels_of(y) if is_tensor(y) else y, **_as_they_are())
-    labels = labels_of(y)
-    check_consistent_length(X, labels)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, rows and columns, got a tensor of shape {tuple(X.shape)}")
-    return X, labels
+    if is_on_device(X):
+        return X, read_tensors(estimator, X, to_array(y), reset=True)[1]
+    return validate_data(estimator, X, to_array(y), **_as_they_are())
 
 
 def read_more(estimator: Any, X: Any) -> Any:
     """Return further features with the columns of the first ones."""
     refuse_what_cannot_be_split(X)
-    return X if is_tensor(X) else validate_data(estimator, X, reset=False, **_as_they_are())
+    if not is_on_device(X):
+        return validate_data(estimator, X, reset=False, **_as_they_are())
+    read_tensor(estimator, X, reset=False)
+    return X
 
 
 def refuse_what_cannot_be_split(X: Any) -> None:
@@ -66,6 +60,8 @@ def refuse_what_cannot_be_split(X: Any) -> None:
 
 def take(X: Any, rows: Array | slice) -> Any:
     """Return some rows; a slice of them is no copy."""
+    if isinstance(X, Design):
+        return X.part(rows)
     if is_tensor(X) and not isinstance(rows, slice):
         return X[sys.modules["torch"].as_tensor(rows, device=X.device)]
     return X[rows]
@@ -81,6 +77,8 @@ def in_chunks(rows: int, columns: int) -> Iterator[slice]:
 def moments(X: Any) -> Moments:
     """Return mean and variance of each column, in double precision; X is neither copied nor made dense."""
     rows, columns = X.shape
+    if isinstance(X, Design):
+        return Moments(rows, float(rows), *X.moments(np.ones(rows)))
     return reduce(add, (_moments(X[some]) for some in in_chunks(rows, columns)))
 
 

@@ -22,13 +22,14 @@ from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
 from majorant.estimators.probe import files
 from majorant.estimators.probe.enough import NearEnough, foretold
-from majorant.estimators.probe.features import is_tensor, moments, read_rows, take
+from majorant.estimators.probe.features import moments, read_rows, take
 from majorant.estimators.probe.head import linear_layer
-from majorant.estimators.probe.held_out import split_rows
+from majorant.estimators.probe.held_out import Split, split_rows
 from majorant.estimators.probe.scoring import Metric, Score, Turning, check_metric, score
 from majorant.estimators.probe.table import Row, SweepTable
 from majorant.estimators.settings import check_labels
 from majorant.estimators.step_count import StepCount
+from majorant.estimators.tensors import is_on_device
 from majorant.objective import Objective
 
 # The grid of DINOv3's evaluation: 10^x for evenly spread x between these.
@@ -184,7 +185,7 @@ class LinearProbe(LinearClassifier):
         turning, rows, kept = Turning(self.patience), list[Row](), 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table says how near each fit has come
-            for k, model, seconds in _timed(walk(grid, settings, lambda model: model.fit(split.X, split.y))):
+            for k, model, seconds in _timed(walk(grid, settings, lambda model: self._fit_one(model, split))):
                 found = score(model, split, self.metric)
                 if turning.add(found):
                     best, kept = model, len(rows)
@@ -193,6 +194,11 @@ class LinearProbe(LinearClassifier):
                     break
         self.scores_ = SweepTable(rows, kept)
         return best
+
+    def _fit_one(self, model: LogisticRegression, split: Split) -> None:
+        """Fit one of the sweep. On a device a certificate takes as long as the fit, and is left to the last one."""
+        model._certifies = not (self.refit and is_on_device(split.X))
+        model.fit(split.X, split.y)
 
     def _refit(self, best: LogisticRegression, X: Any, y: Array) -> LogisticRegression:
         """Return the fit of all rows with the best C, from the best of the sweep on."""
@@ -289,7 +295,8 @@ def _timed(fits: Iterable[tuple[int, LogisticRegression]]) -> Iterator[tuple[int
 
 def _row(C: float, found: Score, model: LogisticRegression, seconds: float) -> Row:
     trace = model.trace_
-    estimate = np.nan if model.gap_ <= model.tol else float(np.fmin(foretold(trace["objective"]), model.gap_))
+    estimates = (foretold(trace["objective"]), model.gap_, model.result_.estimate)
+    estimate = np.nan if model.gap_ <= model.tol else float(np.nanmin(estimates, initial=1.0))
     return Row(
         C=float(C),
         score=found.value,
@@ -314,4 +321,4 @@ def _is_subset(given: Any) -> bool:
 
 def _some(X: Any, rows: Any) -> Any:
     """Return some rows of X as it was given, a data frame perhaps."""
-    return take(X, rows) if is_tensor(X) else _safe_indexing(X, rows)
+    return take(X, rows) if is_on_device(X) else _safe_indexing(X, rows)
