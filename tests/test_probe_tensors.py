@@ -81,7 +81,7 @@ def test_moments_losses_and_rows_are_those_of_arrays():
 def test_wrong_tensors_are_named():
     with pytest.raises(ValueError, match="shape"):
         LinearProbe().fit(torch.ones(4), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="inconsistent"):
+    with pytest.raises(ValueError, match="one label for each"):
         LinearProbe().fit(torch.ones(4, 2), [0, 1, 0])
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from majorant._checks import Array
 from majorant._solution import Fitted, Result
-from majorant._threads import numerics, sharing, threads
+from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design import DenseDesign, Design
@@ -248,8 +248,8 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
         numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
-        # Where rows are on a device nobody shares them here, and BLAS may have all threads for the parameters.
-        with numerics(None) if isinstance(X, Design) else sharing(fit_threads(self.n_jobs, numbers)):
+        # Where rows are on a device there is nothing to share here, and threads of BLAS would only wait for each other.
+        with sharing(1 if isinstance(X, Design) else fit_threads(self.n_jobs, numbers)):
             self._fit_rows(X, labels, weight, offset, how)
         return self
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -271,7 +272,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         state = self._with_curvature(objective, state, here)
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
             return self._go(objective, state.theta, max(state.most - 1, 0))  # this is one itself
-        for attempt in self._attempts(objective, state, here):
+        # In the lowest precision a step that fails says that it is too low.
+        many = 1 if objective.facts.epsilon > COARSE else None
+        for attempt in islice(self._attempts(objective, state, here), many):
             step, rent = _step(objective, attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
