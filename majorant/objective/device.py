@@ -20,7 +20,7 @@ from majorant.models.tensors import twin, twin_of_spreads
 from majorant.objective.reduce import Blocks, Kept, LocalBlocks, Reducer, Task
 
 # Numbers of a block, columns and scores of a row together: large enough for a GPU, and a few hundred megabytes.
-BLOCK = 2**26
+BLOCK = 2**27
 # What may be kept with blocks: bytes, and a share of the memory that is free.
 KEPT, KEPT_SHARE = 10.5 * 2**30, 0.4
 
