@@ -113,7 +113,7 @@ def test_checkpoints_go_on(device, tmp_path):
 
     X, y = drawn(300, 5, 3)
     there = torch.as_tensor(X).to(device)
-    stopped = LogisticRegression(max_iter=3, callbacks=[Checkpoint(tmp_path / "m", every=1)])
+    stopped = LogisticRegression(max_iter=1, callbacks=[Checkpoint(tmp_path / "m", every=1)])
     with pytest.warns(match="limit"):
         stopped.fit(there, y)
     model = LogisticRegression().fit(there, y, resume_from=tmp_path / "m")
