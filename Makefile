@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test coverage test-lowest fuzz lint format bench figures reproduction clean
+.PHONY: demo test test-torch coverage test-lowest fuzz lint format bench figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -25,6 +25,11 @@ lint: .venv/ready
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What takes tensors, on a GPU where there is one; PyTorch is not among what the other tests need.
+test-torch: .venv/ready
+	$(BIN)/python -c 'import torch' || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
+	$(BIN)/python -m pytest tests/test_tensors.py
 
 # How much of the package the tests reach: watching costs a third. Python 3.12 and later can be watched at less.
 CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         LatentChainCRF,
         LatentClassLogit,
         LatentLogisticRegression,
+        LinearProbe,
         LogisticRegression,
         LogisticRegressionCV,
         logistic_regression_path,
+        on_device,
     )
     from majorant.models import (
         Binary,
@@ -65,9 +67,11 @@ _HOMES = {
         "LatentLogisticRegression",
         "ConditionalLogit",
         "LatentClassLogit",
+        "LinearProbe",
         "LogisticRegression",
         "LogisticRegressionCV",
         "logistic_regression_path",
+        "on_device",
     ),
     "models": (
         "Binary",
@@ -139,6 +143,7 @@ __all__ = [
     "LatentEnumerated",
     "LatentLogisticRegression",
     "LatentMultinomial",
+    "LinearProbe",
     "LogisticRegression",
     "LogisticRegressionCV",
     "LowRankStochasticMajorization",
@@ -173,6 +178,7 @@ __all__ = [
     "minimize_from",
     "models",
     "objective",
+    "on_device",
     "solvers",
     "tune",
 ]

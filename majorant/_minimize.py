@@ -35,6 +35,7 @@ def minimize(
     threads: int | None = 1,
     largest_hessian: int = LARGEST,
     saddles: int = 0,
+    certified: bool = True,
 ) -> Solution:
     """Minimise an objective.
 
@@ -74,6 +75,8 @@ def minimize(
         Where the loss is not convex, how many saddles to leave at most. A dozen gradients look for negative curvature
         where the run has come to rest; if there is some it goes on from below, steps and trace count on. The result
         says what was found. 0, the default, does not look.
+    certified : bool
+        Whether to certify where the run ends, if that takes a look at the data; to compare runs an estimate may do.
 
     Returns
     -------
@@ -92,7 +95,9 @@ def minimize(
     solver = _chosen_solver(solver, start)
     _check_settings(solver, tol, gradient_tol, max_steps, max_passes, threads)
     whole("saddles", saddles, least=0)
-    limits = Limits(tol, gradient_tol, max_steps, max_passes, whole("largest_hessian", largest_hessian, least=0))
+    limits = Limits(
+        tol, gradient_tol, max_steps, max_passes, whole("largest_hessian", largest_hessian, least=0), certified
+    )
     with numerics(threads):
         spending = objective.with_ledger()  # every run has an account of its own
         monitor = Monitor(spending, limits, metrics or {}, callback)
@@ -154,16 +159,18 @@ def _check_settings(
         whole("threads", threads, least=1)
 
 
-def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor: Monitor) -> State:
+def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor: Monitor) -> Any:
     """Return the state to begin in; what was known and counted before is taken over."""
     if isinstance(start, Progress):
         state = _go_on(objective, start)
         monitor.go_on(start)
         return state
-    resumed = _resume(objective, solver, start)
+    resumed = _resume(objective, solver, start, monitor.limits.max_steps)
     if resumed is not None and isinstance(start, Solution):
         monitor.recall(start.cuts, start.looked)
-    return solver.start(objective, _read_start(objective, start)) if resumed is None else resumed
+    if resumed is not None:
+        return resumed
+    return solver.start_within(objective, _read_start(objective, start), monitor.limits.max_steps)
 
 
 def _leave_saddles(objective: Objective, solver: Solver[Any], monitor: Monitor, most: int) -> None:
@@ -190,16 +197,17 @@ def _go_on(objective: Objective, progress: Progress) -> State:
     return state.revived(objective)
 
 
-def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Solution | None) -> Any:
+def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Solution | None, steps: int) -> Any:
     """Return the state to go on from, if ``start`` is a run of this solver on this objective or under another ridge."""
     if not isinstance(start, Solution) or start.solver != solver or start.params.shape != (objective.size,):
         return None
     state: State = start.state
-    carried = state.carried(objective, start.params)
+    carried = solver.carry(objective, state, start.params, steps)
     if carried is not None or state.stalled or state.point is None:
         return carried
     point = objective.with_ledger().point(state.theta)
-    return state.resumed(objective, point) if _is_same(point, state.point, objective.facts.epsilon) else None
+    same = _is_same(point, state.point, objective.facts.epsilon)
+    return state.changed(unseen=0).resumed(objective, point) if same else None
 
 
 def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Array:

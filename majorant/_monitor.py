@@ -30,6 +30,8 @@ MANY_STEPS = (64, 512)
 LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
+# Of the tolerance: what two steps promise is less than this where the optimum is taken to be as near as that.
+SURELY, SLOWEST = 0.1, 0.95
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
 OUTDATED = 10.0
 
@@ -54,6 +56,7 @@ class Limits:
     max_steps: int
     max_passes: float
     largest_hessian: int = LARGEST
+    certified: bool = True
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Monitor:
         self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
         self._mark: Mark | None = None  # of the latest state
+        # What its step promises to gain, relative to F, and what all that follow might, where that is an estimate.
+        self._promise, self._promised = np.inf, np.inf
 
     @property
     def state(self) -> State:
@@ -198,6 +203,7 @@ class Monitor:
         self.result = self._fatal(seen)
         if self.result is None:
             self._seen, self._certified, self._mark = seen, False, self._marked()
+            self._steps += state.unseen
             row = {} if state.stalled else self._record(seen)
             self.result = self._judge(seen)
             if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:
@@ -242,6 +248,9 @@ class Monitor:
             return Result(Outcome.UNBOUNDED, runs_off, float("nan"))
         if converged and not self._objective.convex:
             return self._say(Outcome.STATIONARY, f"stationary after {self._steps} steps")
+        if not converged and self._promises_nothing(seen):
+            off = f"{self._promised:.1e} of the optimum as their metric has it (an estimate)"
+            return self._say(Outcome.ESTIMATED, f"converged in {self._steps} steps, to {off}")
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
         if stalled:
@@ -262,7 +271,7 @@ class Monitor:
         self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
         if self._objective.certifiable:
             looks = last or seen.certificate_is_free or self._is_promising(size)
-            converged = looks and self._loosely().gap <= self.limits.tol
+            converged = looks and (not self.limits.certified or self._loosely().gap <= self.limits.tol)
         else:
             converged = size <= goal
         if self._looks_closer(seen, last=last, converged=converged):
@@ -281,6 +290,8 @@ class Monitor:
         return size, self.limits.gradient_tol * self._gradient_scale, (size / max(self._gradient_scale, 1e-300)) ** 2
 
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
+        if not self.limits.certified:
+            return False
         if last or converged:
             asked_for = not (self._objective.certifiable and converged)
             return self._lookout.is_worth_its_price(seen.state, asked_for=asked_for)
@@ -300,6 +311,17 @@ class Monitor:
             return False
         self._last_estimate = estimate
         return True
+
+    def _promises_nothing(self, seen: Seen) -> bool:
+        """Return whether steps on a device promise next to nothing, twice in a row, and no Hessian tells any better."""
+        F, before = self._objective, 0.0 if seen.state.unseen > 1 else self._promised
+        if not F.blocks.estimates or F.size <= self.limits.largest_hessian:
+            return False
+        promise = seen.state.promise() / max(abs(seen.point.value), 1e-300)
+        # Of steps that promise ever less, all together; of others who knows how many.
+        shrinks = min(promise / self._promise, SLOWEST) if self._promise > 0 else 0.0
+        self._promise, self._promised = promise, promise / (1 - shrinks)
+        return max(before, self._promised) <= SURELY * self.limits.tol
 
     def _runs_off(self, seen: Seen, converged: bool, limited: bool) -> str:
         """Return along what F is known to fall for ever, in words; none is no words."""
@@ -324,6 +346,13 @@ class Monitor:
         return self._seen.loose
 
     def _say(self, outcome: Outcome, sentence: str) -> Result:
+        estimate, F, here = float("nan"), self._objective, self._seen.point
+        if outcome is Outcome.ESTIMATED:
+            estimate = self._promised
+        elif F.certifiable:
+            estimate = F.estimated_gap(here.value, here.gradient)
+        if not self.limits.certified:
+            return Result(outcome, sentence, float("nan"), self._seen.state.account, estimate)
         found = self._certify()
         if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
@@ -344,7 +373,7 @@ class Monitor:
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
-        return Result(outcome, sentence, found.gap, self._seen.state.account)
+        return Result(outcome, sentence, found.gap, self._seen.state.account, estimate)
 
     def _why_not(self) -> str:
         free = not self._objective.penalty.penalised.all()

@@ -17,6 +17,7 @@ class Outcome(Enum):
 
     CONVERGED = "converged"
     STATIONARY = "stationary"  # of a loss that is not convex
+    ESTIMATED = "estimated"  # nothing certifies it, but the metric of the steps says so
     STEP_LIMIT = "step limit"
     STALLED = "stalled"
     STOPPED = "stopped"
@@ -28,7 +29,8 @@ class Outcome(Enum):
 class Result:
     """An outcome, a sentence about it, and how far from the optimum the fit is certified to be.
 
-    Where the loss is not convex a fit that has reached its tolerance is *stationary*, and no more is said.
+    Where the loss is not convex a fit that has reached its tolerance is *stationary*, and no more is said. Of many
+    parameters on a device it may be *estimated* to have: steps promise next to nothing, but the certificate is loose.
 
     ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate: a parameter other than the intercept is
     unpenalised, the loss is not convex, or F has no minimum. ``account`` says what steps were scaled by, and from which
@@ -39,11 +41,12 @@ class Result:
     message: str
     gap: float
     account: tuple[tuple[int, str], ...] = field(default=(), compare=False)
+    estimate: float = field(default=float("nan"), compare=False)  # of the gap, where the outcome is one
 
     @property
     def converged(self) -> bool:
         """Whether the fit reached its tolerance."""
-        return self.outcome in (Outcome.CONVERGED, Outcome.STATIONARY)
+        return self.outcome in (Outcome.CONVERGED, Outcome.STATIONARY, Outcome.ESTIMATED)
 
     def __str__(self) -> str:
         return self.message

@@ -13,7 +13,7 @@ from majorant.cli import output
 from tests.commands import CONTROL, call, flowers, shell, shell_of_several, write
 
 
-@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "choice", "compare", "info"])
+@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "choice", "probe", "compare", "info"])
 def test_help_is_plain_when_piped(command):
     said = call(*command.split(), "--help")
     assert "majorant " + (command or "fit") in said

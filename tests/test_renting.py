@@ -119,6 +119,36 @@ def test_steps_in_single_precision_lead_to_the_same_optimum(n):
     assert F.value(solution.params) == pytest.approx(best, rel=1e-9)
 
 
+def test_steps_in_single_precision_count_and_keep_to_the_limit():
+    F = objective(4_000, 300, 4)
+    solution = minimize(F, QuasiNewton(), tol=1e-6)
+    turned = {name: step for step, name in solution.result.account}["double precision"]
+    assert solution.trace["step"][0] == turned > 0
+    assert f"in {solution.trace['step'][-1]:.0f} steps" in solution.result.message
+    for most in (0, 1, 5):
+        for start in (None, np.full(F.size, 0.1)):
+            few = minimize(F, QuasiNewton(), tol=1e-12, max_steps=most, start=start)
+            assert few.trace["step"][-1] == most
+            assert f"limit of {most} steps" in few.result.message
+
+
+def test_steps_on_a_sample_count_and_keep_to_the_limit():
+    F = objective(30_000, 5, 2)
+    solution = minimize(F, QuasiNewton(), tol=1e-6)
+    assert solution.result.account[0][1].startswith("Newton steps on")
+    assert solution.trace["step"][0] > 0
+    assert solution.trace["step"][-1] == solution.trace["step"][0] + len(solution.trace["step"]) - 1
+    for most in (0, 1, 2):
+        assert minimize(F, QuasiNewton(), tol=1e-14, max_steps=most).trace["step"][-1] == most
+
+
+def test_a_run_that_goes_on_does_not_count_twice_what_nobody_saw():
+    F = objective(30_000, 5, 2)
+    first = minimize(F, QuasiNewton(), tol=1.0)
+    assert first.trace["step"][0] > 0
+    assert minimize(F, QuasiNewton(), tol=1.0, start=first).trace["step"][0] == 0
+
+
 def test_a_copy_in_single_precision_is_not_made_of_sparse_or_short_rows_or_of_a_few():
     X, y = generated(4_000, 300, 2)
     assert not pays_in_single_precision(Objective(Binary(), Labelled(sp.csr_array(X), y), ridge=1.0))

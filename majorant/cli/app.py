@@ -22,6 +22,7 @@ from majorant.cli.fit import fit
 from majorant.cli.info import info
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
+from majorant.cli.probe import probe
 from majorant.cli.reproduce import reproduce
 from majorant.cli.words import WordLists
 
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "predict": predict,
     "evaluate": evaluate,
     "choice": choice,
+    "probe": probe,
     "compare": compare,
     "reproduce": reproduce,
     "info": info,
@@ -146,6 +148,7 @@ def start(
     majorant predict flowers.npz new.csv --out species.csv
     majorant evaluate flowers.npz more.csv
     majorant choice trips.csv --group trip --alternative mode --choice chosen --features price hours
+    majorant probe features.npy labels.npy --model head.safetensors
     majorant crf train train.txt --template chunking --test test.txt
     """
 
@@ -168,7 +171,7 @@ def _report(problem: BaseException) -> int:
         name = problem.filename or ("standard output" if problem.errno in NO_ROOM else "")
         where = f"{name}: " if name else ""
         fail(f"{where}{problem.strerror or problem}")
-    elif isinstance(problem, ValueError | MemoryError):
+    elif isinstance(problem, ValueError | MemoryError | ImportError):
         fail(explain(problem) or type(problem).__name__)
     else:
         fail(f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)")

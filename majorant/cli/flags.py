@@ -30,9 +30,13 @@ SPOKEN = (
     (r"\bmembership columns are", "columns of --membership are"),
     (r"\bC was (\S+) in the fit", r"--C was \1 in the fit"),
     (r"only tol, max_iter, verbose, n_jobs and callbacks may change", "only --tol and --max-iter may change"),
+    (r"validation must be a share between 0 and 1, rows, or \(X, y\)", "--share must lie between 0 and 1"),
+    (r"; pass X_val and y_val", "; say --validation with files"),
+    (r"\bCs must be", "--cs must be"),
+    (r"\by_val holds", "the labels of --validation hold"),
     (
         r"\b(solver|tol|max_iter|c2|min_freq|random_state|delimiter|decimal|encoding|format|missing|separator|base|covariance|"
-        r"cluster|persons|membership|sample_weight) must be",
+        r"cluster|persons|membership|sample_weight|metric|patience) must be",
         None,
     ),
 )

@@ -25,6 +25,9 @@ def info(model: Model, as_json: AsJson = False) -> None:
     if kind in CHOICES:
         _say_choices(model, as_json)
         return
+    if kind == "LinearProbe":
+        _say_probe(model, as_json)
+        return
     facts, coefficients = _chain(model) if kind == "ChainCRF" else _table(model)
     if as_json:
         show_json({"model": model, **facts, "coefficients": coefficients})
@@ -45,6 +48,19 @@ def _say_choices(path: str, as_json: bool) -> None:
         show_json({"model": path, **found.facts()})
     else:
         show(str(found.summary))
+
+
+def _say_probe(path: str, as_json: bool) -> None:
+    from majorant import LinearProbe
+    from majorant.cli.sweeps import show_sweep
+
+    found = LinearProbe.load(path)
+    facts = {**_facts(found), "C": found.C_, **(found.notes_ or {})}
+    if as_json:
+        show_json({"model": path, **facts, "sweep": [row._asdict() for row in found.scores_.rows]})
+        return
+    show_table(path, ["what", "value"], [[name.replace("_", " "), _spoken(value)] for name, value in facts.items()], 2)
+    show_sweep(found.scores_)
 
 
 def _chain(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

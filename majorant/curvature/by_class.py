@@ -79,7 +79,7 @@ def raised_eigenvalues(C: Array) -> tuple[Array, Array]:
 
     Scores may all move together, where C has none: the mean of the others stands there, since nothing goes there.
     """
-    values, basis = eigh(C, check_finite=False)
+    values, basis = np.linalg.eigh(C)  # of a few classes SciPy's takes longer to be called
     largest = max(float(values[-1]), np.finfo(np.float64).tiny)
     raised = np.maximum(values, LEAST * largest)
     if len(C) > 1:

@@ -93,6 +93,10 @@ class InMemory(ABC):
     def take(self, rows: Array) -> Self:
         """Return a copy of the given rows, in that order, repeats included."""
 
+    def here(self) -> Self:
+        """Return the rows in the memory of this process, if they are on a device."""
+        return self
+
     def widened(self) -> Self:
         """Return the rows in double precision."""
         return self

@@ -66,7 +66,8 @@ class Labelled(InMemory):
             raise ValueError("center needs a constant column to take up what is subtracted: set constant=True")
         labels, log_h, weights = _read_labels(y, rows), _read_offset(offset, rows), row_weights("weight", weight, rows)
         design = with_constant(design, weights, center) if constant else design
-        self._store(design, labels, weights, log_h, constant, rows)
+        beside = [None if each is None else design.beside(each) for each in (labels, weights, log_h)]
+        self._store(design, *beside, constant, rows)
 
     def _store(self, *values: Any) -> None:
         """Set the attributes, in the order in which they stand above."""
@@ -104,13 +105,25 @@ class Labelled(InMemory):
         """Return a copy of the given rows, in that order, repeats included."""
         return self._with(self.design.part(rows), rows)
 
+    def here(self) -> Labelled:
+        """Return the rows in the memory of this process, if they are on a device."""
+        design = self.design.here()
+        if design is self.design:
+            return self
+        other = object.__new__(Labelled)
+        tensors: list[Any] = [self.y, self.weight, self.offset]
+        other._store(
+            design, *(each if each is None else each.cpu().numpy() for each in tensors), self.constant, self.total
+        )
+        return other
+
     def widened(self) -> Labelled:
         """Return the rows in double precision."""
         return self if self.design.dtype == np.float64 else self._with(self.design.widened(), slice(None))
 
     def narrowed(self) -> Labelled:
-        """Return the rows in single precision."""
-        return self if self.design.dtype == np.float32 else self._with(self.design.narrowed(), slice(None))
+        """Return the rows in a lower precision, if there is one."""
+        return self if self.design.narrowing is None else self._with(self.design.narrowed(), slice(None))
 
     def relabelled(self, y: Array) -> Labelled:
         """Return the rows with other labels: numbers, or distributions, class-major."""

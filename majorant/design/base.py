@@ -70,6 +70,19 @@ class Design(ABC):
         return None
 
     @property
+    def epsilon(self) -> float:
+        """How far a factor of a product may be off, relative to itself."""
+        return float(np.finfo(self.dtype).eps)
+
+    def beside(self, array: Any) -> Any:
+        """Return what belongs to rows, such as labels, where the rows are."""
+        return array
+
+    def here(self) -> Design:
+        """Return X in the memory of this process, if it is on a device."""
+        return self
+
+    @property
     def density(self) -> float:
         """The share of X that is stored."""
         return 1.0
@@ -81,6 +94,10 @@ class Design(ABC):
 
     def stored(self) -> Stored | None:
         """Return what compiled loops over rows may read, if these are stored one after the other."""
+        return None
+
+    def bordered(self, weight: Array | None, center: Any) -> Design | None:
+        """Return the matrix with a last column of ones, and columns measured from a centre; None if others do that."""
         return None
 
     def dense(self) -> Array:
@@ -102,10 +119,15 @@ class Design(ABC):
         return DenseDesign(self.dense())
 
     def narrowed(self) -> Design:
-        """Return X in single precision."""
+        """Return X in a lower precision, itself if there is none."""
         from majorant.design.dense import DenseDesign
 
-        return DenseDesign(self.toarray().astype(np.float32))
+        return self if self.dtype == np.float32 else DenseDesign(self.toarray().astype(np.float32))
+
+    @property
+    def narrowing(self) -> int | None:
+        """How many numbers are copied for that; None where there is no lower precision."""
+        return None if self.dtype == np.float32 else self.shape[0] * self.shape[1]
 
     def columns(self, which: Array) -> Design:
         """Return some columns, given in rising order."""
@@ -194,7 +216,7 @@ class Design(ABC):
         step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
         for start in range(0, self.shape[0], step):
             some = slice(start, start + step)
-            x = self.part(some).toarray()
+            x = self.toarray() if step >= self.shape[0] else self.part(some).toarray()
             if square:  # half the work
                 root = weighted_rows(x, np.sqrt(B[0, 0, some]), dtype)
                 add_gram(root, grams[0, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from majorant._checks import Array
 from majorant.design.base import Design, Stored
 from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
+
+# Numbers that are written out once, and kept: Hessians of small data are found at every step.
+FEW = 2**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,14 @@ class Constant(Design):
         return Constant(self.inner.part(rows), self.origin, self.centred, source)
 
     def toarray(self) -> Array:
-        """Return the whole matrix, written out."""
+        """Return the whole matrix, written out; that of a few rows is remembered."""
+        return self._of_few if self.shape[0] * self.shape[1] <= FEW else self._written_out()
+
+    @cached_property
+    def _of_few(self) -> Array:
+        return self._written_out()
+
+    def _written_out(self) -> Array:
         X = self.inner.toarray()
         centred = X if self.shift is None else X - self.shift
         return np.column_stack([centred, np.ones(len(X), dtype=X.dtype)])
@@ -126,6 +137,8 @@ class Constant(Design):
 
     def narrowed(self) -> Constant:
         """Return the matrix in single precision, columns less their centre."""
+        if self.dtype == np.float32:
+            return self
         if self.shift is None or not isinstance(self.inner, DenseDesign):
             return Constant(self.inner.narrowed(), self.origin, self.centred)
         return Constant(self.inner.less(self.shift, np.float32), self.origin, centred=True)

@@ -40,12 +40,15 @@ def read_design(name: str, X: Any) -> Design:
     return CsrDesign(csr)
 
 
-def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Constant:
+def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Design:
     """Return a design with a last column of ones, which is not stored, and its columns measured from a centre.
 
     That is their mean, found here, or what is given. Columns as near to zero as to their mean stay as they are, so
     that non-zeros are all there is to most sparse data.
     """
+    own = design.bordered(weight, center)
+    if own is not None:
+        return own
     if center is False:
         return Constant(design)
     centre, ratio = _means(design, weight) if center is True else (np.asarray(center), np.inf)
@@ -72,8 +75,9 @@ def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
 
 def far_means(mean: Array, variance: Array) -> tuple[Array, float]:
     """Return the means that are far from zero, and how many standard deviations the farthest is away."""
-    deviation = np.sqrt(variance)
-    # A column that does not vary is far where it is large beside the others.
-    usual = float(np.median(deviation[deviation > 0])) if deviation.any() else 1.0
-    ratio = np.abs(mean) / np.where(deviation > 0, deviation, usual)
-    return np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0))
+    deviation, size = np.sqrt(variance), np.abs(mean)
+    varies = deviation > 0
+    usual = deviation
+    if not varies.all():  # a column that does not vary is far where it is large beside the others
+        usual = np.where(varies, deviation, np.median(deviation[varies]) if varies.any() else 1.0)
+    return np.where(size > FAR * deviation, mean, 0.0), float((size / usual).max(initial=0.0))

@@ -7,6 +7,8 @@ from majorant.estimators.latent_logistic import LatentLogisticRegression
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_cv import LogisticRegressionCV
 from majorant.estimators.logistic_path import logistic_regression_path
+from majorant.estimators.probe import LinearProbe
+from majorant.estimators.tensors import on_device
 
 __all__ = [
     "ChainCRF",
@@ -14,7 +16,9 @@ __all__ = [
     "LatentChainCRF",
     "LatentClassLogit",
     "LatentLogisticRegression",
+    "LinearProbe",
     "LogisticRegression",
     "LogisticRegressionCV",
     "logistic_regression_path",
+    "on_device",
 ]

@@ -69,6 +69,7 @@ def run(
     gradient_tol: float = 1e-8,
     max_steps: int,
     saddles: int = 0,
+    certified: bool = True,
 ) -> Fitted:
     """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is."""
     followers = Followers(callbacks, fit, start)
@@ -82,6 +83,7 @@ def run(
         callback=followers,
         threads=None,
         saddles=saddles,
+        certified=certified,
     )
     fitted = Fitted.of(solution)
     for each in followers.each:

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from majorant._checks import Array
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.settings import take_rows
+from majorant.estimators.tensors import is_tensor, to_array
 
 # A class whose rows are all in other folds is given at least this little a chance: its intercept has no optimum.
 LEAST_CHANCE = 1e-15
@@ -82,9 +83,25 @@ class Shifted(LogisticRegression):
         return super().decision_function(X, self._offset)
 
 
+class Brought(LogisticRegression):
+    """A fitted model whose scores of tensors are arrays, which scorers understand."""
+
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
+        """Return the scores here."""
+        return np.asarray(to_array(super().decision_function(X, offset)))
+
+    @classmethod
+    def of(cls, model: LogisticRegression) -> Self:
+        """Return the model with scores that are arrays."""
+        brought = cls()
+        brought.__dict__.update(model.__dict__)
+        return brought
+
+
 def score_rows(scorer: Any, model: LogisticRegression, rows: Rows, params: Mapping[str, Any]) -> float:
     """Return the score of a model on rows that it has not seen."""
     scored = model if rows.offset is None else Shifted.of(model, rows.offset)
+    scored = Brought.of(scored) if is_tensor(rows.X) else scored
     return float(scorer(scored, rows.X, rows.y, **params))
 
 

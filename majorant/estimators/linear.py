@@ -16,6 +16,7 @@ from majorant._checks import Array
 from majorant.estimators.chunkwise import accuracy, chunkwise
 from majorant.estimators.posterior import Posterior
 from majorant.estimators.stream import Stream
+from majorant.estimators.tensors import decision, is_on_device, is_tensor, named, probabilities, to_array
 from majorant.objective import Objective
 from majorant.sources import Source
 
@@ -42,6 +43,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
         check_is_fitted(self, "coef_")
+        if is_on_device(X):
+            return decision(self, X, offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if np.abs(self.intercept_).max() > FAR:
             X = X.astype(np.float64, copy=False)
@@ -58,6 +61,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Return the likeliest class of each row."""
         scores = self.decision_function(X, offset)
+        if is_tensor(scores):
+            return named(self.classes_, scores)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     @chunkwise
@@ -69,6 +74,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes): an approximation of an approximation, which pulls uncertain predictions towards even ones.
         """
         scores = self.decision_function(X, offset)
+        if is_tensor(scores):
+            return probabilities(scores, log=False)
         if posterior:
             # Softmax scores may all move together without a change: that direction has no say.
             scores = scores - scores.mean(axis=1, keepdims=True) if scores.ndim == 2 else scores
@@ -81,6 +88,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the logarithms of the probabilities."""
         scores = self.decision_function(X, offset)
+        if is_tensor(scores):
+            return probabilities(scores, log=True)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
         return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
@@ -89,6 +98,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the share of rows whose label is the likeliest one; a source brings its own labels and weights."""
         if isinstance(X, Source):
             return accuracy(self, X, y=y, sample_weight=sample_weight)
+        if is_on_device(X):
+            predicted, (y, weight) = to_array(self.predict(X)), map(to_array, (y, sample_weight))
+            return float(np.average(predicted == np.asarray(y), weights=weight))
         return float(super().score(X, y, sample_weight))
 
     def sparsify(self) -> Self:

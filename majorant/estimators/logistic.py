@@ -15,7 +15,7 @@ from majorant._solution import Fitted, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
-from majorant.design.dense import DenseDesign
+from majorant.design import DenseDesign, Design
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
@@ -32,6 +32,7 @@ from majorant.estimators.settings import (
     check_labels,
     check_penalty,
     check_settings,
+    distinct,
     read_distributions,
     read_feature_penalty,
     read_offset,
@@ -43,6 +44,7 @@ from majorant.estimators.settings import (
 from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
+from majorant.estimators.tensors import is_on_device, placed_on_device, read_tensor, read_tensors, to_array
 from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
@@ -214,10 +216,11 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
                 return self._fit_source(DaskCollections(X, y, sample_weight), how, offset=offset)
             if isinstance(X, Source):
                 return self._fit_source(X, how, y=y, sample_weight=sample_weight, offset=offset)
+            y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
             X, y = self._validate(X, y, reset=True)
-            classes, labels = np.unique(y, return_inverse=True)
+            classes, labels = distinct(y)
             self._set_classes(classes)
-            weight = self._weights(sample_weight, X, y)
+            weight = self._weights(sample_weight, y, y)
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
                 raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
             return self._fit(X, labels, weight, offset, how)
@@ -237,22 +240,25 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             self._check_settings()
             if self.class_weight is not None:
                 raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-            X = validated(self, X, reset=True)
+            X = read_tensor(self, X, reset=True) if is_on_device(X) else validated(self, X, reset=True)
             self._dtype = X.dtype
-            names, P = read_distributions(P, classes)
+            names, P = read_distributions(to_array(P), classes)
             self._set_classes(names)
             return self._fit(X, P, read_weights(sample_weight, X), offset, How(None, resume_from))
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
-        numbers = (X.nnz if issparse(X) else X.size) * len(self.classes_)
-        with sharing(fit_threads(self.n_jobs, numbers)):
+        numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
+        # Where rows are on a device there is nothing to share here, and threads of BLAS would only wait for each other.
+        with sharing(1 if isinstance(X, Design) else fit_threads(self.n_jobs, numbers)):
             self._fit_rows(X, labels, weight, offset, how)
         return self
 
     def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> None:
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
-            X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
+            rows = np.flatnonzero(weight)
+            X = X.part(rows) if isinstance(X, Design) else X[rows]
+            labels, weight, offset = take_rows(rows, labels, weight, offset)
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
@@ -275,6 +281,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             start=start,
             tol=self.tol,
             max_steps=self.max_iter,
+            certified=self._certifies,
         )
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
@@ -287,9 +294,13 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
     ) -> Objective:
-        design = X if issparse(X) else DenseDesign(X)  # what was validated need not be looked through again
+        # What was validated need not be looked through again.
+        design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
+        if isinstance(X, Design):
+            placed = placed_on_device(data, self._model().coefficient_rows, executor)
+        else:
+            placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
 
     def _publish(self, fitted: Fitted) -> None:
@@ -309,6 +320,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
     _sweep: Sweep | None = None  # of the grid that this fit is one of
+    _certifies: bool = True  # or it is only compared with others
 
     def _check_settings(self) -> None:
         check_penalty(self.penalty, self.l1_ratio, self.C)
@@ -324,7 +336,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         return float("inf") if self.penalty is None else self.C
 
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
-        X, y = validated(self, X, y, reset=reset)
+        X, y = read_tensors(self, X, y, reset=reset) if is_on_device(X) else validated(self, X, y, reset=reset)
         if y.dtype.kind == "f":  # numbers that may be measurements; anything else names classes
             check_classification_targets(y)
         check_labels(y)

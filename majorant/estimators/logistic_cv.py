@@ -21,13 +21,14 @@ from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.cv_attributes import Folds
 from majorant.estimators.cv_source import additive_score, check_folds, fold_path
-from majorant.estimators.fold import Rows, fit_rows, knowing, score_rows
+from majorant.estimators.fold import Brought, Rows, fit_rows, knowing, score_rows
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
 from majorant.estimators.placing import refuse_beside
 from majorant.estimators.settings import check_labels, check_settings, read_offset
 from majorant.estimators.sklearn_callbacks import WithCallbacks, hand_over
+from majorant.estimators.tensors import is_tensor, read_tensors, to_array
 from majorant.objective import Objective
 from majorant.sources import Source
 
@@ -255,7 +256,8 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **score_params: Any) -> float:
         """Return the score by ``scoring`` (accuracy by default)."""
         routed = self._route("score", score_params, sample_weight)
-        return float(self._get_scorer()(self, X, y, **routed.scorer.score))
+        scored = Brought.of(self) if is_tensor(X) else self
+        return float(self._get_scorer()(scored, X, to_array(y), **routed.scorer.score))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who asks for what: this estimator, the splitter and the scorer."""
@@ -328,11 +330,15 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
         return grid
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Rows:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
+        if is_tensor(X):
+            y = read_tensors(self, X, y, reset=True)[1]
+        else:
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         check_classification_targets(y)
         check_labels(y)
         reader = LogisticRegression(**self._settings())
         reader._set_classes(np.unique(y))
         self.classes_ = reader.classes_
         offset = read_offset(offset, X.shape[0], len(self.classes_))
-        return Rows(X, y, reader._weights(sample_weight, X, y), offset, self.classes_)
+        return Rows(X, y, reader._weights(sample_weight, y, y), offset, self.classes_)

@@ -19,6 +19,8 @@ from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
 from majorant.estimators.threads import fit_threads
 
+# Labels of fewer rows are sorted in no time.
+MANY_ROWS = 10_000
 # Numbers that a thread looks through at a time.
 STRETCH = 2**18
 SWITCHES = ("fit_intercept", "penalize_intercept", "warm_start", "shuffle", "dual", "refit", "use_legacy_attributes")
@@ -94,6 +96,16 @@ def check_labels(y: Array) -> None:
             raise ValueError(f"y must hold labels of one type, got {' and '.join(kinds)}") from None
 
 
+def distinct(y: Array) -> tuple[Array, Array]:
+    """Return the distinct labels in order, and which of them each one is; numbers next to zero are only counted."""
+    if y.dtype.kind in "iu" and len(y) > MANY_ROWS and y.min() >= 0 and y.max() < len(y):
+        counts = np.bincount(y)
+        classes = np.flatnonzero(counts).astype(y.dtype)
+        places = np.cumsum(counts > 0) - 1
+        return classes, y if len(classes) == len(counts) else places[y]
+    return np.unique(y, return_inverse=True)
+
+
 def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
     """Return rows as scikit-learn validates them, and labels if there are any; threads look for what is not finite."""
     how = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
@@ -105,6 +117,8 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) 
 
 
 def _sums_are_finite(values: Array, n_jobs: int | None) -> bool:
+    if len(values) <= STRETCH:
+        return bool(np.isfinite(values.sum()))
     with sharing(fit_threads(n_jobs, values.size)):
         sums = mapped(lambda some: values[some].sum(), even_slices(len(values), STRETCH))
     return bool(np.isfinite(sums).all())

@@ -10,6 +10,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ FORMAT = "majorant model"
 VERSION = 1
 PART_VERSION = 1
 # Settings that may be objects, which no file holds: they are then left to their defaults.
-OBJECTS = ("random_state", "cv", "scoring")
+OBJECTS = ("random_state", "cv", "scoring", "validation", "metric")
+# Settings that are functions.
+FUNCTIONS = ("callbacks", "callback")
 # Settings that may be dicts, which are written as pairs.
 PAIRS = ("class_weight", "n_latent")
 # Between the name of a part and what it consists of.
@@ -158,8 +161,8 @@ def facts_of(model: Any, notes: dict[str, Any] | None) -> dict[str, Any]:
 
 def settings_of(model: Any) -> dict[str, Any]:
     """Return the settings of an estimator as JSON can hold them."""
-    given = {name: value for name, value in model.get_params(deep=False).items() if name != "callbacks"}
-    left_out = [name for name in OBJECTS if not isinstance(given.get(name), int | np.integer | str | None)]
+    given = {name: value for name, value in model.get_params(deep=False).items() if name not in FUNCTIONS}
+    left_out = [name for name in OBJECTS if not isinstance(given.get(name), Real | str | None)]
     return {name: None if name in left_out else storable(value) for name, value in given.items()}
 
 

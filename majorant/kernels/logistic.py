@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
 
 from majorant._checks import Array
 
@@ -11,7 +10,9 @@ from majorant._checks import Array
 def loss_and_residual(u: Array, y: Array, weight: Array | None) -> tuple[float, Array]:
     """Return Σ w log(1 + exp(∓u)) for labels 0 and 1, and w(p − y)."""
     against = np.where(y, -u, u)
-    losses, wrong = np.logaddexp(0.0, against), expit(against)  # 1 − p of the label keeps its digits
+    e = np.exp(-np.abs(against))
+    losses = np.log1p(e) + np.maximum(against, 0.0)
+    wrong = np.where(against > 0, 1.0, e) / (1.0 + e)  # 1 − p of the label keeps its digits
     residual = np.where(y, -wrong, wrong)
     if weight is None:
         return float(losses.sum()), residual

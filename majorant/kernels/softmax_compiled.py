@@ -38,6 +38,21 @@ def leap(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) ->
     return total, slope
 
 
+@compile_sums
+def bend(P: Array, V: Array) -> None:
+    """Replace V (n×t) by P(V − Σ_c P_c V_c): the Hessian on scores, diag(p) − ppᵀ for each row, times V."""
+    n, t = P.shape
+    mean = np.empty(ROWS)
+    for first in range(0, t, ROWS):
+        last = min(first + ROWS, t)
+        for j in range(ROWS):
+            mean[j] = 0.0
+        for c in range(n):
+            _add_product(P[c, first:last], V[c, first:last], mean)
+        for c in range(n):
+            _less_mean(P[c, first:last], V[c, first:last], mean)
+
+
 @compile_part
 def _of_some(
     S: Array, y: Array, weight: Array, R: Array, first: int, last: int, room: tuple[Array, Array, Array]
@@ -97,6 +112,18 @@ def _inner(r: Array, v: Array) -> float:
     for j in range(len(r)):
         total += r[j] * v[j]
     return total
+
+
+@compile_part
+def _add_product(p: Array, v: Array, total: Array) -> None:
+    for j in range(len(p)):
+        total[j] += p[j] * v[j]
+
+
+@compile_part
+def _less_mean(p: Array, v: Array, mean: Array) -> None:
+    for j in range(len(p)):
+        v[j] = p[j] * (v[j] - mean[j])
 
 
 @compile_part

@@ -98,6 +98,18 @@ class WithIntercept(Protocol):
     def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
         """Return the loss and its derivative with respect to the scores (n×t)."""
 
+    def moved(self, scores: Array, intercepts: Array) -> Array:
+        """Return the scores with so much more in every class."""
+
+    def farthest(self, scores: Array) -> float:
+        """Return the largest finite |score|."""
+
+    def class_sums(self, residual: Array) -> Array:
+        """Return the sum of every class over rows."""
+
+    def inner(self, a: Array, b: Array) -> float:
+        """Return Σ a b."""
+
     def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
         """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
 

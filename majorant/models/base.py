@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
+from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data.base import InMemory
@@ -116,7 +117,17 @@ class Model(ABC, Generic[Batch]):
         slopes = self.potentials(direction, batch)
         there = scores + slopes
         loss, residual = self.loss_and_residual(there, batch)
-        return loss, float(np.vdot(residual, slopes)), self.lift(residual, batch), Leapt(there, slopes)
+        return loss, self.inner(residual, slopes), self.lift(residual, batch), Leapt(there, slopes)
+
+    def along(self, scores: Array, slopes: Array, a: float) -> Array:
+        """Return the scores so far along a ray."""
+        there = np.multiply(slopes, a, out=empty(slopes.shape))
+        there += scores
+        return there
+
+    def inner(self, a: Array, b: Array) -> float:
+        """Return Σ a b over all rows and outcomes."""
+        return float(np.vdot(a, b))
 
     def completed(self, theta: Array, batch: Batch) -> tuple[Model[Any], Any]:
         """Return a model and data whose loss is convex, less a constant touches this one at θ, and lies above it.
@@ -172,6 +183,18 @@ class Model(ABC, Generic[Batch]):
     def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
         """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
         return np.full(self.n_parameters(batch), float(len(batch)))
+
+    def has_products(self, like: Batch) -> bool:
+        """Return whether :meth:`hessian_product` is there."""
+        return False
+
+    def bending(self, scores: Array, batch: Batch) -> Array:
+        """Return what is kept of scores for products with the Hessian there."""
+        self._has_no("products with a Hessian")
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Batch) -> Array:
+        """Return the Hessian of the loss times a direction (d), from what was kept: no exponentials."""
+        self._has_no("products with a Hessian")
 
     def bound_factors(self, scores: Array, batch: Batch) -> Factors:
         """Return the curvature factors of the bound of Algorithm 1."""

@@ -12,6 +12,7 @@ from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
+from majorant.design.base import Stored
 from majorant.kernels.partition import curvature_weight
 from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
@@ -83,19 +84,14 @@ class Binary(ClassModel):
         stored = batch.design.stored()
         if stored is None or not self._reads_once(batch):
             return super().leap(direction, scores, batch)
-        X, δ, c = stored.rows, direction, 0.0
-        if stored.constant:
-            δ, c = direction[:-1], direction[-1] - (0.0 if stored.shift is None else stored.shift @ direction[:-1])
+        X, (δ, c) = stored.rows, _split(direction, stored)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(δ), batch.design.dtype)
         weight = np.empty(0) if batch.weight is None else batch.weight
         kernel = kernels.logistic_compiled.leap_csr if batch.design.is_sparse else kernels.logistic_compiled.leap_dense
         loss, slope, total = kernel(
             X, δ.astype(G.dtype, copy=False), c, scores[0], batch.y, weight, there[0], slopes[0], G
         )
-        gradient = np.append(G, total) if stored.constant else G.astype(np.float64, copy=False)
-        if stored.shift is not None:
-            gradient[:-1] -= total * stored.shift
-        return loss, slope, gradient, Leapt(there, slopes)
+        return loss, slope, _joined(G, total, stored), Leapt(there, slopes)
 
     def _reads_once(self, batch: Labelled) -> bool:
         X = batch.design
@@ -109,7 +105,7 @@ class Binary(ClassModel):
 
     def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors p_j(1 − p_j)."""
-        return self._factors(scores, batch, lambda u: expit(u) * expit(-u), majorizes=False)
+        return self._factors(scores, batch, variance, majorizes=False)
 
     def margins(self, scores: Array, batch: Labelled) -> Array:
         """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
@@ -118,12 +114,11 @@ class Binary(ClassModel):
 
     def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
         """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
-        u = scores.ravel()
-        return expit(u) * expit(-u), V
+        return variance(scores.ravel()), V
 
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        return weigh(expit(scores) * expit(-scores), batch.weight)
+        return weigh(variance(scores), batch.weight)
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
@@ -132,9 +127,30 @@ class Binary(ClassModel):
 
     def class_variances(self, residual: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        w = np.ones(len(batch)) if batch.weight is None else batch.weight
+        w = 1.0 if batch.weight is None else batch.weight
         off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
+        if batch.weight is None:
+            return off * (1.0 - off)
         return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
+
+    def bending(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
+        return self.class_weights(scores, batch)
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p) V."""
+        return np.multiply(bending, V, out=V)
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
+        """Return Σ_j w_j p_j(1 − p_j) x_j x_jᵀ·direction, rows read once where that is quicker."""
+        stored = batch.design.stored()
+        if stored is None or not self._reads_once(batch):
+            return super().hessian_product(direction, bending, batch)
+        δ, c = _split(direction, stored)
+        G = np.empty(len(δ), batch.design.dtype)
+        compiled = kernels.logistic_compiled
+        kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
+        return _joined(G, kernel(stored.rows, δ.astype(G.dtype, copy=False), c, bending[0], G), stored)
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w β(u)."""
@@ -159,3 +175,25 @@ class Binary(ClassModel):
             fixed_classes=np.array([[0.25]]),
             majorizes=majorizes,
         )
+
+
+def _split(direction: Array, stored: Stored) -> tuple[Array, float]:
+    """Return what the stored columns are multiplied by, and what is added to every score."""
+    if not stored.constant:
+        return direction, 0.0
+    δ = direction[:-1]
+    return δ, float(direction[-1] - (0.0 if stored.shift is None else stored.shift @ δ))
+
+
+def _joined(G: Array, total: float, stored: Stored) -> Array:
+    """Return a gradient in double precision, given that of the stored columns and the sum of residuals."""
+    gradient = np.append(G, total) if stored.constant else G.astype(np.float64, copy=False)
+    if stored.shift is not None:
+        gradient[:-1] -= total * stored.shift
+    return gradient
+
+
+def variance(u: Array) -> Array:
+    """Return p(1 − p), p = 1 / (1 + exp(−u)), to all digits."""
+    e = np.exp(-np.abs(u))
+    return e / np.square(1.0 + e)

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,10 @@ class ClassModel(RowModel[Labelled]):
     @abstractmethod
     def class_variances(self, residual: Array, batch: Labelled) -> Array:
         """Return w p_c(1 − p_c) (n×t) alone."""
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w B V (n×t), the Hessian on scores times V, which may be overwritten."""
+        self._has_no("products with a Hessian")
 
     @abstractmethod
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
@@ -112,6 +116,19 @@ class ClassModel(RowModel[Labelled]):
         by_class = penalised.reshape(self.coefficient_rows, -1)
         free = like.constant and by_class[:, :-1].all() and not by_class[:, -1].any()
         return self if free else None
+
+    def moved(self, scores: Array, intercepts: Array) -> Array:
+        """Return the scores with so much more in every class."""
+        return scores + intercepts[:, None]
+
+    def farthest(self, scores: Array) -> float:
+        """Return the largest finite |score|."""
+        farthest = float(np.abs(scores).max(initial=0.0))
+        return farthest if isfinite(farthest) else float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+
+    def class_sums(self, residual: Array) -> Array:
+        """Return the sum of every class over rows."""
+        return residual.sum(axis=1)
 
     def class_totals(self, batch: Labelled) -> Array:
         """Return the weight of all rows of each label."""
@@ -184,6 +201,14 @@ class ClassModel(RowModel[Labelled]):
     def hessian_diagonal(self, scores: Array, batch: Labelled) -> Array:
         """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
         return batch.design.pull_back_squares(self.class_weights(scores, batch)).ravel()
+
+    def has_products(self, like: Labelled) -> bool:
+        """Return whether probabilities tell the Hessian."""
+        return self.is_softmax()
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
+        """Return Σ_j (B_j ⊗ x_j x_jᵀ)·direction: scores, bent, and back."""
+        return self.lift(self.bent(bending, self.potentials(direction, batch), batch), batch)
 
     def score_rows(self, batch: Labelled) -> Array:
         """Return I_n ⊗ X."""

@@ -68,7 +68,9 @@ class Multinomial(ClassModel):
             return
         if len(data.offset) != self.n_classes:
             raise ValueError(f"offset must have {self.n_classes} columns, one per class, got {len(data.offset)}")
-        if (self.targets(data)[np.isneginf(data.offset).ravel()] > 0).any():
+        forbidden = data.offset == -np.inf
+        observed = data.y[forbidden] > 0 if data.soft else forbidden[data.y, np.arange(len(data))]
+        if observed.any():
             raise ValueError("offset is −inf (h(y) = 0) for a class that was observed")
 
     def loss(self, scores: Array, batch: Labelled) -> float:
@@ -154,6 +156,19 @@ class Multinomial(ClassModel):
         """Return w p_c(1 − p_c)."""
         P = self._probabilities(residual, batch)
         return weigh(P * (1.0 - P), batch.weight)
+
+    def bending(self, scores: Array, batch: Labelled) -> Array:
+        """Return the probabilities."""
+        return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w p_c(V_c − Σ_e p_e V_e)."""
+        if self._compiles(batch):
+            kernels.softmax_compiled.bend(bending, V)
+        else:
+            V *= bending
+            V -= bending * V.sum(axis=0)
+        return weigh(V, batch.weight)
 
     @staticmethod
     def _probabilities(residual: Array, batch: Labelled) -> Array:

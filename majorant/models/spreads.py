@@ -43,7 +43,7 @@ class ClassSpreads(Spreads):
         """Return those of a root (np×k)."""
         if classes == 1:
             return cls((root,))
-        by_class = root.reshape(classes, -1, root.shape[1])
+        by_class = root.reshape(classes, len(root) // classes, root.shape[1])
         off = by_class - by_class.mean(axis=0)
         # ‖R_cᵀx‖ = ‖T_c x‖ with the triangle of R_cᵀ = QT_c, which has p columns and not np.
         return cls(tuple(_triangle(each) for each in off))
@@ -123,5 +123,7 @@ def _slices(rows: int, step: int) -> Iterator[slice]:
 
 
 def _triangle(root: Array) -> Array:
+    if not root.shape[1]:
+        return root
     R: Array = np.linalg.qr(root.T, mode="r")  # type: ignore[assignment]
     return R.T

@@ -34,9 +34,11 @@ class Facts:
         self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
         self._is_at_hand = data.whole is not None or self.blocks.holds_rows
         dtype = model.precision(self.like)
-        self.narrow, self.epsilon, self.precision = bool(dtype != np.float64), float(np.finfo(dtype).eps), dtype
+        self.narrow, self.precision = bool(dtype != np.float64), dtype
+        self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
         self._squares: dict[float, tuple[Array, Array]] = {}
         self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
+        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.keep(self._scores_of_all()))
 
     def under(self, penalty: Penalty) -> Facts:
         """Return what follows with another penalty: all that is known, unless other parameters are penalised."""

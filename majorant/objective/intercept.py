@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from math import exp, isfinite
+from functools import cached_property, partial
+from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,20 +96,21 @@ class _Expansion:
         return exp(2 * float(np.abs(self.moved - self.hessian.at).max()))
 
 
-def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Profiled:
+def profile_intercept(
+    model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True
+) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
-    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals.
+    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals;
+    ``keep`` says whether there is room for residuals.
     """
-    here = _expand(model, blocks, scores, _first_guess(model, blocks, scores, observed), None)
-    farthest = None
+    expand = partial(_expand, model, blocks, scores, keep=keep)
+    here = expand(_first_guess(model, blocks, scores, observed), None)
     for _ in range(ITERATIONS):
         step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
         if -float(here.slope @ step) <= FLAT * here.loss:
             break
-        if farthest is None:
-            farthest = MARGIN - 2 * float(blocks.total(FarthestScore(), scores).value)
-        there = _descend(model, blocks, scores, here, np.clip(step, -farthest, farthest))
+        there = _descend(expand, here, _clipped(step, model, blocks, scores))
         if there is None:
             break
         here = there
@@ -117,6 +119,14 @@ def profile_intercept(model: WithIntercept, blocks: Blocks, scores: Kept, observ
     stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(here.squares)
     passed_on = np.sqrt(here.squares * here.rows) * largest
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
+
+
+def _clipped(step: Array, model: WithIntercept, blocks: Blocks, scores: Kept) -> Array:
+    """Return a step no longer than scores can be apart."""
+    if np.abs(step).max() <= MARGIN:
+        return step
+    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
+    return np.clip(step, -farthest, farthest)
 
 
 def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Array:
@@ -149,12 +159,12 @@ class Moved:
 
     def __call__(self, block: Any, scores: Array) -> tuple[Any, Array | None]:
         """Return them."""
-        loss, residual = self.model.loss_and_residual(scores + self.moved[:, None], block)
+        loss, residual = self.model.loss_and_residual(self.model.moved(scores, self.moved), block)
         if self.curved:
             H, weights = self.model.between_classes(residual, block)
         else:
             H, weights = None, self.model.class_variances(residual, block)
-        along = (loss, residual.sum(axis=1), H, float(np.vdot(weights, weights)), len(block))
+        along = (loss, self.model.class_sums(residual), H, self.model.inner(weights, weights), len(block))
         return along, residual if self.keep else None
 
 
@@ -186,33 +196,35 @@ class LostToTheCentre:
         return self.model.lost_to_the_centre(self.theta, block, self.epsilon), None
 
 
+@dataclass(frozen=True, eq=False)
 class FarthestScore:
     """The largest finite score, less than zero: minima are what adds up."""
 
     reads_rows: ClassVar[bool] = False
 
+    model: WithIntercept
+
     def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
         """Return −max |score|."""
-        farthest = float(np.abs(scores).max(initial=0.0))
-        if not isfinite(farthest):
-            farthest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
-        return Least(-farthest), None
+        return Least(-self.model.farthest(scores)), None
 
 
-def _expand(model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None) -> _Expansion:
+def _expand(
+    model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
+) -> _Expansion:
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
-    keep = not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
+    keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
     (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None, keep), scores)
     kept = residuals if keep else None
     return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)
 
 
-def _descend(model: WithIntercept, blocks: Blocks, scores: Kept, here: _Expansion, step: Array) -> _Expansion | None:
+def _descend(expand: Callable[..., _Expansion], here: _Expansion, step: Array) -> _Expansion | None:
     """Return where the longest of the halved steps leads that descends, or nothing if none does."""
     for _ in range(HALVINGS):
-        there = _expand(model, blocks, scores, here.moved + step, here.hessian)
+        there = expand(here.moved + step, here.hessian)
         flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
         if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
             return there
@@ -242,7 +254,7 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
         return NOT_FOUND
     slope = np.abs(slope) + ROUNDING * total + unseen
     try:
-        inverse = here.weaker * Factor(lower_factor(_grounded(H))).inverse()
+        inverse = here.weaker * (1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(_grounded(H))).inverse())
     except LinAlgError:  # H is not positive definite
         return NOT_FOUND
     largest = float(np.diagonal(inverse).max())

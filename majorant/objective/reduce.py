@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from majorant._checks import whole
+from majorant._checks import Array, whole
 from majorant._threads import for_each
+from majorant.curvature import Kronecker
 from majorant.data.base import Data
 
 # What a task left with every block; only blocks know what is in it.
@@ -60,6 +61,8 @@ class Blocks(ABC):
     # Nanoseconds that pass before anybody has begun to work on them; and whether workers hold them in memory.
     delay: ClassVar[float] = 0.0
     holds_rows: ClassVar[bool] = False
+    # Whether a fit may stop where its metric says that there is nothing left to gain.
+    estimates: ClassVar[bool] = False
 
     def keep(self, numbers: float) -> bool:
         """Return whether so many numbers can be kept with the blocks, all together."""
@@ -94,6 +97,10 @@ class Blocks(ABC):
     def narrowed(self) -> Blocks:
         """Return the rows in single precision, if workers can have a copy of them."""
         return self
+
+    def kronecker(self, classes: Array, features: Array) -> Kronecker:
+        """Return C ⊗ G as a curvature whose factors are found where that is quick."""
+        return Kronecker(classes, features, majorizes=False)
 
 
 class Reducer(ABC):
@@ -153,6 +160,7 @@ class LocalBlocks(Blocks):
     ) -> None:
         self._blocks, self._threads, self._merging, self._outlines = blocks, threads, merging, outlines
         self._count = -1  # of blocks, once they have been gone through
+        self._is_one = isinstance(blocks, tuple) and len(blocks) == 1 and outlines is None  # small data, in memory
 
     def keep(self, numbers: float) -> bool:
         """Return whether rows are in memory, beside which this is little, or it is little anyway."""
@@ -161,6 +169,10 @@ class LocalBlocks(Blocks):
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
         task, kept = found_again(task, kept)
+        if self._is_one:
+            self._count = 1
+            total, piece = task(self._blocks[0], *[each[0] for each in kept])  # type: ignore[index]
+            return total, [piece]
         total, pieces = _run(task, self._those(task), kept, self._threads)
         self._count = len(pieces)
         return total, pieces

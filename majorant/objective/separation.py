@@ -171,8 +171,8 @@ def _compared(outcomes: Outcomes, free: Array) -> Comparisons:
 
 def _outcomes(F: Objective) -> Outcomes:
     """Return the outcomes of all rows that count; of a score against zero both are written out."""
-    data, model = F.whole, F.model.as_rows()
-    assert data is not None
+    assert F.whole is not None
+    data, model = F.whole.here(), F.model.as_rows()
     X, target = sp.csr_array(model.design(data).csr().astype(np.float64)), model.targets(data)
     if isinstance(data, Choices):
         row = np.repeat(np.arange(len(data)), np.diff(data.indptr))

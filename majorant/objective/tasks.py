@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Curvature, Factors, Form
 from majorant.models import Model
@@ -107,10 +106,9 @@ class Along:
 
     def __call__(self, block: Any, S: Array, V: Array) -> tuple[tuple[float, float], Scored]:
         """Return them, and keep scores and residuals there."""
-        scores = np.multiply(V, self.a, out=empty(V.shape))
-        scores += S
+        scores = self.model.along(S, V, self.a)
         loss, residual = self.model.loss_and_residual(scores, block)
-        return (loss, float(np.vdot(residual, V))), Scored(scores, residual)
+        return (loss, self.model.inner(residual, V)), Scored(scores, residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +203,31 @@ class Expand:
         scores = model.scores(self.theta, block)
         loss, residual = model.loss_and_residual(scores, block)
         return (loss, model.lift(residual, block), self.curve(block, scores)[0]), None
+
+
+@dataclass(frozen=True, eq=False)
+class Bending:
+    """What products with a Hessian need of scores, which is kept."""
+
+    reads_rows: ClassVar[bool] = False
+
+    model: Model[Any]
+
+    def __call__(self, block: Any, scores: Array) -> tuple[None, Array]:
+        """Keep it."""
+        return None, self.model.bending(scores, block)
+
+
+@dataclass(frozen=True, eq=False)
+class HessianTimes:
+    """The Hessian times a direction, from what was kept of scores."""
+
+    model: Model[Any]
+    direction: Array
+
+    def __call__(self, block: Any, bending: Array) -> tuple[Array, None]:
+        """Return it."""
+        return self.model.hessian_product(self.direction, bending, block), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +359,7 @@ class Unlike:
         """Return it."""
         if a is None or b is None:
             return int(a is not b), None
-        return int(a.shape != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-9)), None
+        return int(a.shape != b.shape or bool((abs(a - b) > 1e-9 * (1 + abs(b))).any())), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 from majorant._checks import Array
@@ -27,7 +28,8 @@ class State:
     ``point`` holds F and ∇F at θ. It is None where they are not known: a stochastic solver leaves them to whoever asks.
     A state with another θ forgets the point of the one it was made from, so what a state says is always true of its
     own θ. ``stalled`` says that F cannot be decreased any further, ``account`` what was bought, and at which step,
-    ``remark`` what else a user should know.
+    ``remark`` what else a user should know, and ``unseen`` how many steps were made since the state before that nobody
+    saw: in single precision, or on some of the rows.
     """
 
     theta: Array
@@ -35,6 +37,7 @@ class State:
     stalled: bool = False
     account: tuple[tuple[int, str], ...] = ()
     remark: str = ""
+    unseen: int = 0
 
     def __post_init__(self) -> None:
         if self.point is not None and self.point.theta is not self.theta:
@@ -47,7 +50,14 @@ class State:
 
     def moved_to(self, point: Point, **changes: Any) -> Self:
         """Return the state at another point."""
-        return replace(self, theta=point.theta, point=point, **changes)
+        return self.changed(**{"theta": point.theta, "point": point, "unseen": 0, **changes})
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the state with other values. ``dataclasses.replace`` looks at every field, which takes longer."""
+        other = copy(self)
+        vars(other).update(changes)
+        other.__post_init__()
+        return other
 
     def resumed(self, objective: Objective, point: Point) -> Self:
         """Return the state with what is known of its θ found again, unless the data are those it knows."""
@@ -80,6 +90,17 @@ class Solver(ABC, Generic[S]):
     @abstractmethod
     def start(self, objective: Objective, theta: Array) -> S:
         """Return the first state: at θ, or where the solver finds it better to start."""
+
+    def start_within(self, objective: Objective, theta: Array, steps: int) -> S:
+        """Return the same, before which no more than so many steps are made."""
+        return self.start(objective, theta)
+
+    def carry(self, objective: Objective, state: S, theta: Array, steps: int) -> S | None:
+        """Return the state of a run under another penalty at θ, what it had learnt adapted; None where that cannot be.
+
+        No more than so many steps are made on the way.
+        """
+        return state.carried(objective, theta)
 
     @abstractmethod
     def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:

@@ -15,7 +15,9 @@ RISE = 1e-10
 ITERATIONS, PRECISION = 60, 1e-6
 
 
-def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT) -> float:
+def best_step(
+    ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT, rise: float = RISE
+) -> float:
     """Return a > 0 near a minimiser of F(θ + aδ), where F is no larger than at 0; or 0 if δ does not descend.
 
     Where F is not convex along the ray, a point above F(θ) is too far, whichever way F goes on from there.
@@ -28,6 +30,8 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
         Its value and slope at 0, if they are known.
     flat_enough : float
         How flat F has to be there; a quasi-Newton step is nearly always good enough as it is.
+    rise : float
+        By which share F may rise, for all that is known of it.
     """
     value, downhill = ray.value_and_slope(0.0) if start is None else start
     if not downhill < 0:
@@ -37,9 +41,10 @@ def best_step(ray: Ray, start: tuple[float, float] | None = None, flat_enough: f
         if a == 0.0:  # recomputed, it might have another sign
             return downhill
         at_a, s = ray.value_and_slope(a)
-        if at_a > value + RISE * abs(value):
+        if at_a > value + rise * abs(value):
             return abs(s) or -downhill  # what descends there, as no convex function does, is another valley
-        return 0.0 if abs(s) <= flat_enough * -downhill and at_a <= value else s
+        lower = at_a <= value or rise > RISE
+        return 0.0 if abs(s) <= flat_enough * -downhill and lower else s
 
     low, at_low, high = 0.0, downhill, 1.0
     at_high = slope(high)

@@ -194,9 +194,5 @@ def _gram(objective: Objective, point: Point, share: float) -> Factorize:
         C, G = objective.mean_gram(point, share, np.float32)
         least = ROUNDING * float(np.max(G.diagonal()))
         if np.min(λ[λ > 0]) > least:
-            return RoundedGram(_kronecker(C, G), least)
-    return _kronecker(*objective.mean_gram(point, share, np.float64)).nearly_factorized
-
-
-def _kronecker(C: Array, G: Array) -> Kronecker:
-    return Kronecker(*_balanced(C, G), majorizes=False)
+            return RoundedGram(objective.kronecker(*_balanced(C, G)), least)
+    return objective.kronecker(*_balanced(*objective.mean_gram(point, share, np.float64))).nearly_factorized

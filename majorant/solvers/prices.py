@@ -10,10 +10,13 @@ from dataclasses import dataclass
 
 from majorant.objective import Objective
 
-# A step besides its pass: a line search, secant pairs, and what Python adds.
-STEP = 1e5
-# An exponential and what goes with it, in a step, and where probabilities are written out.
-SCORE, PROBABILITY = 6.0, 14.0
+# A step besides its pass: a line search, and what Python adds, which is more; a product with a Hessian besides its own.
+STEP, PYTHON, PRODUCT = 1e5, 2e5, 4e4
+# For every parameter: secant pairs, of many parameters in single precision, and the vectors of conjugate gradients.
+SECANTS, SECANTS_OF_MANY, VECTORS = 40.0, 15.0, 6.0
+MANY_PARAMETERS = 100_000
+# An exponential and what goes with it, in a step, and where probabilities are written out; a score in a product.
+SCORE, PROBABILITY, BEND = 6.0, 14.0, 1.5
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
 # others.
 NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
@@ -53,6 +56,16 @@ class Prices:
     def step(self) -> float:
         """Return the price of a step: one pass and what comes with it."""
         return STEP + self.delay + self.rows * self.classes * (self._number() * self.stored + SCORE)
+
+    def whole_step(self) -> float:
+        """Return the same with secant pairs, and all that Python does, which steps in any curvature have in common."""
+        d = self.classes * self.columns
+        return PYTHON + d * (SECANTS if d <= MANY_PARAMETERS else SECANTS_OF_MANY) + self.step()
+
+    def product(self) -> float:
+        """Return the price of a product with the Hessian, where probabilities are known."""
+        vectors = self.classes * self.columns * VECTORS
+        return PRODUCT + self.delay + vectors + self.rows * self.classes * (self._number() * self.stored + BEND)
 
     def diagonal(self) -> float:
         """Return the price of the diagonal of a Hessian."""
@@ -124,9 +137,19 @@ LONG_ENOUGH = 5e5
 LARGEST_COPY = 2**28
 
 
+def narrows_freely(objective: Objective) -> bool:
+    """Return whether steps are cheaper in a lower precision, for which no copy of the data is made."""
+    if not (objective.model.has_rows and objective.model.as_rows().design(objective.like).narrowing == 0):
+        return False
+    return pays_in_single_precision(objective)
+
+
 def pays_in_single_precision(objective: Objective) -> bool:
     """Return whether steps are much cheaper on a copy of the data in single precision: on dense ones with long rows."""
-    if objective.narrow or not objective.has_rows_at_hand or not (objective.convex and objective.model.has_rows):
+    if not (objective.model.has_rows and objective.has_rows_at_hand and objective.convex):
+        return False
+    copied = objective.model.as_rows().design(objective.like).narrowing
+    if copied is None:
         return False
     prices = Prices.of(objective)
     if (
@@ -137,4 +160,4 @@ def pays_in_single_precision(objective: Objective) -> bool:
         return False
     products = prices.step() - STEP - prices.rows * prices.classes * SCORE
     long = products >= max(LONG_ENOUGH, SHARE_OF_PRODUCTS * prices.step())
-    return long and prices.rows * prices.columns <= LARGEST_COPY
+    return long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from majorant._checks import Array, one_of, whole
 from majorant.curvature import Dense, Factorize, Solve
 from majorant.objective import Objective, Point
 from majorant.objective.certificates import KnownHessian
+from majorant.objective.products import HessianProducts
+from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.preconditioners import (
@@ -39,10 +42,9 @@ from majorant.solvers.preconditioners import (
     HessianOfAll,
     Preconditioner,
 )
-from majorant.solvers.prices import Prices, pays_in_single_precision
+from majorant.solvers.prices import MANY_PARAMETERS, Prices, narrows_freely, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.secants import (
-    MANY_PARAMETERS,
     Pairs,
     add_pair,
     best_point_along,
@@ -50,7 +52,16 @@ from majorant.solvers.secants import (
     scaled,
     shifted,
 )
-from majorant.solvers.starts import Begun, FromDual, FromOnlinePass, FromPoint, FromSample, Start, Sweeps
+from majorant.solvers.starts import (
+    SAMPLE_STEPS,
+    Begun,
+    FromDual,
+    FromOnlinePass,
+    FromPoint,
+    FromSample,
+    Start,
+    Sweeps,
+)
 
 CURVATURES = ("auto", "sample", "kronecker", "diagonal")
 # Of many parameters pairs are the most that a fit keeps in memory: twice as many save a twelfth of the steps.
@@ -59,6 +70,8 @@ PAIRS, PAIRS_OF_MANY = 20, 10
 LEAST_FACTOR = 0.2
 # Steps in single precision, until what they promise to gain, relative to F, comes near its rounding errors.
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
+# The same where factors have ten bits.
+COARSE, COARSE_AIM = 1e-5, 5e-6
 # A point that was given is left for a start of the plan if a step promises to gain more than this, relative to F.
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
@@ -75,6 +88,7 @@ class Plan:
 
     starts: tuple[Start, ...]
     offers: tuple[Preconditioner, ...]
+    products: bool = False  # whether steps may become Newton's, by conjugate gradients
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,18 +102,26 @@ class QuasiNewtonState(State):
     solve: Solve | None = None
     pairs: Pairs = ()
     steps: int = 0
+    rent: float = 0.0  # what they have cost: as many steps, or more where each took several products
+    truncates: bool = False  # whether they are Newton's, by conjugate gradients in the curvature that there is
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
     until: int = 0  # the step at which they go on, at the latest
     entered: float = np.inf  # F where they were left
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
+    most: int = NARROW_STEPS  # steps that may still be made unseen
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
     curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
 
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the next step takes products with the Hessian: one that is written out needs none."""
+        return self.truncates and self.lease.quality < HESSIAN and self.sweeps is None
+
     def promise(self) -> float:
         """Return what the next step promises, in the curvature that there is."""
-        if self.point is None or self.solve is None or self.sweeps is not None:
+        if self.point is None or self.solve is None or self.sweeps is not None or self.is_truncated:
             return float("nan")
         return _promise(self.point, _direction(self, self.point))
 
@@ -112,21 +134,22 @@ class QuasiNewtonState(State):
 
     def revived(self, objective: Objective) -> QuasiNewtonState:
         """Return the state with sweeps that see the data again."""
-        return self if self.sweeps is None else replace(self, sweeps=self.sweeps.revived(objective))
+        return self if self.sweeps is None else self.changed(sweeps=self.sweeps.revived(objective))
 
     def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge: the curvature is as it was, and y changes by (λ' − λ)s."""
         ridge = objective.penalty.prior
         if self.factorize is None or self.ridge is None or ridge is None or np.array_equal(ridge, self.ridge):
             return None
-        return replace(
-            self.moved_to(objective.point(theta)),
-            market=_market(self.market.offers[::-1], objective),
-            lease=self.lease.carried_on(self.steps),
+        return self.moved_to(
+            objective.point(theta),
+            market=_market(self.market.offers[::-1], objective, products=self.market.product < np.inf),
+            lease=self.lease.carried_on(self.rent),
             ridge=ridge,
             solve=self.factorize(ridge),
             pairs=shifted(self.pairs, ridge - self.ridge),
             steps=0,
+            rent=0.0,
             account=((0, "what another penalty had left"),),
             stalled=False,
             borrowed=True,
@@ -166,48 +189,58 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if self.memory is not None:
             whole("memory", self.memory, least=0)
 
-    def plan(self, objective: Objective) -> Plan:
-        """Return how to go about an objective."""
+    def plan(self, objective: Objective, most: int = NARROW_STEPS) -> Plan:
+        """Return how to go about an objective, with no more than so many steps before the first state."""
         kind = self.curvature if objective.model.classes(objective.like) else "auto"
         diagonals, gram, hessian = (DiagonalOfHessian(), DiagonalBetweenClasses()), GramOfColumns(), HessianOfAll()
         if kind == "sample":
-            return Plan((FromSample(),), (*diagonals, gram, hessian))
+            return Plan((FromSample(min(SAMPLE_STEPS, most)),), (*diagonals, gram, hessian))
         if kind == "kronecker":
             return Plan((FromPoint(),), (gram,))
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
-        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint())
-        return Plan(starts, (*diagonals, gram, hessian))
+        sample = FromSample(min(SAMPLE_STEPS, most))
+        starts = (FromAscent(), FromOnlinePass(), FromDual(), sample, FromPoint())
+        return Plan(starts, (*diagonals, gram, hessian), products=objective.convex and HessianProducts.suit(objective))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
-        if not theta.any():
-            return self._go(objective, theta)
-        better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
-        return self._at(objective, objective.point(theta), given=better)
+        return self.start_within(objective, theta, NARROW_STEPS)
 
-    def _start(self, objective: Objective, theta: Array) -> Start:
-        starts = self.plan(objective).starts
+    def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
+        """Return the same, after no more than so many steps."""
+        if not theta.any():
+            return self._go(objective, theta, steps)
+        better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
+        return self._at(objective, objective.point(theta), given=better).changed(most=steps)
+
+    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS) -> Start:
+        starts = self.plan(objective, most).starts
         return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
-    def _go(self, objective: Objective, theta: Array) -> QuasiNewtonState:
+    def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
         if isinstance(self._start(objective, theta), FromPoint) and pays_in_single_precision(objective):
-            return self._begun_in_single_precision(objective, theta)
-        return self._begun(objective, theta)
+            return self._begun_in_single_precision(objective, theta, most)
+        return self._begun(objective, theta, most)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
-        offers = tuple(offer for offer in self.plan(objective).offers if offer.suits(objective))
-        market = _market(offers, objective)
+        plan = self.plan(objective)
+        offers = [offer for offer in plan.offers if offer.suits(objective)]
+        market = _market(offers, objective, products=plan.products)
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
 
-    def _begun_in_single_precision(self, objective: Objective, theta: Array) -> QuasiNewtonState:
+    def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         narrow = objective.narrowed()
         assert narrow is not None
-        state = self._begun(narrow, theta)
-        for _ in range(NARROW_STEPS):
+        return self._through(narrow, self._begun(narrow, theta, most), most, objective)
+
+    def _through(self, narrow: Objective, state: QuasiNewtonState, most: int, objective: Objective) -> QuasiNewtonState:
+        """Return where steps in a lower precision lead until they gain next to nothing, in that of the objective."""
+        aim = NARROW_AIM if narrow.facts.epsilon < COARSE else COARSE_AIM
+        for _ in range(min(NARROW_STEPS, most)):
             assert state.point is not None
-            if state.lease.gains and state.lease.gains[-1] <= NARROW_AIM * state.point.value:
+            if state.lease.gains and state.lease.gains[-1] <= aim * state.point.value:
                 break
             following = self.step(narrow, state)
             if following.stalled:
@@ -215,10 +248,19 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             state = following
         objective.spend(passes=0.5 * narrow.work.passes, curvatures=narrow.work.curvatures)
         lease, account = replace(state.lease, gains=()), (*state.account, (state.steps, "double precision"))
-        return state.moved_to(objective.point(state.theta), lease=lease, account=account, curved_at=None)
+        here = objective.point(state.theta)
+        return state.moved_to(here, lease=lease, account=account, curved_at=None, unseen=state.steps)
 
-    def _begun(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        start = self._start(objective, theta)
+    def carry(self, objective: Objective, state: QuasiNewtonState, theta: Array, steps: int) -> QuasiNewtonState | None:
+        """Return the state at θ under another ridge, after steps in a lower precision if that takes no copy of rows."""
+        narrow = objective.narrowed() if narrows_freely(objective) else None
+        if narrow is None:
+            return state.carried(objective, theta)
+        carried = state.carried(narrow, theta)
+        return None if carried is None else self._through(narrow, carried, steps, objective)
+
+    def _begun(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
+        start = self._start(objective, theta, most)
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
         return _entered(objective, self._at(objective, begun.point), begun)
 
@@ -229,43 +271,68 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
         state = self._with_curvature(objective, state, here)
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
-            return self._go(objective, state.theta)
-        for attempt in self._attempts(objective, state, here):
-            step = _direction(attempt, here)
+            return self._go(objective, state.theta, max(state.most - 1, 0))  # this is one itself
+        # In the lowest precision a step that fails says that it is too low.
+        many = 1 if objective.facts.epsilon > COARSE else None
+        for attempt in islice(self._attempts(objective, state, here), many):
+            step, rent = _step(objective, attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0)
+                moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
                 faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
-                return replace(moved, until=moved.steps) if faded else moved
-        return replace(state, stalled=True) if state.sweeps is None else replace(state, until=state.steps)
+                return moved.changed(until=moved.steps) if faded else moved
+        over = {"stalled": True} if state.sweeps is None else {"until": state.steps}
+        return state.changed(unseen=0, **over)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
         yield state
+        if state.is_truncated:
+            state = state.changed(truncates=False)
+            yield state
         if state.pairs:
-            yield replace(state, pairs=())
+            yield state.changed(pairs=())
         for offer in reversed(state.market.offers):
             if offer.quality >= state.lease.quality:
-                yield replace(_bought(objective, state, here, offer), pairs=())
+                yield _bought(objective, state, here, offer).changed(pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
-        offer = state.market.due(state.lease, state.steps, here.value)
+        market, lease = state.market, state.lease
+        if not state.is_truncated:
+            offer = market.due(lease, state.rent, here.value)
+            if offer is not None or state.sweeps is not None:
+                return state if offer is None else _bought(objective, state, here, offer)
+            if not market.turns_to_products(lease, state.rent, here.value):
+                return state
+            account = (*state.account, (state.steps, "Newton steps by conjugate gradients"))
+            state = state.changed(truncates=True, pairs=(), account=account)
+        offer = market.due_for_products(lease, state.rent, state.rent / max(state.steps, 1), here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
-    def _moved(self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool) -> QuasiNewtonState:
+    def _moved(
+        self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool, rent: float
+    ) -> QuasiNewtonState:
         usual = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS_OF_MANY
-        kept = usual if self.memory is None else self.memory
+        kept = 0 if state.is_truncated else usual if self.memory is None else self.memory
         pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
-        lease, steps = state.lease.gained(gain), state.steps + 1
-        moved = state.moved_to(new, pairs=pairs, steps=steps, lease=lease, leaps=leaps, given=False, borrowed=False)
+        moved = state.moved_to(
+            new,
+            pairs=pairs,
+            steps=state.steps + 1,
+            rent=state.rent + rent,
+            lease=state.lease.gained(gain),
+            leaps=leaps,
+            given=False,
+            borrowed=False,
+        )
         if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
-            return replace(moved, pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
+            return moved.changed(pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
         return moved
 
 
-def _market(offers: Sequence[Preconditioner], objective: Objective) -> Market:
-    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None)
+def _market(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
+    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None, products=products)
 
 
 def _promise(here: Point, step: Array) -> float:
@@ -282,14 +349,25 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         solve=None if begun.factorize is None else begun.factorize(objective.ridge),
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
+        steps=state.steps + begun.made,
         until=state.steps + begun.steps,
         entered=begun.point.value,
+        unseen=begun.made,
         pairs=(),
         lease=lease,
         curved_at=None,
         account=(*state.account, *((0, each) for each in begun.account)),
         remark=begun.remark,
     )
+
+
+def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[Array, float]:
+    """Return the next step, and what it costs, in usual ones."""
+    if not state.is_truncated:
+        return _direction(state, here), 1.0
+    assert state.solve is not None
+    found = truncated.newton_step(objective, here, state.solve)
+    return found.step, 1.0 + found.products * state.market.product
 
 
 def _direction(state: QuasiNewtonState, here: Point) -> Array:
@@ -301,14 +379,15 @@ def _direction(state: QuasiNewtonState, here: Point) -> Array:
 
 def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: Preconditioner) -> QuasiNewtonState:
     """Return the state with another curvature. Secant pairs are kept, unless it is a Hessian, which knows better."""
-    factorize = offer.at(objective, here)
-    return replace(
-        state,
-        pairs=state.pairs if offer.quality < HESSIAN else (),
+    factorize, is_hessian = offer.at(objective, here), offer.quality >= HESSIAN
+    inside = state.truncates and not is_hessian  # of conjugate gradients
+    again = inside and offer.quality == state.lease.quality  # where that is known to be done often
+    return state.changed(
+        pairs=() if is_hessian else state.pairs,
         factorize=factorize,
         solve=factorize(objective.ridge),
-        least_factor=LEAST_FACTOR if offer.quality < HESSIAN else None,
-        lease=state.lease.signed(offer.quality, state.steps),
+        least_factor=None if is_hessian else LEAST_FACTOR,
+        lease=state.lease.signed(offer.quality, state.rent, steps_change=not inside),
         curved_at=here.theta if isinstance(offer, HessianOfAll) else None,
-        account=(*state.account, (state.steps, offer.name)),
+        account=state.account if again else (*state.account, (state.steps, offer.name)),
     )

@@ -25,9 +25,14 @@ AT_LEAST = 4
 # Steps before a curvature is found again where θ has moved; twice as many each time, unless it is a Hessian.
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
+# Steps before Newton's, by conjugate gradients, may take over; how many of these it takes at least, and how many of
+# them, and products, for each that would have been made.
+FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 1.7
+# By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
+RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
 SAVED = 0.5
-HESSIAN = 3  # of this quality or better
+A_DIAGONAL, HESSIAN = 1, 3  # of this quality or worse, and of this or better
 # The gain that is left, relative to F, where nobody asks for more; and how many steps tell how fast it shrinks.
 AIM = 1e-8
 WINDOW = 8
@@ -38,19 +43,20 @@ class Lease:
     """What steps are scaled by, since when, how often it was bought, and what steps have promised to gain since."""
 
     quality: int = -1  # nothing yet
-    made_at: int = 0
+    made_at: float = 0
     times: int = 0
     gains: tuple[float, ...] = ()  # −½∇Fᵀδ of the latest steps
-    since: int = 0  # when the first of this quality was bought
+    since: float = 0  # when the first of this quality was bought
     carried: bool = False  # whether from one penalty to the next, of who knows how many
 
-    def signed(self, quality: int, step: int) -> Lease:
-        """Return the lease of a curvature that was bought at a step."""
+    def signed(self, quality: int, step: float, *, steps_change: bool = True) -> Lease:
+        """Return the lease of a curvature that was bought at a step, whether or not it changes what steps promise."""
+        gains = () if steps_change else self.gains
         if quality == self.quality:
-            return replace(self, made_at=step, times=self.times + 1, gains=())
-        return Lease(quality, step, 1, since=step, carried=self.carried)
+            return replace(self, made_at=step, times=self.times + 1, gains=gains)
+        return Lease(quality, step, 1, gains, since=step, carried=self.carried)
 
-    def carried_on(self, steps: int) -> Lease:
+    def carried_on(self, steps: float) -> Lease:
         """Return the lease under another penalty, where steps are counted anew after so many."""
         return replace(self, made_at=self.made_at - steps, since=self.since - steps, gains=(), carried=True)
 
@@ -73,10 +79,13 @@ class Market:
     offers: tuple[Preconditioner, ...]
     prices: tuple[float, ...]
     unnoticed: float
+    product: float = inf  # what a product with the Hessian costs, if there are any
 
     @classmethod
-    def of(cls, offers: Sequence[Preconditioner], prices: Prices | None) -> Market:
+    def of(cls, offers: Sequence[Preconditioner], prices: Prices | None, *, products: bool = False) -> Market:
         """Return the market for data of a shape; where prices are not known, everything is taken to cost a step.
+
+        ``products`` says whether the Hessian can be multiplied without being written out.
 
         What would more than double the price of every step after it is left out, unless there is nothing else.
         """
@@ -85,9 +94,11 @@ class Market:
             return cls(dearest_first, (1.0,) * len(offers), 0.0)
         step = prices.step()
         kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
-        return cls(kept, tuple(each.price(prices) / step for each in kept), SMALL_CHANGE / step)
+        in_steps = tuple(each.price(prices) / step for each in kept)
+        product = prices.product() / prices.whole_step() if products else inf
+        return cls(kept, in_steps, SMALL_CHANGE / step, product)
 
-    def due(self, lease: Lease, step: int, value: float) -> Preconditioner | None:
+    def due(self, lease: Lease, step: float, value: float) -> Preconditioner | None:
         """Return what is to be bought before a step, if anything."""
         if lease.quality < 0:
             return self._first()
@@ -106,6 +117,31 @@ class Market:
                 worth_it = spent >= price - SAVED and price + 2 < left
                 return offer if worth_it or price <= self.unnoticed else None
         return None
+
+    def turns_to_products(self, lease: Lease, rent: float, value: float) -> bool:
+        """Return whether Newton steps by conjugate gradients are likely to be cheaper than as many as are left.
+
+        They are when a step costs much more than a product with the Hessian, and many are left: it takes about twice as
+        many products as steps, and a few steps besides.
+        """
+        left = lease.steps_left(value)
+        if not (lease.quality < HESSIAN and rent >= FIRST_STEPS and left < inf):
+            return False
+        return NEWTON_STEPS + (AS_MANY_STEPS + AS_MANY_PRODUCTS * self.product) * left < left
+
+    def due_for_products(self, lease: Lease, rent: float, pace: float, value: float) -> Preconditioner | None:
+        """Return what is due where steps are Newton's, by conjugate gradients, and cost so many usual ones each.
+
+        They stay scaled by what there is; a diagonal is found anew whenever they have cost several times as much. A
+        Hessian needs none of them, and is bought where it is known that there is enough to do for it.
+        """
+        left = pace * lease.steps_left(value)
+        for offer, price in zip(self.offers, self.prices, strict=True):
+            if offer.quality >= HESSIAN and price <= rent and MUCH * price + AT_LEAST < left < inf:
+                return offer
+        if lease.quality > A_DIAGONAL or rent < RENEWED * lease.made_at:
+            return None
+        return next(each for each in self.offers if each.quality <= A_DIAGONAL)
 
     def _first(self) -> Preconditioner:
         enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)

@@ -17,11 +17,13 @@ from scipy.linalg.lapack import dtrtrs
 from majorant._checks import Array
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
-from majorant.solvers.line_search import LOOSE, best_step
+from majorant.solvers.line_search import LOOSE, RISE, best_step
+from majorant.solvers.prices import MANY_PARAMETERS
 
-MANY_PARAMETERS = 100_000
 # Of fewer, calls take longer than what they do, and few calls are better than little work.
 FEW_PARAMETERS = 1_000
+# Rounding errors of F, relative to those of a factor: most cancel.
+UNSURE = 1e-3
 # (s, y, sᵀy): a step and how the gradient changed along it, oldest first
 Pairs: TypeAlias = tuple[tuple[Array, Array, float], ...]
 
@@ -112,5 +114,6 @@ def best_point_along(
     ``leap`` says that it is likely all of it.
     """
     ray = objective.ray(at, step, leap=leap)
-    a = best_step(ray, (at.value, float(at.gradient @ step)), flat_enough)
+    rise = max(RISE, UNSURE * objective.facts.epsilon)
+    a = best_step(ray, (at.value, float(at.gradient @ step)), flat_enough, rise)
     return ray.land(a), a

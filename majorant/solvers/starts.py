@@ -46,6 +46,7 @@ class Begun:
     sweeps: Sweeps | None = None  # of a start that is not done yet
     steps: int = 0  # to be made before these go on, at most
     quality: int = 1  # of the curvature: better than a diagonal
+    made: int = 0  # steps on the way, if it was by steps
     account: tuple[str, ...] = ()  # what was done
     remark: str = ""  # what a user should know of how it went
 
@@ -76,6 +77,8 @@ class Start(ABC):
 class FromSample(Start):
     """A few Newton steps on some of the rows, with as much of the penalty; their Hessian scales the steps after."""
 
+    steps: int = SAMPLE_STEPS  # at most
+
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether a sample is much smaller than the data, and its Hessians are affordable."""
         if not (objective.model.has_rows and objective.convex):
@@ -86,12 +89,12 @@ class FromSample(Start):
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum of the sample, nearly, or θ if that is the better point."""
-        of_sample, factorize, account = self._newton(objective, theta, seed)
+        of_sample, factorize, account, made = self._newton(objective, theta, seed)
         point = objective.point(of_sample)
         at_start = objective.value(theta) if theta.any() else objective.value_at_zero()
         if not point.value < at_start:
             point = objective.point(theta)
-        return Begun(point, factorize, quality=QUALITY_OF_SAMPLE, account=(account,))
+        return Begun(point, factorize, quality=QUALITY_OF_SAMPLE, made=made, account=(account,))
 
     def size(self, objective: Objective) -> int:
         """Return how many rows are taken."""
@@ -107,21 +110,21 @@ class FromSample(Start):
         columns = objective.size // max(objective.model.classes(objective.like), 1)
         return max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * objective.size, LEAST_ROWS)
 
-    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, OfSample, str]:
-        sample, newton = objective.sampled(self.size(objective), seed), Newton()
+    def _newton(self, objective: Objective, theta: Array, seed: int) -> tuple[Array, OfSample, str, int]:
+        sample, newton, made = objective.sampled(self.size(objective), seed), Newton(), 0
         state = newton.start(sample, theta)
-        for _ in range(SAMPLE_STEPS):
+        for _ in range(self.steps):
             assert state.point is not None
             if -(state.point.gradient @ state.direction) <= SAMPLE_TOLERANCE * abs(state.point.value):
                 break
-            state = newton.step(sample, state)
+            state, made = newton.step(sample, state), made + 1
             if state.stalled:
                 break
         share = sample.rows / objective.rows
         objective.spend(passes=share * sample.work.passes, curvatures=sample.work.curvatures)
         assert state.curvature is not None
         account = f"Newton steps on {sample.rows} of {objective.rows} rows, and their Hessian"
-        return state.theta, OfSample(state.curvature, share), account
+        return state.theta, OfSample(state.curvature, share), account, made
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ def suits(F: Objective, largest: int = LARGEST) -> bool:
     strong = np.array_equal(F.penalty.strength > 0, F.penalty.penalised)
     if not (F.size <= largest and strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
         return False
-    return F.facts.magnitudes is not None and F.model.spreads(np.zeros((F.size, 1)), F.like) is not None
+    return F.facts.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
 
 
 def certify(F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | None = None) -> Certificate:

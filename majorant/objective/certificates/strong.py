@@ -47,7 +47,7 @@ def certify(F: Objective, at: Point, *, move: bool) -> Certificate:
 def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool) -> Certificate:
     θ, blocks = at.theta, F.facts.small_blocks
     scores = _wide_scores(F, at)
-    best = profile_intercept(model, blocks, scores, F.facts.class_totals)
+    best = profile_intercept(model, blocks, scores, F.facts.class_totals, keep=F.keeps_scores)
     F.spend(passes=0.5)
     there, penalty = with_intercepts(θ, best.moved), F.penalty.value(θ)
     value = best.loss + penalty
@@ -72,7 +72,7 @@ def _wide_scores(F: Objective, at: Point) -> Kept:
         return at.scores
     F.spend(passes=0.5)
     task = Widened(Scores(F.model, at.theta))
-    return F.facts.small_blocks.run(task)[1] if F.keeps_scores else Again(task)
+    return F.facts.small_blocks.run(task)[1] if F.facts.keeps_scores_once else Again(task)
 
 
 def _gradient_of_loss(F: Objective, theta: Array, residuals: Kept) -> Array:
