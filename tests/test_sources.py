@@ -15,6 +15,8 @@ import majorant
 from majorant import Chunks, LogisticRegression, Npy, Parquet, Svmlight
 from majorant.sources import spool
 from majorant.sources.ahead import read_ahead
+from majorant.sources.chunks import chunk_of
+from majorant.sources.encoding import Encoding
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -461,3 +463,23 @@ def test_weights_of_classes_count_as_in_memory():
     X, y = rows(3)
     settings = dict(class_weight={"class 0": 3.0, "class 2": 0.5}, tol=1e-13)
     assert_same(LogisticRegression(**settings).fit(in_chunks(X, y)), LogisticRegression(**settings).fit(X, y))
+
+
+def misplaced(array):
+    """An array at an address that no number should have, as arrays may be that have come over a network."""
+    copy = np.frombuffer(bytearray(4 + array.nbytes), dtype=array.dtype, offset=4).reshape(array.shape)
+    copy[...] = array
+    assert not copy.flags.aligned
+    return copy
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_are_put_where_they_are_multiplied_without_a_copy(sparse):
+    X, y = rows(2, sparse)
+    wrong = sp.csr_array((misplaced(X.data), X.indices, X.indptr), shape=X.shape) if sparse else misplaced(X)
+    chunk = chunk_of((wrong, y), "here")
+    encoding = Encoding(chunk.labels.names, None, X.shape[1], X.dtype, False, None, len(y))
+    design = encoding(chunk).design
+    assert (design.matrix.data if sparse else design.array).flags.aligned
+    np.testing.assert_array_equal(design.toarray(), X.toarray() if sparse else X)
+    assert majorant.Labelled(wrong, y == y[0]).design.dense().flags.aligned

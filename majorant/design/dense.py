@@ -99,6 +99,11 @@ class DenseDesign(Design):
         return DenseDesign(result)
 
 
+def laid_out(X: Array, dtype: Any = None) -> Array:
+    """Return an array whose rows lie side by side, at addresses that suit its numbers: products copy any other."""
+    return np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
 def _copied(array: Array, dtype: Any) -> Array:
     """Return the array in another precision."""
     result = empty(array.shape, dtype)

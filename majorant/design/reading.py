@@ -12,7 +12,7 @@ from majorant._checks import Array, finite_array, refuse_non_finite
 from majorant.design.base import Design
 from majorant.design.constant import Constant
 from majorant.design.csr import CsrDesign
-from majorant.design.dense import DenseDesign
+from majorant.design.dense import DenseDesign, laid_out
 
 # A column is centred if its mean is so many standard deviations from zero.
 FAR = 1.0
@@ -29,7 +29,7 @@ def read_design(name: str, X: Any) -> Design:
     if np.ndim(X) == 2 and np.shape(X)[1] == 0:
         raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
     if not sp.issparse(X):
-        return DenseDesign(np.ascontiguousarray(finite_array(name, X, ndim=2)))
+        return DenseDesign(laid_out(finite_array(name, X, ndim=2)))
     csr = X.tocsr()
     if csr.dtype != np.float32:
         csr = csr.astype(np.float64, copy=False)
