@@ -7,10 +7,11 @@ from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign, laid_out
 from majorant.design.joining import joined
 from majorant.design.moments import Moments
-from majorant.design.reading import far_means, read_design, with_constant
+from majorant.design.reading import Centre, far_means, read_design, with_constant
 
 __all__ = [
     "Absent",
+    "Centre",
     "Constant",
     "CsrDesign",
     "DenseDesign",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,13 @@ FAR = 1.0
 IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
 # Rows that tell where columns are.
 ENOUGH_ROWS = 500
+
+
+class Centre(NamedTuple):
+    """Where columns are measured from, and how many standard deviations from zero the farthest is."""
+
+    origin: Array
+    ratio: float
 
 
 def read_design(name: str, X: Any) -> Design:
@@ -40,7 +47,7 @@ def read_design(name: str, X: Any) -> Design:
     return CsrDesign(csr)
 
 
-def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Constant:
+def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike | Centre = False) -> Constant:
     """Return a design with a last column of ones, which is not stored, and its columns measured from a centre.
 
     That is their mean, found here, or what is given. Columns as near to zero as to their mean stay as they are, so
@@ -48,7 +55,7 @@ def with_constant(design: Design, weight: Array | None = None, center: bool | Ar
     """
     if center is False:
         return Constant(design)
-    centre, ratio = _means(design, weight) if center is True else (np.asarray(center), np.inf)
+    centre, ratio = _means(design, weight) if center is True else _given(center)
     if not centre.any():
         return Constant(design)
     if not isinstance(design, DenseDesign) or ratio * np.finfo(design.dtype).eps <= IMPLICIT[design.dtype.type]:
@@ -57,8 +64,12 @@ def with_constant(design: Design, weight: Array | None = None, center: bool | Ar
     return Constant(design.less(centre, design.dtype), centre, centred=True, source=source)
 
 
-def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
-    """Return the mean of every column that is far from zero, and how many standard deviations the farthest is away.
+def _given(center: ArrayLike | Centre) -> Centre:
+    return center if isinstance(center, Centre) else Centre(np.asarray(center), np.inf)
+
+
+def _means(design: Design, weight: Array | None) -> Centre:
+    """Return the mean of every column that is far from zero.
 
     Any centre near the mean is as good: some rows tell, evenly spread.
     """
@@ -70,10 +81,10 @@ def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
     return far_means(*design.moments(weight))
 
 
-def far_means(mean: Array, variance: Array) -> tuple[Array, float]:
-    """Return the means that are far from zero, and how many standard deviations the farthest is away."""
+def far_means(mean: Array, variance: Array) -> Centre:
+    """Return the means that are far from zero."""
     deviation = np.sqrt(variance)
     # A column that does not vary is far where it is large beside the others.
     usual = float(np.median(deviation[deviation > 0])) if deviation.any() else 1.0
     ratio = np.abs(mean) / np.where(deviation > 0, deviation, usual)
-    return np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0))
+    return Centre(np.where(np.abs(mean) > FAR * deviation, mean, 0.0), float(ratio.max(initial=0.0)))

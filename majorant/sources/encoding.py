@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from majorant._checks import Array
 from majorant.data import Labelled
-from majorant.design import CsrDesign, DenseDesign, Design, laid_out
+from majorant.design import Centre, CsrDesign, DenseDesign, Design, laid_out
 from majorant.sources.base import Chunk
 
 
@@ -23,7 +23,7 @@ class Encoding:
     columns: int
     dtype: np.dtype[Any]
     constant: bool
-    centre: Array | None
+    centre: Centre | None
     total: int  # rows of all chunks
 
     def __call__(self, chunk: Chunk) -> Labelled:

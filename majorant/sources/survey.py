@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.design import Moments, far_means
+from majorant.design import Centre, Moments, far_means
 from majorant.sources.ahead import read_ahead
 from majorant.sources.base import Chunk, Labels, Piece, Source, Watcher, arrays_of
 from majorant.sources.spool import Spool
@@ -85,10 +85,10 @@ class Survey:
         """How many there are."""
         return sum(self.chunks)
 
-    def centre(self) -> Array | None:
+    def centre(self) -> Centre | None:
         """Return where columns are measured from that are far from zero; nothing if none is."""
-        centre = far_means(self.moments.mean, self.moments.variance)[0]
-        return centre if centre.any() else None
+        centre = far_means(self.moments.mean, self.moments.variance)
+        return centre if centre.origin.any() else None
 
 
 @dataclass(frozen=True, eq=False)
