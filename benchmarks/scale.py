@@ -217,6 +217,7 @@ def dask_ml(rows: int = 400_000, columns: int = 50):
     with _cluster(LocalCluster) as cluster, Client(cluster) as client:
         Xd, yd = (client.persist(each) for each in _as_dask(X, y, rows // 4))
         optimum, value = _optimum(X, y)
+        _fit_ours(Xd, yd, 1e-1), _fit_theirs(Xd, yd, 1e-1)  # workers import and compile
         ours = _first_to(1e-4, optimum, value, lambda tol: _fit_ours(Xd, yd, tol), (1e-2, 1e-3, 1e-4, 1e-6))
         theirs = _first_to(1e-4, optimum, value, lambda tol: _fit_theirs(Xd, yd, tol), (1e-2, 1e-4, 1e-6, 1e-8))
         wrong = _three_classes(client)
@@ -224,13 +225,10 @@ def dask_ml(rows: int = 400_000, columns: int = 50):
 
 
 def _first_to(level, optimum, value, fit, tolerances) -> float:
-    """Return the seconds of the first fit, from loose to tight, whose F is within a share of the optimum."""
+    """Return the seconds of a fit, the loosest whose F is within a share of the optimum: the median of three."""
     for tol in tolerances:
-        start = time.perf_counter()
-        W = fit(tol)
-        seconds = time.perf_counter() - start
-        if value(W) <= optimum * (1 + level):
-            return seconds
+        if value(fit(tol)) <= optimum * (1 + level):
+            return float(np.median([report.seconds(lambda tol=tol: fit(tol)) for _ in range(3)]))
     return float("nan")
 
 

@@ -11,6 +11,7 @@ from majorant.data import Labelled
 from majorant.sources.base import SHOWN, Chunk, Piece
 from majorant.sources.chunks import chunk_of
 from majorant.sources.encoding import Encoding
+from majorant.sources.joining import in_larger_chunks
 from majorant.sources.survey import only_rows, read_checked
 
 
@@ -49,8 +50,8 @@ def blocks_of(encoding: Encoding, *pieces: Piece) -> list[Labelled]:
 
 
 def _read(encoding: Encoding, pieces: Iterable[Piece]) -> Iterator[Labelled]:
-    for piece in pieces:
-        yield from map(encoding, read_checked(piece))
+    chunks = in_larger_chunks(chunk for piece in pieces for chunk in read_checked(piece))
+    return map(encoding, chunks)
 
 
 def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled | None:
