@@ -27,8 +27,12 @@ def in_larger_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         if waiting and (held + numbers > SMALL or not _alike(waiting[-1], chunk)):
             yield joined(waiting)
             waiting, held = [], 0
-        waiting.append(chunk)
-        held += numbers
+        if numbers >= SMALL:  # nobody waits for another one, and nothing here holds on to it
+            yield chunk
+        else:
+            waiting.append(chunk)
+            held += numbers
+        del chunk
     if waiting:
         yield joined(waiting)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from majorant._threads import even_parts
@@ -50,8 +51,7 @@ def blocks_of(encoding: Encoding, *pieces: Piece) -> list[Labelled]:
 
 
 def _read(encoding: Encoding, pieces: Iterable[Piece]) -> Iterator[Labelled]:
-    chunks = in_larger_chunks(chunk for piece in pieces for chunk in read_checked(piece))
-    return map(encoding, chunks)
+    return map(encoding, in_larger_chunks(chain.from_iterable(map(read_checked, pieces))))
 
 
 def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled | None:

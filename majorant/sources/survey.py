@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def survey_source(source: Source, spool: Spool, watcher: Watcher | None = None) 
 
 def read_all(source: Source) -> Iterator[Chunk]:
     """Yield all rows of a source that count; small chunks are joined."""
-    return in_larger_chunks(chunk for piece in source.pieces() for chunk in read_checked(piece))
+    return in_larger_chunks(chain.from_iterable(map(read_checked, source.pieces())))
 
 
 def survey_piece(piece: Piece) -> Survey | None:
