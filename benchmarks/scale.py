@@ -299,10 +299,10 @@ CONSTANTS = """
 from majorant import Binary, Labelled, Objective
 from majorant.estimators.placing import Here
 from majorant.sources.spool import Spool
-def best(call, times=3):
+def best(call, times=5):
     seconds = []
     for _ in range(times):
-        start = time.perf_counter(); call(); seconds.append(time.perf_counter() - start)
+        start = time.process_time(); call(); seconds.append(time.process_time() - start)
     return min(seconds)
 source = Parquet(sys.argv[1], target="y")
 decode = best(lambda: sum(len(chunk) for chunk in source.chunks()))
@@ -317,27 +317,32 @@ done(decode=1e9 * decode / X.size, spool=1e9 * spool / X.size, step=1e9 * step /
 
 
 def constants(rows: int = 500_000):
-    """What a fit far larger than these is priced from: nanoseconds a number, and seconds a round."""
-    from distributed import Client, LocalCluster
-
-    from majorant import LogisticRegression
-
+    """What a fit far larger than these is priced from: nanoseconds of CPU a number, and seconds a round."""
     found = in_a_process(CONSTANTS, parquet_folder(rows))
-    with _cluster(LocalCluster) as cluster, Client(cluster):
-        X, y = _multinomial(400, 5, 3)
-        parts = _as_dask(X, y, 100)
-        LogisticRegression(tol=1e-3).fit(*parts)
-        start = time.perf_counter()
-        model = LogisticRegression(tol=1e-10).fit(*parts)
-        each = (time.perf_counter() - start) / model.n_rounds_
     return [
         {
             "Parquet, ns/number": found["decode"],
             "copy on disk, ns/number": found["spool"],
             "step, ns/number": found["step"],
-            "round of nothing, s": each,
+            "round of nothing, ms": 1e3 * _round_of_nothing(),
         }
     ]
+
+
+def _round_of_nothing(times: int = 200) -> float:
+    """Return the median seconds of a call to two workers that hold a few rows each."""
+    from dask import delayed
+    from distributed import Client, LocalCluster
+
+    from majorant import Binary, Labelled
+    from majorant.objective.keepers import Keepers
+    from majorant.objective.tasks import LossAndGradient
+
+    task = LossAndGradient(Binary(), np.zeros(1000), keep=False)
+    with _cluster(LocalCluster) as cluster, Client(cluster) as client:
+        shares = [delayed([Labelled(np.eye(2, 1000), [0, 1])]) for _ in range(2)]
+        keepers = Keepers(client, shares, memory=1e9)
+        return float(np.median([report.seconds(lambda: keepers.run(task)) for _ in range(times)]))
 
 
 def kills(count: int = 50):
