@@ -21,7 +21,7 @@ from majorant._checks import Array
 LARGE = 2**13
 
 
-class _Spare:
+class Spare:
     """Memory that nobody uses, by its size; shared by the threads of a fit."""
 
     def __init__(self) -> None:
@@ -46,22 +46,26 @@ class _Spare:
         self._memory.clear()
 
 
-_SPARE: ContextVar[_Spare | None] = ContextVar("spare", default=None)
+_SPARE: ContextVar[Spare | None] = ContextVar("spare", default=None)
 
 
 @contextmanager
-def recycling() -> Iterator[None]:
-    """Keep the memory of large arrays made by :func:`empty` for the next, until the outermost such context ends."""
+def recycling(spare: Spare | None = None) -> Iterator[None]:
+    """Keep the memory of large arrays made by :func:`empty` for the next, until the outermost such context ends.
+
+    What is given keeps it for longer.
+    """
     if _SPARE.get() is not None:
         yield
         return
-    spare = _Spare()
-    before = _SPARE.set(spare)
+    ours = Spare() if spare is None else spare
+    before = _SPARE.set(ours)
     try:
         yield
     finally:
         _SPARE.reset(before)
-        spare.close()
+        if spare is None:
+            ours.close()
 
 
 def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
@@ -76,7 +80,7 @@ def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
 class _Lent:
     """Memory that goes back when the last array that uses it is gone: each has this as its base, or the base of one."""
 
-    def __init__(self, memory: Array, home: _Spare) -> None:
+    def __init__(self, memory: Array, home: Spare) -> None:
         self._memory, self._home = memory, home
         self.__array_interface__ = memory.__array_interface__
 

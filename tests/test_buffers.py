@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, minimize
-from majorant._buffers import LARGE, empty, recycling
+from majorant._buffers import LARGE, Spare, empty, recycling
 
 
 def address(array):
@@ -43,6 +43,14 @@ def test_arrays_outlive_the_fit_they_were_made_in():
             other[:] = 4.0
     assert (kept == 3.0).all()
     assert (pickle.loads(pickle.dumps(kept)) == 3.0).all()
+
+
+def test_memory_can_be_kept_from_one_call_to_the_next():
+    spare, places = Spare(), set()
+    for _ in range(3):
+        with recycling(spare):
+            places.add(address(empty((LARGE,))))
+    assert len(places) == 1
 
 
 def test_points_of_a_run_stay_as_they_were():

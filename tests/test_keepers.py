@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from majorant import Labelled, Multinomial
+from majorant.curvature import form
 from majorant.objective import keepers
 from majorant.objective.keepers import Call, Keepers
 from majorant.objective.reduce import Again, LocalBlocks
-from majorant.objective.tasks import Along, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
+from majorant.objective.tasks import Along, Curve, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed")
@@ -105,6 +106,26 @@ def test_recipes_do_not_grow_with_the_number_of_steps(kept):
         leapt = kept.run(Leap(MODEL, direction), scores)[1]
         scores = kept.derive(ScoresOf(), leapt, anew=Scores(MODEL, theta))
     assert [type(each) for each in leapt.recipe.of] == [Scores]
+
+
+def test_rows_are_cut_for_the_work_at_hand(client, kept):
+    """So many at a time: sums are the same; curvatures are found of whole blocks, from what was kept with parts."""
+    few, theta, direction = kept.cut(7), np.linspace(-1, 1, 12), np.linspace(1, 2, 12)
+    theirs, ours = leapt_both_ways(few, theta, direction)
+    assert_alike(theirs[0], ours[0])
+    assert few.fits(theirs[1])
+    assert not kept.fits(theirs[1])
+    there = few.derive(ScoresOf(), theirs[2], anew=Scores(MODEL, theta + direction))
+    curve = Curve(MODEL, True, form("dense"))
+    exact = here().total(curve, here().run(Scores(MODEL, theta + direction))[1])
+    np.testing.assert_allclose(few.total_of_large(curve, 14, 144, there).as_matrix(), exact.as_matrix(), rtol=1e-12)
+    assert few.rounds == kept.rounds == 3
+    cut = few._cut.name
+    del few
+    gc.collect()
+    kept.total(LossAndGradient(MODEL, theta, False))
+    with client.as_current():
+        assert all(keeper.lacks([cut]).result() == [cut] for keeper in kept._keepers)
 
 
 def test_single_precision(kept):

@@ -3,9 +3,11 @@
 import bz2
 import gzip
 import io
+import itertools
 import pickle
 import re
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -13,11 +15,22 @@ import scipy.sparse as sp
 
 import majorant
 from majorant import Chunks, LogisticRegression, Npy, Parquet, Svmlight
-from majorant.sources import spool
+from majorant.sources import joining, spool
 from majorant.sources.ahead import read_ahead
+from majorant.sources.base import Labels
+from majorant.sources.chunks import chunk_of
+from majorant.sources.encoding import Encoding
+from majorant.sources.joining import in_larger_chunks, joined
+from majorant.sources.survey import Outline
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch):
+    """Chunks as small as these stay as they are."""
+    monkeypatch.setattr(joining, "SMALL", 0)
 
 
 def rows(classes=3, sparse=False, dtype=np.float64, t=900, seed=0):
@@ -461,3 +474,91 @@ def test_weights_of_classes_count_as_in_memory():
     X, y = rows(3)
     settings = dict(class_weight={"class 0": 3.0, "class 2": 0.5}, tol=1e-13)
     assert_same(LogisticRegression(**settings).fit(in_chunks(X, y)), LogisticRegression(**settings).fit(X, y))
+
+
+def misplaced(array):
+    """An array at an address that no number should have, as arrays may be that have come over a network."""
+    copy = np.frombuffer(bytearray(4 + array.nbytes), dtype=array.dtype, offset=4).reshape(array.shape)
+    copy[...] = array
+    assert not copy.flags.aligned
+    return copy
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_are_put_where_they_are_multiplied_without_a_copy(sparse):
+    X, y = rows(2, sparse)
+    wrong = sp.csr_array((misplaced(X.data), X.indices, X.indptr), shape=X.shape) if sparse else misplaced(X)
+    chunk = chunk_of((wrong, y), "here")
+    encoding = Encoding(chunk.labels.names, None, X.shape[1], X.dtype, False, None, len(y))
+    design = encoding(chunk).design
+    assert (design.matrix.data if sparse else design.array).flags.aligned
+    np.testing.assert_array_equal(design.toarray(), X.toarray() if sparse else X)
+    assert majorant.Labelled(wrong, y == y[0]).design.dense().flags.aligned
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_small_chunks_are_joined(monkeypatch, sparse, weighted):
+    """Whatever their sizes: the same rows, labels and weights in the same order, in chunks worth the name."""
+    X, y = rows(3, sparse)
+    weight = np.arange(1.0, len(y) + 1) if weighted else None
+    sizes, rng = [], np.random.default_rng(0)
+    while sum(sizes) < len(y):
+        sizes.append(int(rng.choice([1, 2, 50])))
+    ends = np.minimum(np.cumsum([0, *sizes]), len(y))
+
+    def chunks():
+        for a, b in itertools.pairwise(ends):
+            yield (X[a:b], y[a:b]) if weight is None or a == 0 else (X[a:b], y[a:b], weight[a:b])
+
+    monkeypatch.setattr(joining, "SMALL", 400)
+    found = list(in_larger_chunks(Chunks(chunks).chunks()))
+    assert len(found) < len(sizes) / 3
+    assert max(chunk.X.nnz if sparse else chunk.X.size for chunk in found) <= 400
+    together = joined(found)
+    np.testing.assert_array_equal(together.X.toarray() if sparse else together.X, X.toarray() if sparse else X)
+    np.testing.assert_array_equal(together.labels.names[together.labels.codes], y)
+    if weighted:
+        np.testing.assert_array_equal(together.weight[ends[1] :], weight[ends[1] :])
+        assert (together.weight[: ends[1]] == 1).all()
+
+
+def test_chunks_of_one_row_are_fitted_as_one(monkeypatch):
+    monkeypatch.setattr(joining, "SMALL", 2**17)
+    X, y = rows(2, t=200)
+    one_by_one = LogisticRegression(tol=1e-13).fit(in_chunks(X, y, size=1))
+    assert_same(one_by_one, LogisticRegression(tol=1e-13).fit(X, y))
+
+
+def test_chunks_that_are_unlike_are_refused_where_they_stand_however_small(monkeypatch):
+    monkeypatch.setattr(joining, "SMALL", 2**17)
+    X, y = rows(2, t=20)
+    parts = [(X[:5], y[:5]), (X[5:10], y[5:10]), (X[10:, :3], y[10:])]
+    with pytest.raises(ValueError, match="chunk 2: there are 3 columns, but 4 in the rows before"):
+        LogisticRegression().fit(Chunks(lambda: iter(parts)))
+
+
+@pytest.mark.parametrize("solver", ["proximal", "auto"])
+def test_rows_sorted_by_label_are_not_streamed_in_silence(solver):
+    X, y = rows(3, t=900)
+    order = np.argsort(y, kind="stable")
+    source = in_chunks(X[order], y[order], size=100)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        LogisticRegression(solver=solver, max_iter=1, C=1e-3).fit(source)
+        LogisticRegression(solver=solver, max_iter=1, C=1e-3).fit(in_chunks(X, y))
+    sentences = [str(each.message) for each in said if "sorted by label" in str(each.message)]
+    assert len(sentences) == (solver == "proximal")
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_how_much_of_a_label_its_chunk_tells(classes):
+    codes = np.random.default_rng(0).integers(0, classes, 5000)
+
+    def told(y):
+        labels = tuple(Labels.of(some) for some in np.split(y, 50))
+        return Outline(labels, None).told_by_chunk(np.arange(classes))
+
+    assert told(codes) < 0.01
+    assert told(np.sort(codes)) > 0.9
+    assert told(np.zeros(5000, dtype=int)) == 0.0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from majorant import Checkpoint, Chunks, LogisticRegression, Parquet
-from majorant.objective.reduce import Again, Finding, Threads, found_again
+from majorant.objective.reduce import Again, Finding, LocalBlocks, found_again
 from tests.test_sources import assert_same, write_parquet
 from tests.test_sources import rows as make_rows
 
@@ -102,7 +102,7 @@ def test_workers_say_what_is_wrong_and_where(pool):
 
 
 def test_what_is_found_again_may_need_what_was_kept():
-    blocks = Threads(1).spread(Numbers(), 1)
+    blocks = LocalBlocks(range(5))
     kept = blocks.run(lambda block: (0, 10 * block))[1]
     twice = Again(lambda block, ten: (None, 2 * ten), (kept,))
     plain = Again(lambda block: (None, block))
@@ -110,16 +110,6 @@ def test_what_is_found_again_may_need_what_was_kept():
     task, left = found_again(lambda block: (block, None), ())
     assert not isinstance(task, Finding)
     assert left == ()
-
-
-class Numbers:
-    whole = range(5)
-
-    def __len__(self):
-        return 5
-
-    def blocks(self, rows):
-        return range(5)
 
 
 # --- Dask -------------------------------------------------------------------------------------------------

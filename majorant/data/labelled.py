@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
 from majorant.data.base import InMemory
-from majorant.design import Design, joined, read_design, with_constant
+from majorant.design import Centre, Design, joined, read_design, with_constant
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -56,7 +56,7 @@ class Labelled(InMemory):
         weight: ArrayLike | None = None,
         offset: ArrayLike | None = None,
         constant: bool = False,
-        center: bool | ArrayLike = False,
+        center: bool | ArrayLike | Centre = False,
     ) -> None:
         design = read_design("X", X)
         rows = design.shape[0]

@@ -81,7 +81,7 @@ class DenseDesign(Design):
 
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
-        parts = (DenseDesign(self.array[some] ** 2).pull_back(R[:, some]) for some in self.chunks())
+        parts = (DenseDesign(_squares(self.array[some])).pull_back(R[:, some]) for some in self.chunks())
         return sum(parts, np.zeros((len(R), self.shape[1])))
 
     def frobenius_norm(self) -> float:
@@ -97,6 +97,15 @@ class DenseDesign(Design):
 
         for_each(subtract, self.chunks())
         return DenseDesign(result)
+
+
+def laid_out(X: Array, dtype: Any = None) -> Array:
+    """Return an array whose rows lie side by side, at addresses that suit its numbers: products copy any other."""
+    return np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _squares(array: Array) -> Array:
+    return np.square(array, out=empty(array.shape, array.dtype))
 
 
 def _copied(array: Array, dtype: Any) -> Array:

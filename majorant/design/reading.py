@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from majorant._checks import Array, finite_array, refuse_non_finite
 from majorant.design.base import Design
 from majorant.design.constant import Constant
 from majorant.design.csr import CsrDesign
-from majorant.design.dense import DenseDesign
+from majorant.design.dense import DenseDesign, laid_out
 
 # A column is centred if its mean is so many standard deviations from zero.
 FAR = 1.0
@@ -22,6 +22,13 @@ IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
 ENOUGH_ROWS = 500
 
 
+class Centre(NamedTuple):
+    """Where columns are measured from, and how many standard deviations from zero the farthest is."""
+
+    origin: Array
+    ratio: float
+
+
 def read_design(name: str, X: Any) -> Design:
     """Return X as a design: an array, a canonical CSR, or a design as it is; NaN and infinities are refused."""
     if isinstance(X, Design):
@@ -29,7 +36,7 @@ def read_design(name: str, X: Any) -> Design:
     if np.ndim(X) == 2 and np.shape(X)[1] == 0:
         raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
     if not sp.issparse(X):
-        return DenseDesign(np.ascontiguousarray(finite_array(name, X, ndim=2)))
+        return DenseDesign(laid_out(finite_array(name, X, ndim=2)))
     csr = X.tocsr()
     if csr.dtype != np.float32:
         csr = csr.astype(np.float64, copy=False)
@@ -40,7 +47,7 @@ def read_design(name: str, X: Any) -> Design:
     return CsrDesign(csr)
 
 
-def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike = False) -> Design:
+def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike | Centre = False) -> Design:
     """Return a design with a last column of ones, which is not stored, and its columns measured from a centre.
 
     That is their mean, found here, or what is given. Columns as near to zero as to their mean stay as they are, so
@@ -51,7 +58,7 @@ def with_constant(design: Design, weight: Array | None = None, center: bool | Ar
         return own
     if center is False:
         return Constant(design)
-    centre, ratio = _means(design, weight) if center is True else (np.asarray(center), np.inf)
+    centre, ratio = _means(design, weight) if center is True else given_centre(center)
     if not centre.any():
         return Constant(design)
     if not isinstance(design, DenseDesign) or ratio * np.finfo(design.dtype).eps <= IMPLICIT[design.dtype.type]:
@@ -60,8 +67,13 @@ def with_constant(design: Design, weight: Array | None = None, center: bool | Ar
     return Constant(design.less(centre, design.dtype), centre, centred=True, source=source)
 
 
-def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
-    """Return the mean of every column that is far from zero, and how many standard deviations the farthest is away.
+def given_centre(center: ArrayLike | Centre) -> Centre:
+    """Return a centre that somebody has chosen, of who knows which columns."""
+    return center if isinstance(center, Centre) else Centre(np.asarray(center), np.inf)
+
+
+def _means(design: Design, weight: Array | None) -> Centre:
+    """Return the mean of every column that is far from zero.
 
     Any centre near the mean is as good: some rows tell, evenly spread.
     """
@@ -73,11 +85,11 @@ def _means(design: Design, weight: Array | None) -> tuple[Array, float]:
     return far_means(*design.moments(weight))
 
 
-def far_means(mean: Array, variance: Array) -> tuple[Array, float]:
-    """Return the means that are far from zero, and how many standard deviations the farthest is away."""
+def far_means(mean: Array, variance: Array) -> Centre:
+    """Return the means that are far from zero."""
     deviation, size = np.sqrt(variance), np.abs(mean)
     varies = deviation > 0
     usual = deviation
     if not varies.all():  # a column that does not vary is far where it is large beside the others
         usual = np.where(varies, deviation, np.median(deviation[varies]) if varies.any() else 1.0)
-    return np.where(size > FAR * deviation, mean, 0.0), float((size / usual).max(initial=0.0))
+    return Centre(np.where(size > FAR * deviation, mean, 0.0), float((size / usual).max(initial=0.0)))

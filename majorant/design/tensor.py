@@ -13,7 +13,7 @@ import torch
 from majorant._checks import Array
 from majorant.design.base import Design
 from majorant.design.dense import DenseDesign
-from majorant.design.reading import ENOUGH_ROWS, far_means
+from majorant.design.reading import ENOUGH_ROWS, far_means, given_centre
 
 Precision = Literal["double", "single", "fast"]
 
@@ -68,7 +68,7 @@ class TensorDesign(Design):
         """Return the design with a column of ones, and columns that are far from zero measured from their means."""
         if center is False:
             return replace(self, constant=True)
-        centre = self._far_means(weight) if center is True else np.asarray(center, dtype=np.float64)
+        centre = self._far_means(weight) if center is True else given_centre(center).origin
         return replace(self, constant=True, origin=centre if centre.any() else None)
 
     def _far_means(self, weight: Any) -> Array:
@@ -78,7 +78,7 @@ class TensorDesign(Design):
         share = share if share.any() else np.ones(len(some))
         X = self.part(some).dense()
         mean = share @ X / share.sum()
-        return far_means(mean, share @ (X - mean) ** 2 / share.sum())[0]
+        return far_means(mean, share @ (X - mean) ** 2 / share.sum()).origin
 
     # --- what it is ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._threads import sharing
-from majorant.estimators.placing import How, Place, place_of, refuse_beside
+from majorant.estimators.named import ONE_AFTER_THE_OTHER
+from majorant.estimators.placing import Here, How, Place, place_of, refuse_beside
 from majorant.estimators.settings import check_class_weight
 from majorant.estimators.sklearn_callbacks import StepTasks
 from majorant.estimators.sweep import Sweep
@@ -26,6 +28,8 @@ from majorant.sources.survey import Survey
 LARGE = 2**62
 # Fits that share a read: their scores are all kept.
 TOGETHER = 16
+# Solvers that visit rows as they come want a row's place to tell less of its label than this.
+SORTED = 0.3
 Classifier = TypeVar("Classifier", bound=Any)
 
 
@@ -41,12 +45,27 @@ class FitSource:
         with sharing(fit_threads(self.n_jobs, LARGE)):
             place = sweep.seen(place_of(source, how.executor, None if line is None else line.watch))
             self._take_note(source, place.survey)
+            self._warn_of_sorted(place)
             if line is not None:
                 line.begin("fitting", place.survey.rows)
             objective = sweep.under(self._ridge, lambda: self._objective_at(place))
             tasks = StepTasks(self, None, lambda: np.empty(0), self._attributes)
             self._solve(objective, sweep, tasks, how)
         return self
+
+    def _warn_of_sorted(self: Any, place: Place) -> None:
+        """Say so if rows are to be visited one after the other, and stand sorted by their labels."""
+        if self.solver not in ONE_AFTER_THE_OTHER or not isinstance(place, Here):
+            return
+        told = place.outline.told_by_chunk(self.classes_)
+        if told > SORTED:
+            warnings.warn(
+                f"rows seem to be sorted by label (where a row stands tells {told:.0%} of its label), and "
+                f"solver={self.solver!r} visits them in the order of the source: it may end far from the optimum; "
+                "shuffle the rows, or use solver='auto', to which their order does not matter",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _objective_at(self: Any, place: Place) -> Objective:
         data, reducer = place.put(self._encoding(place.survey))

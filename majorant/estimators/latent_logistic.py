@@ -259,8 +259,8 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
         solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
 
         def go(start: Array | Progress, tol: float = self.tol, saddles: int = 0) -> tuple[Fitted, LastProgress]:
-            last, more = LastProgress(), dict(max_steps=self.max_iter, saddles=saddles)
-            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, **more), last
+            last, limits = LastProgress(), dict[str, Any](max_steps=self.max_iter, saddles=saddles)
+            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, **limits), last
 
         runs = [go(start) for start in starts] if followers else mapped(go, starts)
         (best, progress), self.restarts_ = best_of(runs, lambda run: value_of(objective, run[0]))

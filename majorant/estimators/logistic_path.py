@@ -10,12 +10,10 @@ import numpy as np
 from majorant._checks import Array
 from majorant.estimators.from_source import fit_together
 from majorant.estimators.logistic import LogisticRegression
+from majorant.estimators.named import ONE_AFTER_THE_OTHER
 from majorant.estimators.placing import refuse_beside
 from majorant.estimators.sweep import Sweep
 from majorant.sources import Source
-
-# Solvers that go from row to row, and do not read with others.
-ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", "sgd", "asgd")
 
 
 class RegularizationPath(NamedTuple):

@@ -31,6 +31,8 @@ MAKERS: dict[str, Callable[..., Solver[Any]]] = {
     "newton": lambda **rows: Newton(),
 }
 SOLVERS = (*MAKERS, *TUNED)
+# Those that go from row to row, and do not read with others.
+ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", *TUNED)
 # Names of scikit-learn's solvers, which differ in how they get to an optimum that is the same: only the one that asks
 # for the Hessian gets it, since the others are chosen where that would not fit.
 ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto", "sag": "auto", "saga": "auto"}

@@ -116,8 +116,11 @@ class OnDask(NamedTuple):
         from dask import delayed
 
         given = source.delayed_pieces() if isinstance(source, DaskCollections) else source.pieces()
-        looks = client.compute([delayed(survey_piece)(piece) for piece in given])
-        return cls(client, *_with_rows(given, client.gather(looks)))
+        looks = client.gather(client.compute([delayed(_survey_there)(piece) for piece in given]))
+        pieces, survey = _with_rows(given, [found for found, _ in looks])
+        # Neighbours share a keeper: those that one worker has need not travel.
+        at = [worker for found, worker in looks if found is not None]
+        return cls(client, [pieces[k] for k in sorted(range(len(pieces)), key=at.__getitem__)], survey)
 
     def put(self, encoding: Encoding) -> Placed:
         """Return rows that workers share."""
@@ -144,6 +147,13 @@ def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], s
         return Keepers(client, shares, memory)
     many = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers.values())
     return DaskBlocks(client, [make(*some) for some in evenly(pieces, max(many, 1))])
+
+
+def _survey_there(piece: Any) -> tuple[Survey | None, str]:
+    """Return what there is to know of a piece, and which worker has looked."""
+    from distributed import get_worker
+
+    return survey_piece(piece), get_worker().address
 
 
 def _with_rows(pieces: Sequence[Any], surveys: Sequence[Survey | None]) -> tuple[list[Any], Survey]:

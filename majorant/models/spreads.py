@@ -16,8 +16,8 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data import Choices, Labelled
 
-# Numbers of R-scaled rows that are written out at a time.
-CHUNK = 2**19
+# Numbers of R-scaled rows that are written out at a time: they stay in cache.
+CHUNK = 2**16
 
 
 class Spreads(ABC):
@@ -54,7 +54,7 @@ class ClassSpreads(Spreads):
         largest = 0.0
         for some in _slices(len(batch), CHUNK // width):
             design = batch.design.part(some)
-            squares = np.stack([np.square(design.times(root)).sum(axis=1) for root in self.roots])
+            squares = np.stack([_squared_norms(design.project(root.T)) for root in self.roots])
             largest = max(largest, _largest(np.sqrt(squares), None if batch.weight is None else batch.weight[some]))
         return largest
 
@@ -120,6 +120,10 @@ def _largest(distances: Array, weight: Array | None, *, against_zero: bool = Tru
 def _slices(rows: int, step: int) -> Iterator[slice]:
     step = max(step, 128)
     return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _squared_norms(columns: Array) -> Array:
+    return np.einsum("ij,ij->j", columns, columns)
 
 
 def _triangle(root: Array) -> Array:

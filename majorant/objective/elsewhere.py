@@ -106,8 +106,8 @@ class AtWorkers(Reducer):
     """Where :class:`Elsewhere` says that its rows are."""
 
     def spread(self, data: Data, rows: int) -> Blocks:
-        """Return the blocks as workers hold them, whatever their size; those of a sample are here."""
-        return data.at_workers if isinstance(data, Elsewhere) else Threads().spread(data, rows)
+        """Return the blocks as workers hold them, cut if these can do that; those of a sample are here."""
+        return data.at_workers.cut(max(rows, 1)) if isinstance(data, Elsewhere) else Threads().spread(data, rows)
 
 
 class Rounds(Blocks):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
 
+from majorant._buffers import Spare, recycling
 from majorant._threads import even_parts, sharing
 from majorant.objective.dask import ARITY, KEPT_SHARE, added
 from majorant.objective.elsewhere import Rounds
@@ -37,12 +38,25 @@ class Recipe:
         return None, self.task(block, *[each(block)[1] for each in self.of])[1]
 
 
-@dataclass(frozen=True, eq=False)
-class AtKeepers:
-    """What every keeper keeps under a name, until nobody here knows it any more."""
+@dataclass(frozen=True)
+class Cut:
+    """Rows as a keeper works on them: at most so many at a time, and in single precision or as they are."""
 
     name: int
+    rows: int | None = None
+    narrow: bool = False
+
+
+UNCUT = Cut(-1)
+
+
+@dataclass(eq=False)
+class AtKeepers:
+    """What every keeper keeps under a name with its rows, cut so, until nobody here knows it any more."""
+
     recipe: Task
+    cut: Cut
+    name: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +67,8 @@ class Call:
     names: Sequence[int]
     name: int
     unknown: Sequence[int] = ()
-    narrow: bool = False  # whether on rows in single precision
+    cut: Cut = UNCUT
+    large: tuple[int, int] | None = None  # rows that are worth one result, and its size, where that is large
 
 
 class Keeper:
@@ -63,30 +78,39 @@ class Keeper:
         from distributed import get_worker
 
         self._rows, self._threads = list(blocks), int(get_worker().state.nthreads)
-        self._blocks: dict[bool, LocalBlocks] = {}
+        self._blocks: dict[int, LocalBlocks] = {}
         self._kept: dict[int, Kept] = {}
+        # Workers of Dask return memory at once: fresh pages at every call would take as long as the work.
+        self._spare = Spare()
 
     def run(self, call: Call, others: Sequence[Any] = ()) -> Any:
         """Return the sum over the share, and over those of other keepers, and keep the rest under a name."""
         heads = asked(others, call)
         for each in call.unknown:
             self._kept.pop(each, None)
+            self._blocks.pop(each, None)
         if self.lacks(call.names):
             raise NotKept
-        with sharing(self._threads):
-            kept = [self._kept[each] for each in call.names]
-            total, self._kept[call.name] = self._in_precision(call.narrow).run(call.task, *kept)
+        with recycling(self._spare), sharing(self._threads):
+            total = self._total(call, self._as_cut(call.cut))
         return added([total, *(each.result() for each in heads)])
 
-    def _in_precision(self, narrow: bool) -> LocalBlocks:
-        if narrow not in self._blocks:
-            rows = [each.narrowed() for each in self._rows] if narrow else self._rows
-            self._blocks[narrow] = LocalBlocks(rows, self._threads)
-        return self._blocks[narrow]
+    def _total(self, call: Call, blocks: LocalBlocks) -> Any:
+        kept = [self._kept[each] for each in call.names]
+        if call.large is not None:
+            return blocks.total_of_large(call.task, *call.large, *kept)
+        total, self._kept[call.name] = blocks.run(call.task, *kept)
+        return total
+
+    def _as_cut(self, cut: Cut) -> LocalBlocks:
+        if cut.name not in self._blocks:
+            rows = [each.narrowed() for each in self._rows] if cut.narrow else self._rows
+            self._blocks[cut.name] = LocalBlocks.of(rows, cut.rows, self._threads)
+        return self._blocks[cut.name]
 
     def lacks(self, names: Sequence[int]) -> list[int]:
         """Return which of the names are not known here."""
-        return [each for each in names if each not in self._kept]
+        return [each for each in names if each not in self._kept and each not in self._blocks]
 
 
 class NotKept(Exception):
@@ -126,24 +150,36 @@ class Keepers(Rounds):
 
     def fits(self, kept: Kept) -> bool:
         """Return whether something was kept with these blocks."""
-        return isinstance(kept, AtKeepers | Again)
+        return _fits(kept, UNCUT)
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and the name of what was kept with them."""
-        return self.run_in(task, kept, narrow=False)
+        return self.run_on(UNCUT, task, kept)
 
     def narrowed(self) -> Blocks:
         """Return the same rows in single precision, with the same keepers."""
-        return NarrowKeepers(self)
+        return CutKeepers(self, None, narrow=True)
 
-    def run_in(self, task: Task, kept: tuple[Kept, ...], *, narrow: bool) -> tuple[Any, Kept]:
-        """Return the same of rows in single precision, or as they are."""
+    def cut(self, rows: int) -> Blocks:
+        """Return the same rows, so many at a time."""
+        return CutKeepers(self, rows, narrow=False)
+
+    def name_of(self, what: object) -> int:
+        """Return a new name, which keepers forget once nobody here knows any more what it is the name of."""
+        name = next(self._names)
+        weakref.finalize(what, self._unknown.append, name)
+        return name
+
+    def run_on(
+        self, cut: Cut, task: Task, kept: tuple[Kept, ...], large: tuple[int, int] | None = None
+    ) -> tuple[Any, Kept]:
+        """Return the same of rows that are cut."""
         recipe = _recipe(task, kept)
         task, kept = found_again(task, kept)
         self.rounds += 1
-        new = AtKeepers(next(self._names), recipe)
-        weakref.finalize(new, self._unknown.append, new.name)
-        call = Call(task, [each.name for each in kept], new.name, list(self._unknown), narrow)
+        new = AtKeepers(recipe, cut)
+        new.name = self.name_of(new)
+        call = Call(task, [each.name for each in kept], new.name, list(self._unknown), cut, large)
         total = self._round(call, kept)
         del self._unknown[: len(call.unknown)]
         return total, new
@@ -153,11 +189,11 @@ class Keepers(Rounds):
             try:
                 return added([each.result() for each in asked(self._keepers, call)])
             except (NotKept, OSError, RuntimeError) as problem:
-                if not self._mended(kept, call.narrow, problem) or attempt == ATTEMPTS - 1:
+                if not self._mended(kept, problem) or attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError("a round ends")
 
-    def _mended(self, kept: Sequence[AtKeepers], narrow: bool, problem: Exception) -> bool:
+    def _mended(self, kept: Sequence[AtKeepers], problem: Exception) -> bool:
         """Make keepers anew that were lost; return whether that, or what they had kept, was the problem."""
         lost = self._lost(wait=not isinstance(problem, NotKept))
         for number in lost:
@@ -168,7 +204,7 @@ class Keepers(Rounds):
             missing = keeper.lacks([each.name for each in kept]).result()
             for each in kept:
                 if each.name in missing:
-                    keeper.run(Call(each.recipe, (), each.name, narrow=narrow)).result()
+                    keeper.run(Call(each.recipe, (), each.name, cut=each.cut)).result()
         return bool(lost) or isinstance(problem, NotKept)
 
     def _lost(self, *, wait: bool) -> list[int]:
@@ -194,26 +230,47 @@ class Keepers(Rounds):
         return self._client.submit(Keeper, self._client.compute(self._shares[number]), actor=True, pure=False)
 
 
-class NarrowKeepers(Rounds):
-    """The shares of keepers in single precision: they have a copy from when it is first asked for."""
+class CutKeepers(Rounds):
+    """The shares of keepers, so many rows at a time; in single precision they are copies, as long as this is known."""
 
     delay: ClassVar[float] = Keepers.delay
     holds_rows: ClassVar[bool] = True
 
-    def __init__(self, wide: Keepers) -> None:
-        self._wide = wide
+    def __init__(self, keepers: Keepers, rows: int | None, *, narrow: bool) -> None:
+        self._keepers, self._cut = keepers, Cut(keepers.name_of(self), rows, narrow)
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        """How often all keepers were asked for something."""
+        return self._keepers.rounds
 
     def keep(self, numbers: float) -> bool:
         """Return whether the workers have memory enough."""
-        return self._wide.keep(numbers)
+        return self._keepers.keep(numbers)
 
     def fits(self, kept: Kept) -> bool:
         """Return whether something was kept with these blocks."""
-        return self._wide.fits(kept)
+        return _fits(kept, self._cut)
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and the name of what was kept with them."""
-        return self._wide.run_in(task, kept, narrow=True)
+        return self._keepers.run_on(self._cut, task, kept)
+
+    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
+        """Return a sum of so many numbers: of large blocks."""
+        return self._keepers.run_on(self._cut, task, kept, (rows, size))[0]
+
+    def narrowed(self) -> Blocks:
+        """Return the same in single precision."""
+        return CutKeepers(self._keepers, self._cut.rows, narrow=True)
+
+    def cut(self, rows: int) -> Blocks:
+        """Return the same, so many rows at a time."""
+        return CutKeepers(self._keepers, rows, narrow=self._cut.narrow)
+
+
+def _fits(kept: Kept, cut: Cut) -> bool:
+    return isinstance(kept, Again) or (isinstance(kept, AtKeepers) and kept.cut == cut)
 
 
 def _recipe(task: Task, kept: Sequence[Kept]) -> Task:

@@ -73,7 +73,7 @@ class ScoreRay:
 
     def value_and_slope(self, a: float) -> tuple[float, float]:
         """Return F(θ + aδ) and its derivative: exponentials only."""
-        task = Along(self._objective.model, a)
+        task, self._last = Along(self._objective.model, a), None  # two of these at a time would be a lot of memory
         (loss, slope), there = self._objective.blocks.run(task, self._scores, self._slopes)
         of_penalty = self._penalty(a)
         self._last = (a, loss + of_penalty[0], there)

@@ -8,7 +8,7 @@ to where the blocks are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from itertools import count, islice
 from threading import Lock
@@ -19,7 +19,7 @@ import numpy as np
 from majorant._checks import Array, whole
 from majorant._threads import for_each
 from majorant.curvature import Kronecker
-from majorant.data.base import Data
+from majorant.data.base import Data, InMemory
 
 # What a task left with every block; only blocks know what is in it.
 Kept: TypeAlias = Any
@@ -102,6 +102,10 @@ class Blocks(ABC):
         """Return C ⊗ G as a curvature whose factors are found where that is quick."""
         return Kronecker(classes, features, majorizes=False)
 
+    def cut(self, rows: int) -> Blocks:
+        """Return the rows so many at a time, if workers can work on them so."""
+        return self
+
 
 class Reducer(ABC):
     """A place where blocks can be worked on."""
@@ -129,23 +133,34 @@ class Threads(Reducer):
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of so many rows."""
         rows = max(rows, 1)
-        outlines = None if data.whole is not None else data.outlines(rows)
-        return LocalBlocks(data.blocks(rows), self.threads, Merging(data, rows), outlines)
+        if data.whole is not None:
+            return LocalBlocks.of([data], rows, self.threads)
+        return LocalBlocks(data.blocks(rows), self.threads, outlines=data.outlines(rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Merging:
-    """How blocks of so many rows can be made larger."""
+    """How blocks of so many rows, cut from larger ones, can be made larger again."""
 
-    data: Data
+    whole: Sequence[Data]
     rows: int
 
-    def merged(self, rows: int, kept: tuple[Kept, ...]) -> tuple[Iterable[Any], tuple[Kept, ...]]:
+    def blocks(self, rows: int) -> list[InMemory]:
+        """Return blocks of at most so many rows."""
+        return [part for each in self.whole for part in each.blocks(rows)]
+
+    def merged(self, rows: int, kept: tuple[Kept, ...]) -> tuple[list[InMemory], tuple[Kept, ...]]:
         """Return blocks of about so many rows, and what was kept with them, side by side."""
         many = max(rows // self.rows, 1)
         if many == 1:
-            return self.data.blocks(self.rows), kept
-        return self.data.blocks(many * self.rows), tuple([_joined(each, many) for each in kept])
+            return self.blocks(self.rows), kept
+        return self.blocks(many * self.rows), tuple([self._joined(each, many) for each in kept])
+
+    def _joined(self, kept: Kept, many: int) -> Kept:
+        """Return what was kept with some blocks at a time, all of them from the same larger one."""
+        left = iter(kept)
+        apart = [list(islice(left, max(-(-len(each) // self.rows), 1))) for each in self.whole]
+        return [np.concatenate(some[k : k + many], axis=-1) for some in apart for k in range(0, len(some), many)]
 
 
 class LocalBlocks(Blocks):
@@ -161,6 +176,14 @@ class LocalBlocks(Blocks):
         self._blocks, self._threads, self._merging, self._outlines = blocks, threads, merging, outlines
         self._count = -1  # of blocks, once they have been gone through
         self._is_one = isinstance(blocks, tuple) and len(blocks) == 1 and outlines is None  # small data, in memory
+
+    @classmethod
+    def of(cls, whole: Sequence[Data], rows: int | None, threads: int) -> LocalBlocks:
+        """Return blocks in memory, cut to at most so many rows, or as they are."""
+        if rows is None:
+            return cls(whole, threads)
+        merging = Merging(whole, rows)
+        return cls(merging.blocks(rows), threads, merging)
 
     def keep(self, numbers: float) -> bool:
         """Return whether rows are in memory, beside which this is little, or it is little anyway."""
@@ -184,9 +207,17 @@ class LocalBlocks(Blocks):
         """
         if self._merging is None or self._outlines is not None:
             return self.total(task, *kept)
+        task, kept = self._with_found(*found_again(task, kept))
         blocks, kept = self._merging.merged(rows, kept)
         apart = size <= LARGE and not _fewer(blocks, -(-self._threads // ENOUGH))
         return _run(task, blocks, kept, self._threads if apart else 1)[0]
+
+    def _with_found(self, task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
+        """Return a task without what it would have to find first, and that, found block by block."""
+        if not isinstance(task, Finding):
+            return task, kept
+        pieces = self.run(Finding(_keep, task.makers), *kept)[1]
+        return task.task, tuple([list(each) for each in zip(*pieces, strict=True)])
 
     def fits(self, kept: Kept) -> bool:
         """Return whether there is as much kept as there are blocks."""
@@ -233,6 +264,10 @@ class Finding:
         return self.task(block, *[found(make) for make in self.makers])
 
 
+def _keep(block: Any, *found: Any) -> tuple[None, tuple[Any, ...]]:
+    return None, found
+
+
 def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int) -> tuple[Any, Kept]:
     """Return the sum over blocks, and what was kept with each."""
     if _fewer(blocks, 2):
@@ -252,10 +287,6 @@ def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int
 def _fewer(blocks: Iterable[Any], than: int) -> bool:
     """Return whether there are known to be fewer blocks."""
     return isinstance(blocks, Sized) and len(blocks) < than
-
-
-def _joined(kept: Kept, many: int) -> Kept:
-    return [np.concatenate(kept[first : first + many], axis=-1) for first in range(0, len(kept), many)]
 
 
 class PairwiseSum:

@@ -29,6 +29,8 @@ MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 0.7, 15.0
 SOLVE, DUAL_ALONE, DUAL = 1 / 11, 100.0, 400.0
 # Of calling what makes a curvature, a Gram matrix of several classes, and one from some of the rows.
 CALL, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 4e5, 3e5
+# How often a tight certificate looks at rows besides its Hessian: for squares, spreads twice, and what rounding loses.
+LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class Prices:
         n, p, t = self.classes, self.columns, self.rows
         hessian = 0.5 * self.step() if known else self.hessian(t)
         each = self.stored * (p * (PAIR if self.sparse else 2 * MULTIPLY) + NONZERO)
-        return CALL + hessian + n * t * each + 3 * (n * p) ** 3 * FACTORISE + 4 * (n * p) ** 2
+        looks = LOOKS * self.delay
+        return CALL + hessian + looks + n * t * each + 3 * (n * p) ** 3 * FACTORISE + 4 * (n * p) ** 2
 
     def rotations(self) -> float:
         """Return what a step pays for classes to be rotated there and back: once to scale it, and once for itself."""

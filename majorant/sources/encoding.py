@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from majorant._checks import Array
 from majorant.data import Labelled
-from majorant.design import CsrDesign, DenseDesign, Design
+from majorant.design import Centre, CsrDesign, DenseDesign, Design, laid_out
 from majorant.sources.base import Chunk
 
 
@@ -23,7 +23,7 @@ class Encoding:
     columns: int
     dtype: np.dtype[Any]
     constant: bool
-    centre: Array | None
+    centre: Centre | None
     total: int  # rows of all chunks
 
     def __call__(self, chunk: Chunk) -> Labelled:
@@ -37,11 +37,10 @@ class Encoding:
     def design(self, chunk: Chunk) -> Design:
         """Return the rows of a chunk as a matrix; columns beyond those of the fit were zero there."""
         if not sp.issparse(chunk.X):
-            return DenseDesign(np.ascontiguousarray(chunk.X, dtype=self.dtype))
-        X = sp.csr_array(chunk.X).astype(self.dtype, copy=False)
-        if X.shape[1] != self.columns:
-            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.columns))
-        return CsrDesign(X)
+            return DenseDesign(laid_out(chunk.X, self.dtype))
+        X = sp.csr_array(chunk.X)
+        arrays = laid_out(X.data, self.dtype), laid_out(X.indices), laid_out(X.indptr)
+        return CsrDesign(sp.csr_array(arrays, shape=(X.shape[0], self.columns)))
 
     def weight_of(self, codes: Array, weight: Array | None) -> Array | None:
         """Return the weights of rows times those of their classes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from majorant._threads import even_parts
@@ -11,6 +12,7 @@ from majorant.data import Labelled
 from majorant.sources.base import SHOWN, Chunk, Piece
 from majorant.sources.chunks import chunk_of
 from majorant.sources.encoding import Encoding
+from majorant.sources.joining import in_larger_chunks
 from majorant.sources.survey import only_rows, read_checked
 
 
@@ -49,8 +51,7 @@ def blocks_of(encoding: Encoding, *pieces: Piece) -> list[Labelled]:
 
 
 def _read(encoding: Encoding, pieces: Iterable[Piece]) -> Iterator[Labelled]:
-    for piece in pieces:
-        yield from map(encoding, read_checked(piece))
+    return map(encoding, in_larger_chunks(chain.from_iterable(map(read_checked, pieces))))
 
 
 def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled | None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.design import Moments, far_means
+from majorant.design import Centre, Moments, far_means
 from majorant.sources.ahead import read_ahead
 from majorant.sources.base import Chunk, Labels, Piece, Source, Watcher, arrays_of
+from majorant.sources.joining import in_larger_chunks
 from majorant.sources.spool import Spool
 
 # Rows of a chunk that tell where columns are, evenly spread.
@@ -85,10 +86,10 @@ class Survey:
         """How many there are."""
         return sum(self.chunks)
 
-    def centre(self) -> Array | None:
+    def centre(self) -> Centre | None:
         """Return where columns are measured from that are far from zero; nothing if none is."""
-        centre = far_means(self.moments.mean, self.moments.variance)[0]
-        return centre if centre.any() else None
+        centre = far_means(self.moments.mean, self.moments.variance)
+        return centre if centre.origin.any() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,26 @@ class Outline:
         dtype = np.min_scalar_type(max(len(classes) - 1, 1))
         each = [np.searchsorted(classes, some.names).astype(dtype)[some.codes] for some in self.labels]
         return np.concatenate(each)
+
+    def told_by_chunk(self, classes: Array) -> float:
+        """Return how much of what there is to know of a label its chunk tells: nothing of shuffled rows, 1 of sorted.
+
+        That is the mutual information of chunks and labels, less what chance makes of it, relative to the entropy.
+        """
+        counts = np.array(
+            [_spread(some.names, np.bincount(some.codes, minlength=len(some.names)), classes) for some in self.labels],
+            dtype=np.float64,
+        )
+        rows, (chunks, many) = counts.sum(), counts.shape
+        entropy = _entropy(counts.sum(axis=0))
+        within = float(sum(each.sum() / rows * _entropy(each) for each in counts))
+        by_chance = (chunks - 1) * (many - 1) / (2 * rows)
+        return max(entropy - within - by_chance, 0.0) / entropy if entropy > 0 else 0.0
+
+
+def _entropy(counts: Array) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return -float(shares @ np.log(shares))
 
 
 def survey(chunks: Iterator[Chunk]) -> tuple[Survey, Outline]:
@@ -133,9 +154,8 @@ def survey_source(source: Source, spool: Spool, watcher: Watcher | None = None) 
 
 
 def read_all(source: Source) -> Iterator[Chunk]:
-    """Yield every chunk of a source that has rows that count."""
-    for piece in source.pieces():
-        yield from read_checked(piece)
+    """Yield all rows of a source that count; small chunks are joined."""
+    return in_larger_chunks(chain.from_iterable(map(read_checked, source.pieces())))
 
 
 def survey_piece(piece: Piece) -> Survey | None:
