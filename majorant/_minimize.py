@@ -57,7 +57,8 @@ def minimize(
     gradient_tol : float
         Where a parameter is unpenalised, stop also when the gradient has shrunk to this share of the gradient at zero.
     max_steps : int
-        Stop after so many steps. A step of a stochastic solver is a pass, or what its ``report_every`` says.
+        Stop after so many steps. A step of a stochastic solver is a pass, or what its ``report_every`` says. Steps that
+        ``QuasiNewton`` makes in single precision or on some of the rows count; the trace begins after them.
     max_passes : float
         Stop after so many passes over the data.
     metrics : mapping of names to functions of θ, optional

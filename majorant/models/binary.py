@@ -20,6 +20,8 @@ from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassMode
 
 # Rows of so many columns, in blocks of so many numbers, are read once by compiled loops, not twice by products.
 LONG_ROW, CACHE = 48, 2**19
+# Non-zeros that count as a row does where Numba is worth loading.
+NONZEROS = 16
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Binary(ClassModel):
         X = batch.design
         beyond_cache = batch.n_features >= LONG_ROW and len(batch) * batch.n_features >= CACHE
         quicker = X.is_sparse or (beyond_cache and X.dtype == np.float64)
-        return quicker and self.is_softmax() and not batch.soft and batch.total >= WORTH_COMPILING
+        many = batch.total * (max(X.density * batch.n_features / NONZEROS, 1.0) if X.is_sparse else 1.0)
+        return quicker and self.is_softmax() and not batch.soft and many >= WORTH_COMPILING
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""

@@ -18,8 +18,8 @@ MANY_PARAMETERS = 100_000
 # An exponential and what goes with it, in a step, and where probabilities are written out; a score in a product.
 SCORE, PROBABILITY, BEND = 6.0, 14.0, 1.5
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
-# others.
-NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO = 0.25, 0.35, 0.8, 3.5, 1.5
+# others; and that where a row is read once for both products.
+NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO, NONZERO_TWICE = 0.25, 0.35, 0.8, 3.5, 1.5, 2.0
 CACHE = 500_000
 # A number of X that has to be read from a file.
 READ = 1.0
@@ -66,8 +66,10 @@ class Prices:
 
     def product(self) -> float:
         """Return the price of a product with the Hessian, where probabilities are known."""
-        vectors = self.classes * self.columns * VECTORS
-        return PRODUCT + self.delay + vectors + self.rows * self.classes * (self._number() * self.stored + BEND)
+        vectors, number = self.classes * self.columns * VECTORS, self._number()
+        if self.sparse and self.classes == 1:
+            number = NONZERO_TWICE
+        return PRODUCT + self.delay + vectors + self.rows * self.classes * (number * self.stored + BEND)
 
     def diagonal(self) -> float:
         """Return the price of the diagonal of a Hessian."""

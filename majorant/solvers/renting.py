@@ -27,7 +27,7 @@ FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
 # Steps before Newton's, by conjugate gradients, may take over; how many of these it takes at least, and how many of
 # them, and products, for each that would have been made.
-FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 1.7
+FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 2.5
 # By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
 RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
@@ -121,8 +121,8 @@ class Market:
     def turns_to_products(self, lease: Lease, rent: float, value: float) -> bool:
         """Return whether Newton steps by conjugate gradients are likely to be cheaper than as many as are left.
 
-        They are when a step costs much more than a product with the Hessian, and many are left: it takes about twice as
-        many products as steps, and a few steps besides.
+        They are when a step costs much more than a product with the Hessian, and many are left: it takes up to several
+        times as many products as steps, and a few steps besides.
         """
         left = lease.steps_left(value)
         if not (lease.quality < HESSIAN and rent >= FIRST_STEPS and left < inf):
