@@ -54,10 +54,11 @@ class Log:
     def __init__(self, X):
         finish(X)
         self._X, self._started = X, self.clock()
-        self.seconds, self.values = [], []
+        self.seconds, self.values, self.passes = [], [], 0.0
 
-    def add(self, value):
+    def add(self, value, passes=1.0):
         finish(self._X)
+        self.passes += passes
         self.seconds.append(self.clock() - self._started)
         self.values.append(float(value))
 
@@ -148,7 +149,7 @@ def lbfgs(passes, most=400, until=-np.inf):
         if float(s @ g) > 0:
             pairs = [*pairs[-PAIRS + 1 :], (s, g, 1 / float(s @ g))]
         theta, gradient, looks = there, slope, looks + tried
-        log.add(value)
+        log.add(value, tried)
     return log
 
 
@@ -228,7 +229,7 @@ def epochs_of(passes, optimizer_of, rate, epochs=10, batch=1024, seed=0):
             (loss + layer.weight.square().sum() / (2 * passes.C * rows)).backward()
             optimizer.step()
             schedule.step()
-    log.add(0.0)  # seconds
+    log.add(0.0, epochs)
     log.values[-1] = passes.value(layer.weight.detach().cpu().numpy(), layer.bias.detach().cpu().numpy())
     return log
 
@@ -259,4 +260,4 @@ def sklearn_lbfgs(passes, level, ladder=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7)):
         log.values[-1] = passes.value(coef, intercept)
         if log.values[-1] <= level:
             break
-    return log, tol, int(np.max(model.n_iter_))
+    return log, tol, int(model.n_iter_[0])
