@@ -13,6 +13,8 @@ from scipy.special import logsumexp
 
 CHUNK = 2**17
 PAIRS = 10
+# Tolerances of scikit-learn's, the loosest that does is its own: coarser ones would make it do too much.
+LADDER = (1e-3, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 1e-7)
 # DINOv2's grid, for batches of 256.
 SGD_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1)
 ADAMW_RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -246,7 +248,7 @@ def adamw(parameters, rate):
     return torch.optim.AdamW(parameters, rate, weight_decay=0.0)
 
 
-def sklearn_lbfgs(passes, level, ladder=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7)):
+def sklearn_lbfgs(passes, level, ladder=LADDER):
     """scikit-learn's L-BFGS with the loosest tolerance with which it truly gets to a level; on tensors by Array API."""
     import sklearn
     from sklearn.linear_model import LogisticRegression
