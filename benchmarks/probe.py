@@ -8,7 +8,7 @@
     MAJORANT_DATA=... python -m benchmarks.probe real                    accuracy and loss beside scikit-learn's optimum
 
 Features are made up as ``benchmarks/probe_data.py`` says; F is the sum of losses and ‖W‖²/(2C), a level is F/F* − 1.
-F* is that of our fit to --tight. Wall-clock seconds; the products of peers are TF32 on a GPU unless --precision highest.
+F* is that of our fit to --tight. Wall-clock seconds; products of peers are TF32 on a GPU unless --precision highest.
 """
 
 from __future__ import annotations
