@@ -13,6 +13,8 @@ from scipy.special import logsumexp
 
 CHUNK = 2**17
 PAIRS = 10
+# Tolerances of scikit-learn's, the loosest that does is its own: coarser ones would make it do too much.
+LADDER = (1e-3, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 1e-7)
 # DINOv2's grid, for batches of 256.
 SGD_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1)
 ADAMW_RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -54,10 +56,11 @@ class Log:
     def __init__(self, X):
         finish(X)
         self._X, self._started = X, self.clock()
-        self.seconds, self.values = [], []
+        self.seconds, self.values, self.passes = [], [], 0.0
 
-    def add(self, value):
+    def add(self, value, passes=1.0):
         finish(self._X)
+        self.passes += passes
         self.seconds.append(self.clock() - self._started)
         self.values.append(float(value))
 
@@ -148,7 +151,7 @@ def lbfgs(passes, most=400, until=-np.inf):
         if float(s @ g) > 0:
             pairs = [*pairs[-PAIRS + 1 :], (s, g, 1 / float(s @ g))]
         theta, gradient, looks = there, slope, looks + tried
-        log.add(value)
+        log.add(value, tried)
     return log
 
 
@@ -228,7 +231,7 @@ def epochs_of(passes, optimizer_of, rate, epochs=10, batch=1024, seed=0):
             (loss + layer.weight.square().sum() / (2 * passes.C * rows)).backward()
             optimizer.step()
             schedule.step()
-    log.add(0.0)  # seconds
+    log.add(0.0, epochs)
     log.values[-1] = passes.value(layer.weight.detach().cpu().numpy(), layer.bias.detach().cpu().numpy())
     return log
 
@@ -245,7 +248,7 @@ def adamw(parameters, rate):
     return torch.optim.AdamW(parameters, rate, weight_decay=0.0)
 
 
-def sklearn_lbfgs(passes, level, ladder=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7)):
+def sklearn_lbfgs(passes, level, ladder=LADDER):
     """scikit-learn's L-BFGS with the loosest tolerance with which it truly gets to a level; on tensors by Array API."""
     import sklearn
     from sklearn.linear_model import LogisticRegression
@@ -259,4 +262,4 @@ def sklearn_lbfgs(passes, level, ladder=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7)):
         log.values[-1] = passes.value(coef, intercept)
         if log.values[-1] <= level:
             break
-    return log, tol, int(np.max(model.n_iter_))
+    return log, tol, int(model.n_iter_[0])

@@ -40,6 +40,7 @@ def test_a_probe_is_that_of_the_library(folder):
 
 
 def test_it_prints_a_table_and_writes_what_it_is_asked_for(folder):
+    pytest.importorskip("safetensors")
     said = call(
         "probe", "X.npy", "y.npy", "--cs", "5", "--plot", "p.png", "-m", "h.safetensors", "--test", "X.npy", "y.npy"
     )
@@ -72,8 +73,8 @@ def test_rows_of_their_own_score(folder):
 
 def test_every_kind_of_file_holds_the_same_rows(folder):
     pa, codes = pytest.importorskip("pyarrow"), np.unique(Y, return_inverse=True)[1]
+    save_file = pytest.importorskip("safetensors.numpy").save_file
     import pyarrow.parquet as pq
-    from safetensors.numpy import save_file
 
     np.savez("both.npz", features=X, labels=Y)
     save_file({"X": X, "y": codes}, "both.safetensors")
@@ -99,6 +100,7 @@ def test_arrays_are_told_apart_by_name(folder):
 
 
 def test_what_cannot_be_read_is_said_in_a_line(folder):
+    pytest.importorskip("safetensors")
     (folder / "bad.npy").write_bytes(b"nothing")
     (folder / "bad.npz").write_bytes(b"nothing")
     (folder / "bad.safetensors").write_bytes(b"nothing")

@@ -236,6 +236,7 @@ def fitted(request):
 
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
 def test_files_hold_all_of_a_probe(fitted, ending, tmp_path):
+    pytest.importorskip("safetensors")
     probe, X = fitted
     path = tmp_path / f"probe.{ending}"
     probe.save(path, notes={"backbone": "none"})
@@ -251,8 +252,7 @@ def test_files_hold_all_of_a_probe(fitted, ending, tmp_path):
 
 
 def test_safetensors_are_those_of_a_layer(fitted, tmp_path):
-    from safetensors.numpy import load_file
-
+    load_file = pytest.importorskip("safetensors.numpy").load_file
     probe, X = fitted
     probe.save(tmp_path / "head.safetensors")
     layer = load_file(tmp_path / "head.safetensors")
@@ -262,9 +262,7 @@ def test_safetensors_are_those_of_a_layer(fitted, tmp_path):
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
-    from safetensors.numpy import save_file
-
-    save_file({"weight": np.ones((2, 2))}, tmp_path / "other.safetensors")
+    pytest.importorskip("safetensors.numpy").save_file({"weight": np.ones((2, 2))}, tmp_path / "other.safetensors")
     with pytest.raises(ValueError, match="no probe that majorant has saved"):
         LinearProbe.load(tmp_path / "other.safetensors")
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
