@@ -6,7 +6,7 @@ curvature                 how it is found
 ``diagonal``              the diagonal of the Hessian; of models with classes C ⊗ diag(g), C between classes
 ``kronecker``             C ⊗ G, G = Σ_j w_j x_j x_jᵀ, w_j = tr(B_j)/(n − 1): p×p for any number of classes
 ``sample``                a few Newton steps on some of the rows, with as much of the penalty: start and Hessian
-the Hessian               of all rows
+the Hessian               of all rows; of many parameters by blocks that never meet in an outcome, where there are such
 ========================  ==========================================================================================
 
 Steps begin in one that is next to free, and a dearer one is bought once steps have cost as much
@@ -33,9 +33,11 @@ from majorant.objective.certificates import KnownHessian
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.preconditioners import (
+    BlocksOfHessian,
     DiagonalBetweenClasses,
     DiagonalOfHessian,
     GramOfColumns,
+    HessianByBlocks,
     HessianOfAll,
     Preconditioner,
 )
@@ -170,6 +172,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return how to go about an objective."""
         kind = self.curvature if objective.model.classes(objective.like) else "auto"
         diagonals, gram, hessian = (DiagonalOfHessian(), DiagonalBetweenClasses()), GramOfColumns(), HessianOfAll()
+        by_blocks = (BlocksOfHessian(), HessianByBlocks())
         if kind == "sample":
             return Plan((FromSample(),), (*diagonals, gram, hessian))
         if kind == "kronecker":
@@ -177,7 +180,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
         starts = (FromAscent(), FromOnlinePass(), FromDual(), FromSample(), FromPoint())
-        return Plan(starts, (*diagonals, gram, hessian))
+        return Plan(starts, (*diagonals, gram, *by_blocks, hessian))
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
