@@ -323,6 +323,9 @@ class Monitor:
             share = norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
+            promise = self._seen.state.promise() / max(abs(self._seen.point.value), 1e-300)
+            if isfinite(promise):
+                sentence += f"; another step promises to gain {promise:.1e} of F (an estimate)"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
         return Result(outcome, sentence, found.gap, self._seen.state.account)

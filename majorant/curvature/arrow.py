@@ -1,8 +1,8 @@
 """Blocks of parameters that never meet in an outcome, some that all of them meet, and one direction for each row.
 
 The Hessian of log Z_j is Σ_y p(y) f(y) f(y)ᵀ − f̄ f̄ᵀ with f̄ = Σ_y p(y) f(y). Where an outcome touches few parameters,
-those of its own block and those that all share, the first part is an *arrow*: blocks on the diagonal, with a border. The
-second is one direction for each row. With A the arrow and M the rows √w_j f̄_j (Woodbury's identity)
+those of its own block and those that all share, the first part is an *arrow*: blocks on the diagonal, with a border.
+The second is one direction for each row. With A the arrow and M the rows √w_j f̄_j (Woodbury's identity)
 
     (A − MᵀM)⁻¹ = A⁻¹ + N (I − MN)⁻¹ Nᵀ,      N = A⁻¹Mᵀ,
 
