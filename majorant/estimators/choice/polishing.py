@@ -1,4 +1,4 @@
-"""Newton's last steps of a choice model, to machine precision, and the curvature there, which standard errors come from."""
+"""Newton's last steps of a choice model, to machine precision, and the curvature there, for standard errors."""
 
 from __future__ import annotations
 
