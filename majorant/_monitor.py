@@ -247,7 +247,8 @@ class Monitor:
         else:
             converged = size <= goal
         if self._looks_closer(seen, last=last, converged=converged):
-            found = seen.look_closer(0.0 if last or converged else self.limits.tol)
+            ends = last or converged
+            found = seen.look_closer(0.0 if ends else self.limits.tol, self._lookout.share(seen.state, ends=ends))
             self._lookout.learn(seen.state, found)
             self._certified = self._certified or np.isfinite(found.gap)
             return converged or found.gap <= self.limits.tol

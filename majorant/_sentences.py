@@ -17,6 +17,8 @@ def about_the_optimum(found: Certificate, objective: Objective) -> str:
     if found.region is None:
         return ""
     near = f"; every coefficient is within {found.region.radius:.1e} standard errors of the optimum"
+    if found.region.share < 1:
+        near += f" (as {found.region.share:.0%} of the rows would have them)"
     penalty = objective.penalty
     if found.region.flat.size:
         names = columns_of(objective, found.region.undetermined)

@@ -96,9 +96,9 @@ class Prices:
         each = self.columns * (2 * self.stored + 2 * self.sets) * MULTIPLY
         return self.sets * each + self.sets**3 * FACTORISE
 
-    def certificate(self, *, known: bool = False) -> float:
+    def certificate(self, *, known: bool = False, share: float = 1.0) -> float:
         """Return the price of a tight certificate: a Hessian, or a look back to one that is known, and leverages."""
-        n, p, t = self.classes, self.columns, self.rows
+        n, p, t = self.classes, self.columns, share * self.rows
         hessian = 0.5 * self.step() if known else self.hessian(t)
         each = self.stored * (p * (PAIR if self.sparse else 2 * MULTIPLY) + NONZERO)
         return CALL + hessian + n * t * each + 3 * (n * p) ** 3 * FACTORISE + 4 * (n * p) ** 2

@@ -25,6 +25,7 @@ class Region:
     root: Array  # R, d×k
     radius: float
     flat: Array
+    share: float = 1.0  # of the rows that H is the Hessian of
 
     @property
     def undetermined(self) -> Array:
@@ -61,7 +62,7 @@ def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
 class Certificate:
     """A point, F and ∇F there, and a bound on (F − F*)/F; where it is known, how far the optimum is at most.
 
-    ``decrement`` is what a Newton step promises to gain, relative to F, where that was found.
+    ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
     """
 
     theta: Array
