@@ -70,8 +70,11 @@ class Lookout:
         return concordant.suits(self._objective, self._largest)
 
     @lazy
-    def _prices(self) -> Prices:
-        return Prices.of(self._objective)
+    def _prices(self) -> tuple[float, float, float]:
+        """Those of a certificate, in steps: whatever rows it takes, for all rows, and where the Hessian is known."""
+        prices = Prices.of(self._objective)
+        step, fixed = prices.step(), prices.certificate(share=0.0)
+        return fixed / step, (prices.certificate() - fixed) / step, prices.certificate(known=True) / step
 
     @lazy
     def _least(self) -> float:
@@ -90,8 +93,8 @@ class Lookout:
         """
         if state.hessian() is not None or self._least >= 1:
             return 1.0
-        of_all = self._in_steps(1.0) - self._in_steps(0.0)
-        best = AT_THE_END * self._steps / of_all if ends else 1 / max(self._rate(), SLOWEST) / of_all
+        fixed, of_all, _ = self._prices
+        best = (AT_THE_END * self._steps - fixed) / of_all if ends else 1 / max(self._rate(), SLOWEST) / of_all
         share = max(best, self._least)
         return share if share < NEARLY_ALL else 1.0
 
@@ -139,12 +142,8 @@ class Lookout:
 
     def _cost(self, state: State, *, ends: bool = False) -> float:
         """Return the price in steps."""
-        if state.hessian() is not None:
-            return self._prices.certificate(known=True) / self._prices.step()
-        return self._in_steps(self.share(state, ends=ends))
-
-    def _in_steps(self, share: float) -> float:
-        return self._prices.certificate(share=share) / self._prices.step()
+        fixed, of_all, if_known = self._prices
+        return fixed + self.share(state, ends=ends) * of_all if state.hessian() is None else if_known
 
     def _promise(self, state: State) -> float:
         """Return what there is to gain: what the solver says, or, if it does not, what the last steps foretell."""
