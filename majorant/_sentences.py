@@ -23,7 +23,9 @@ def about_the_optimum(found: Certificate, objective: Objective) -> str:
     if found.region.flat.size:
         names = columns_of(objective, found.region.undetermined)
         which = "the maximum-likelihood estimate" if not penalty.penalised.any() else "the optimum"
-        return f"{near}, but those of {names}, which depend on each other: {which} exists (proved), but is not unique"
+        several = names.startswith("columns") or " and " in names
+        why = "which depend on each other" if several else "which changes no probability"
+        return f"{near}, but those of {names}, {why}: {which} exists (proved), but is not unique"
     if not penalty.penalised.any():
         return f"{near}; a unique maximum-likelihood estimate exists (proved)"
     return near if penalty.everywhere else f"{near}; a unique optimum exists (proved)"

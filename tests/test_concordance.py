@@ -214,6 +214,16 @@ def test_a_stream_says_nothing_of_its_coefficients():
     assert not hasattr(model, "coef_error_")
 
 
+def test_a_column_of_one_number_stops_nothing():
+    """Measured from its mean it is zero, and so is its curvature."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(400, 2)), np.full(400, 3.0)])
+    model = LogisticRegression(C=np.inf).fit(X, (X[:, :1] + rng.gumbel(size=(400, 3))).argmax(axis=1))
+    assert model.result_.converged
+    assert "but those of column 2, which changes no probability: the maximum-likelihood estimate" in str(model.result_)
+    np.testing.assert_array_equal(np.isinf(model.coef_error_), [[False, False, True]] * 3)
+
+
 def test_columns_that_depend_on_each_other_are_named():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
