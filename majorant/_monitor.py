@@ -327,6 +327,8 @@ class Monitor:
             promise = self._seen.state.promise() / max(abs(self._seen.point.value), 1e-300)
             if isfinite(promise):
                 sentence += f"; another step promises to gain {promise:.1e} of F (an estimate)"
+            if self._objective.facts.may_be_unbounded and not separation.suits(self._objective):
+                sentence += f"; whether data are separated is not looked for among {self._objective.size} parameters"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
         return Result(outcome, sentence, found.gap, self._seen.state.account)

@@ -61,7 +61,9 @@ def hold(seed, F, truth, best, theta, gap, found):
     value = truth.value(theta)
     true = float((value - truth.value(best)) / max(value, np.longdouble(1e-300)))
     # Log-probabilities are differences of scores, with the rounding errors of these.
-    lost = ROUNDING * (1 + float(truth.weight.sum()) * (1 + float(np.abs(theta).max(initial=0))) / max(float(value), 1e-300))
+    lost = ROUNDING * (
+        1 + float(truth.weight.sum()) * (1 + float(np.abs(theta).max(initial=0))) / max(float(value), 1e-300)
+    )
     assert not gap < true - lost, (seed, gap, true)
     if found is not None and found.region is not None and np.array_equal(found.theta, theta):
         classes = F.model.redundancy(F.like)
