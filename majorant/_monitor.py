@@ -13,7 +13,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant._looking import Lookout
 from majorant._seen import Seen
-from majorant._sentences import about_separation, about_the_optimum
+from majorant._sentences import about_separation, about_the_gap
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point, separation
@@ -310,8 +310,7 @@ class Monitor:
         if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
         elif np.isfinite(found.gap):
-            sentence += f"; certified to be within {found.gap:.1e} of the optimum (relative)"
-            sentence += about_the_optimum(found, self._objective)
+            sentence += about_the_gap(found, self._objective)
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         elif not self._objective.convex:

@@ -12,6 +12,12 @@ from majorant.objective.separation import Separation
 NAMED = 8
 
 
+def about_the_gap(found: Certificate, objective: Objective) -> str:
+    """Return what a certificate says, after a semicolon."""
+    near = f"; certified to be within {found.gap:.1e} of the optimum (relative)"
+    return near + about_the_optimum(found, objective)
+
+
 def about_the_optimum(found: Certificate, objective: Objective) -> str:
     """Return what is known besides the gap, after semicolons: how near every coefficient is, and that it exists."""
     if found.region is None:

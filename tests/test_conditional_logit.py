@@ -278,6 +278,15 @@ def test_coefficients_are_as_near_to_the_optimum_as_they_are_said_to_be(solver, 
     off = np.abs(rough.coef_ - exact.coef_)
     assert (off <= rough.coef_error_ + exact.coef_error_).all()
     assert (rough.coef_error_ < 0.5).all()
+    assert (exact.coef_error_ < 1e-9).all()
+
+
+def test_polished_estimates_are_certified_where_they_are():
+    X, y, groups = ragged(19)
+    model = ConditionalLogit().fit(X, y, groups)
+    assert model.gap_ < 1e-14
+    assert "a unique maximum-likelihood estimate exists (proved)" in str(model.result_)
+    assert (model.coef_error_ < 1e-6 * model.summary().std_errors).all()
 
 
 def test_many_parameters_are_fitted_without_a_hessian(monkeypatch):

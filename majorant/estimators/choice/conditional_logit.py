@@ -19,7 +19,7 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
-from majorant.estimators.choice.polishing import Polished, flat_at_zero, polished
+from majorant.estimators.choice.polishing import Polished, flat_at_zero, polished, recertified
 from majorant.estimators.choice.sets import Situations, flagged_largest
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.settings import check_number, check_strength
@@ -202,11 +202,12 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
             self._hessian, self._variances = found.hessian, found.variances
             self._say_facts(objective, found)
             self._refuse_unidentified(objective, found)
-        publish(self, fitted)
+            best = recertified(objective, fitted, found)
+        publish(self, best)
         self.coef_ = found.theta
-        self.coef_error_ = errors_of(fitted, objective.ridge, 1, None, {"coef_": self.coef_[None]})["coef_error_"][0]
-        if is_unwanted(fitted.result, self.tol):
-            warn(fitted.result, stacklevel=4)
+        self.coef_error_ = errors_of(best, objective.ridge, 1, None, {"coef_": self.coef_[None]})["coef_error_"][0]
+        if is_unwanted(best.result, self.tol):
+            warn(best.result, stacklevel=4)
 
     def _minimised(self, objective: Objective) -> Fitted:
         lines = [ProgressLine()] if self.verbose else []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._sentences import about_the_gap
 from majorant._solution import Fitted
 from majorant.curvature import Arrow, Curvature
 from majorant.inference.choices import flat_columns
 from majorant.objective import Objective
 from majorant.objective.by_blocks import hessian_by_blocks
+from majorant.objective.certificates import KnownHessian, concordant
 from majorant.solvers.descent import DescentState
 from majorant.solvers.preconditioners import HessianByBlocks
 
@@ -56,6 +58,20 @@ def polished(objective: Objective, fitted: Fitted, tol: float) -> Polished:
         found = curved(objective, theta)
     assert found is not None
     return _described(theta, *found, λ)
+
+
+def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted:
+    """Return the fit at its polished parameters, with a certificate of these, or as it was if that says more."""
+    moved = found.theta is not fitted.params and found.hessian is not None
+    if not (moved and fitted.solution is not None and concordant.suits(objective)):
+        return fitted
+    of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
+    certified = concordant.certify(objective, objective.point(found.theta), known=of_loss)
+    if not certified.gap <= fitted.result.gap:
+        return fitted
+    sentence = f"converged in {fitted.steps} steps{about_the_gap(certified, objective)}"
+    result = replace(fitted.result, message=sentence, gap=certified.gap)
+    return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))
 
 
 def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature] | None:
