@@ -11,7 +11,7 @@ from majorant._sentences import about_the_gap
 from majorant._solution import Fitted
 from majorant.curvature import Arrow, Curvature
 from majorant.inference.choices import flat_columns
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.objective.certificates import KnownHessian, concordant
 from majorant.solvers.descent import DescentState
@@ -21,6 +21,8 @@ from majorant.solvers.preconditioners import HessianByBlocks
 LARGEST_HESSIAN = 5_000
 # Newton's decrement squared, an estimate of twice the log-likelihood that is missing, at which no step is left to make.
 POLISHED, STEPS = 1e-18, 3
+# Steps that promise more than so many times the tolerance are no last ones.
+NEAR = 10.0
 # How many times as large as if a parameter were alone its variance may be, until nothing is known of it.
 INFLATED = 1e10
 
@@ -33,6 +35,7 @@ class Polished:
     value: float
     hessian: Array | None = None
     variances: Array | None = None
+    gradient: Array | None = None
 
     def seems_flat(self, squares: Array) -> bool:
         """Return whether nothing is known of some parameters; ``squares`` are those of their columns."""
@@ -51,7 +54,7 @@ def polished(objective: Objective, fitted: Fitted, tol: float) -> Polished:
         value, gradient, H = found
         solve = H.factorized(λ)
         step = solve(gradient)
-        small = fitted.result.converged and POLISHED < gradient @ step < tol * abs(value)
+        small = fitted.result.converged and POLISHED < gradient @ step < NEAR * tol * abs(value)
         if not small or not objective.value(theta - step) <= value:
             break
         theta = theta - step
@@ -62,11 +65,13 @@ def polished(objective: Objective, fitted: Fitted, tol: float) -> Polished:
 
 def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted:
     """Return the fit at its polished parameters, with a certificate of these, or as it was if that says more."""
-    moved = found.theta is not fitted.params and found.hessian is not None
-    if not (moved and fitted.solution is not None and concordant.suits(objective)):
+    if found.theta is fitted.params or fitted.solution is None or not concordant.suits(objective):
+        return fitted
+    if found.hessian is None or found.gradient is None:
         return fitted
     of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
-    certified = concordant.certify(objective, objective.point(found.theta), known=of_loss)
+    here = Point(found.theta, found.value, found.gradient)
+    certified = concordant.certify(objective, here, known=of_loss)
     if not certified.gap <= fitted.result.gap:
         return fitted
     sentence = f"converged in {fitted.steps} steps{about_the_gap(certified, objective)}"
@@ -103,8 +108,8 @@ def _variances(H: Arrow, ridge: Array) -> Array:
 
 def _described(theta: Array, value: float, gradient: Array, H: Curvature, ridge: Array) -> Polished:
     if isinstance(H, Arrow):
-        return Polished(theta, value, None, _variances(H, ridge))
-    return Polished(theta, value, H.as_matrix() + np.diag(ridge))
+        return Polished(theta, value, None, _variances(H, ridge), gradient)
+    return Polished(theta, value, H.as_matrix() + np.diag(ridge), None, gradient)
 
 
 def _last_of_newton(fitted: Fitted) -> tuple[float, Array, Curvature] | None:
