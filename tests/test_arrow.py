@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Choices, ConditionalLogit, Enumerated, Objective, QuasiNewton, minimize
+from majorant._codec import decode, encode
 from majorant.curvature import Arrow, Dense
 from majorant.estimators.choice import polishing
 from majorant.models import outcome_blocks
@@ -137,3 +138,12 @@ def test_what_many_parameters_cannot_identify_is_named():
     constant = sp.csr_array(np.random.default_rng(0).normal(size=600)[groups][:, None])
     with pytest.raises(ValueError, match="column 'x0' is constant within every group"):
         ConditionalLogit(solver="lbfgs").fit(sp.hstack([constant, X]), y, groups)
+
+
+def test_it_travels_in_files():
+    F = Objective(Enumerated(), drawn(0), ridge=1.0)
+    found = hessian_by_blocks(F, F.point(np.zeros(F.size)), whole=True)
+    tree, arrays = encode({"factorize": found.factorized, "solve": found.factorized(F.ridge)})
+    back, v = decode(tree, arrays), np.arange(F.size, dtype=float)
+    np.testing.assert_array_equal(back["solve"](v), found.solve(v, F.ridge))
+    np.testing.assert_array_equal(back["factorize"](F.ridge)(v), found.solve(v, F.ridge))

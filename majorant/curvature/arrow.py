@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dtrtrs
 
 from majorant._checks import Array
-from majorant.curvature.base import Curvature, Solve, ridge_vector
+from majorant.curvature.base import Curvature, ridge_vector
 from majorant.curvature.cholesky import GROWTH, JITTER, Factor, steady_factor
 from majorant.curvature.dense import add_as_matrices, refuse_large
 
@@ -182,6 +182,3 @@ class ArrowSolve:
         if self.left is not None:
             found += np.square(dtrtrs(self.left.L, self.beyond.T, lower=1)[0]).sum(axis=0)
         return found / self.scale**2
-
-
-__all__ = ["Arrow", "ArrowSolve", "Pattern", "Solve"]
