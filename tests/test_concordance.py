@@ -12,6 +12,8 @@ from majorant import (
     SGD,
     BatchMajorization,
     Binary,
+    Choices,
+    Enumerated,
     Labelled,
     LogisticRegression,
     Multinomial,
@@ -212,6 +214,12 @@ def test_a_stream_says_nothing_of_its_coefficients():
     assert hasattr(model, "coef_error_")
     model.set_params(C=1.0).partial_fit(X, y, classes=[0, 1])
     assert not hasattr(model, "coef_error_")
+
+
+def test_where_everything_is_flat_nothing_is_known_of_any_coefficient():
+    F = Objective(Enumerated(), Choices([[1.0], [1.0], [2.0]], [2, 1], chosen=[0, 0]), ridge=0.0)
+    found = concordant.certify(F, F.point([0.5]))
+    assert np.isinf(found.region.within()).all()
 
 
 def test_a_column_of_one_number_stops_nothing():

@@ -51,7 +51,7 @@ def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
 
     Where all scores move together is up to the solver; one class stands against zero.
     """
-    B = root.reshape(classes, -1, root.shape[1])
+    B = root.reshape(classes, len(root) // classes, root.shape[1])  # there may be no columns, where all is flat
     B = B - B.mean(axis=0) if classes > 1 else B.copy()
     if centre is not None:
         B[:, -1] -= np.einsum("i,cik->ck", centre, B[:, :-1])
