@@ -53,6 +53,7 @@ test-lowest: .venv-lowest/ready
 SECONDS ?= 600
 SEED ?=
 fuzz: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.certified
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 format: .venv/ready

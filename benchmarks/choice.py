@@ -149,6 +149,7 @@ def by_item():
     model = ConditionalLogit.from_wide(
         frame, choice="item", alternatives=range(500), varying=varying, fixed=fixed, constants=False, n_jobs=2
     )
+    model.summary()
     return [shop_row("30 generic + 30 an item", model, started)]
 
 

@@ -2,7 +2,8 @@
 
 Strong convexity certifies what steps have not reached long before it says so: its bound is hundreds of times too large.
 A tight certificate says so at once, but has a price. It is looked for when the next step promises to gain less than the
-tolerance, and the steps that would otherwise still be made cost more than it does.
+tolerance, and the steps that would otherwise still be made cost more than it does. A Hessian of a share r of the rows
+certifies too, 1/r times as much: at the price of steps that make up for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ OF_ALL, PAUSE = 1 / 3, 0.25
 AT_ONCE = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
+# Rows for each column of X and for each parameter that a Hessian is found from at least, and shares not worth choosing.
+ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS, NEARLY_ALL = 20, 5, 1_000, 0.5
+# Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually.
+SLOWEST, USUAL = 0.2, 4.0
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
 UNNOTICED, AT_THE_END = 0.05, 1 / 3
 
@@ -66,9 +71,32 @@ class Lookout:
 
     @lazy
     def _prices(self) -> tuple[float, float, float]:
-        """Those of a step, of a certificate, and of one where the Hessian is known."""
+        """Those of a certificate, in steps: whatever rows it takes, for all rows, and where the Hessian is known."""
         prices = Prices.of(self._objective)
-        return prices.step(), prices.certificate(), prices.certificate(known=True)
+        step, fixed = prices.step(), prices.certificate(share=0.0)
+        return fixed / step, (prices.certificate() - fixed) / step, prices.certificate(known=True) / step
+
+    @lazy
+    def _least(self) -> float:
+        """The least share of the rows that a Hessian may be found from."""
+        F = self._objective
+        if F.whole is None or F.narrow:
+            return 1.0
+        columns = F.size // max(F.model.classes(F.like), 1)
+        rows = max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * F.size, LEAST_ROWS)
+        return rows / F.rows if rows < NEARLY_ALL * F.rows else 1.0
+
+    def share(self, state: State, *, ends: bool) -> float:
+        """Return the share r of the rows that costs the least, with log(1/r) over the rate of the steps it takes.
+
+        At the end of a fit nothing is to be made up for, and as many rows are taken as a fit may cost.
+        """
+        if state.hessian() is not None or self._least >= 1:
+            return 1.0
+        fixed, of_all, _ = self._prices
+        best = (AT_THE_END * self._steps - fixed) / of_all if ends else 1 / max(self._rate(), SLOWEST) / of_all
+        share = max(best, self._least)
+        return share if share < NEARLY_ALL else 1.0
 
     def note(self, value: float, size: float, goal: float, guess: float) -> None:
         """Take down F, how large is what a fit would stop at a goal of, and what there may be to gain."""
@@ -80,8 +108,8 @@ class Lookout:
         """Return whether to look now, before anything else says that the optimum has been found."""
         if not (self._guess <= FAR * self._tol * value and self.suits and self._pays(state)):
             return False
-        promise = self._promise(state)
-        if not self._trust * promise <= self._tol * value or not promise <= self._most:
+        promise, share = self._promise(state), self.share(state, ends=False)
+        if not self._factor(state) * promise <= share * self._tol * value or not promise <= self._most:
             return False
         self._most, self._until = AGAIN * promise, self._steps + PAUSE * self._cost(state)
         return True
@@ -91,7 +119,8 @@ class Lookout:
         if self._only:
             return self._steps >= self._until
         most = OF_ALL * self._steps if self._steps > 1 else AT_ONCE
-        return self._cost(state) <= min(self._steps_left(), most)
+        made_up = -log(self.share(state, ends=False)) / max(self._rate(), SLOWEST)
+        return self._cost(state) <= min(self._steps_left() - made_up, most)
 
     def is_worth_its_price(self, state: State, *, asked_for: bool) -> bool:
         """Return whether to look at the end of a fit, where it is asked for or not."""
@@ -99,7 +128,7 @@ class Lookout:
             return False
         if asked_for and self._only:
             return True
-        return self._cost(state) <= (AT_THE_END if asked_for else UNNOTICED) * self._steps
+        return self._cost(state, ends=True) <= (AT_THE_END if asked_for else UNNOTICED) * self._steps
 
     def learn(self, state: State, found: Certificate) -> None:
         """Learn from a certificate how much more than steps promise there is to gain."""
@@ -107,10 +136,14 @@ class Lookout:
         if promise > 0 and not isnan(found.decrement):
             self._trust = max(found.decrement * found.value / promise, 1.0)
 
-    def _cost(self, state: State) -> float:
+    def _factor(self, state: State) -> float:
+        """Return by how much less than the truth steps promise: what was learnt, or is usual of other metrics."""
+        return max(self._trust, USUAL if self._trust == 1 and state.hessian() is None else 1.0)
+
+    def _cost(self, state: State, *, ends: bool = False) -> float:
         """Return the price in steps."""
-        step, price, if_known = self._prices
-        return (price if state.hessian() is None else if_known) / step
+        fixed, of_all, if_known = self._prices
+        return fixed + self.share(state, ends=ends) * of_all if state.hessian() is None else if_known
 
     def _promise(self, state: State) -> float:
         """Return what there is to gain: what the solver says, or, if it does not, what the last steps foretell."""
@@ -124,6 +157,10 @@ class Lookout:
 
     def _steps_left(self) -> float:
         """Return how many steps there are to make without it, at the rate of the last ones."""
+        rate = self._rate() / (2 if self._only else 1)
+        return max((self._left[-1] - log(max(self._goal, TINY))) / rate, 1.0) if rate > 0 else inf
+
+    def _rate(self) -> float:
+        """Return by how much the log of the gap falls in a step; it is a square of a gradient."""
         first, last = self._left[0], self._left[-1]
-        rate = (first - last) / max(len(self._left) - 1, 1)
-        return max((last - log(max(self._goal, TINY))) / rate, 1.0) if rate > 0 else inf
+        return max((first - last) / max(len(self._left) - 1, 1), 0.0) * (2 if self._only else 1)

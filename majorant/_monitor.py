@@ -13,7 +13,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant._looking import Lookout
 from majorant._seen import Seen
-from majorant._sentences import about_separation, about_the_optimum
+from majorant._sentences import about_separation, about_the_gap
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point, separation
@@ -275,7 +275,8 @@ class Monitor:
         else:
             converged = size <= goal
         if self._looks_closer(seen, last=last, converged=converged):
-            found = seen.look_closer(0.0 if last or converged else self.limits.tol)
+            ends = last or converged
+            found = seen.look_closer(0.0 if ends else self.limits.tol, self._lookout.share(seen.state, ends=ends))
             self._lookout.learn(seen.state, found)
             self._certified = self._certified or np.isfinite(found.gap)
             return converged or found.gap <= self.limits.tol
@@ -357,8 +358,7 @@ class Monitor:
         if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
         elif np.isfinite(found.gap):
-            sentence += f"; certified to be within {found.gap:.1e} of the optimum (relative)"
-            sentence += about_the_optimum(found, self._objective)
+            sentence += about_the_gap(found, self._objective)
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         elif not self._objective.convex:
@@ -371,6 +371,11 @@ class Monitor:
             share = norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
+            promise = self._seen.state.promise() / max(abs(self._seen.point.value), 1e-300)
+            if isfinite(promise):
+                sentence += f"; another step promises to gain {promise:.1e} of F (an estimate)"
+            if self._objective.facts.may_be_unbounded and not separation.suits(self._objective):
+                sentence += f"; whether data are separated is not looked for among {self._objective.size} parameters"
         if self._seen.state.remark:
             sentence += f"; {self._seen.state.remark}"
         return Result(outcome, sentence, found.gap, self._seen.state.account, estimate)

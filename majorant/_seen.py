@@ -59,9 +59,10 @@ class Seen:
             return Certificate(self.point.theta, self.point.value, self.point.gradient, self.gap)
         return self._objective.certify(self.point, largest=0)
 
-    def look_closer(self, aim: float) -> Certificate:
-        """Look for a tight certificate, for which a gap of ``aim`` is enough."""
-        self._tight = concordant.certify(self._objective, self.point, aim=aim, known=self.state.hessian())
+    def look_closer(self, aim: float, share: float = 1.0) -> Certificate:
+        """Look for a tight certificate, for which a gap of ``aim`` is enough, from a share of the rows."""
+        known = self.state.hessian()
+        self._tight = concordant.certify(self._objective, self.point, aim=aim, known=known, share=share)
         self._enough = self._tight.gap <= aim
         return self._tight
 

@@ -13,16 +13,26 @@ from majorant.solvers.saddles import LOOKS
 NAMED = 8
 
 
+def about_the_gap(found: Certificate, objective: Objective) -> str:
+    """Return what a certificate says, after a semicolon."""
+    near = f"; certified to be within {found.gap:.1e} of the optimum (relative)"
+    return near + about_the_optimum(found, objective)
+
+
 def about_the_optimum(found: Certificate, objective: Objective) -> str:
     """Return what is known besides the gap, after semicolons: how near every coefficient is, and that it exists."""
     if found.region is None:
         return ""
     near = f"; every coefficient is within {found.region.radius:.1e} standard errors of the optimum"
+    if found.region.share < 1:
+        near += f" (as {found.region.share:.0%} of the rows would have them)"
     penalty = objective.penalty
     if found.region.flat.size:
         names = columns_of(objective, found.region.undetermined)
         which = "the maximum-likelihood estimate" if not penalty.penalised.any() else "the optimum"
-        return f"{near}, but those of {names}, which depend on each other: {which} exists (proved), but is not unique"
+        several = names.startswith("columns") or " and " in names
+        why = "which depend on each other" if several else "which changes no probability"
+        return f"{near}, but those of {names}, {why}: {which} exists (proved), but is not unique"
     if not penalty.penalised.any():
         return f"{near}; a unique maximum-likelihood estimate exists (proved)"
     return near if penalty.everywhere else f"{near}; a unique optimum exists (proved)"

@@ -66,6 +66,29 @@ def coefficients(said, field="estimate"):
 # --- the model --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("classes", [[], PERSONS], ids=["one", "hidden"])
+def test_offsets_are_added_and_steps_are_limited(folder, classes):
+    columns = trips()
+    columns["discount"] = (0.4 * np.array(columns["price"])).tolist()
+    data = write(folder / "t.csv", columns)
+    plain, shifted = (
+        json.loads(call("choice", data, *NAMED, "--features", "price", "hours", *classes, *more, "--json"))
+        for more in ([], ["--offset", "discount"])
+    )
+    by_name = [{each["name"]: each["estimate"] for each in said["coefficients"]} for said in (plain, shifted)]
+    for name, estimate in by_name[0].items():
+        expected = estimate - 0.4 * name.endswith("price")
+        np.testing.assert_allclose(by_name[1][name], expected, atol=1e-5)
+    if not classes:
+        limited = warned("choice", data, *NAMED, "--features", "price", "--max-iter", "1")
+        assert "stopped at the limit of 1 steps" in limited
+    loose, usual = (
+        json.loads(call("choice", data, *NAMED, *classes, "--features", "price", *more, "--json"))
+        for more in (["--tol", "0.1"], [])
+    )
+    assert loose["steps"] < usual["steps"]
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])
 def test_the_model_is_that_of_rows_written_by_hand(folder, name):
     columns = trips()

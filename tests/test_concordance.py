@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,107 +25,13 @@ from majorant import (
 from majorant.models.spreads import ChoiceSpreads, ClassSpreads
 from majorant.objective import Point, separation
 from majorant.objective.certificates import KnownHessian, concordant
-from tests import oracles, problems
-
-KINDS = ("binary", "multinomial", "enumerated")
-
+from tests import certified, oracles, problems
+from tests.truth import Truth, centred, drawn
 
 # --- the truth ----------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Truth:
-    """F of outcomes written out, in long double: Φ (outcomes × d), their rows, targets, weights and log h."""
-
-    F: Objective
-
-    def __post_init__(self):
-        F, model = self.F, self.F.model
-        data = F.whole
-        X, self.target = data.design.dense(), model.targets(data)
-        if isinstance(data, Choices):
-            Φ, self.row, log_h = X, np.repeat(np.arange(len(data)), np.diff(data.indptr)), data.log_measure
-        elif model.against_zero:
-            Φ, self.row = np.vstack([0 * X, X]), np.tile(np.arange(len(data)), 2)
-            self.target = np.concatenate([1 - self.target, self.target])
-            log_h = None if data.offset is None else np.concatenate([0 * data.offset[0], data.offset[0]])
-        else:
-            Φ, self.row = np.kron(np.eye(model.n_classes), X), np.tile(np.arange(len(data)), model.n_classes)
-            log_h = None if data.offset is None else data.offset.ravel()
-        self.Φ = Φ.astype(np.longdouble)
-        self.log_h = 0 if log_h is None else log_h.astype(np.longdouble)
-        weight = np.ones(len(data)) if data.weight is None else data.weight
-        self.weight, self.rows, self.ridge = weight[self.row], len(data), F.ridge.astype(np.longdouble)
-
-    def probabilities(self, theta):
-        s = self.Φ @ theta.astype(np.longdouble) + self.log_h
-        top = np.full(self.rows, -np.inf, dtype=np.longdouble)
-        np.maximum.at(top, self.row, s)
-        e = np.exp(s - top[self.row])
-        Z = np.zeros(self.rows, dtype=np.longdouble)
-        np.add.at(Z, self.row, e)
-        return s - top[self.row] - np.log(Z)[self.row], e / Z[self.row]
-
-    def value(self, theta):
-        log_p, _ = self.probabilities(theta)
-        seen = self.target > 0
-        loss = -np.sum((self.weight * self.target)[seen] * log_p[seen])
-        return loss + 0.5 * np.sum(self.ridge * theta.astype(np.longdouble) ** 2)
-
-    def gradient_and_hessian(self, theta):
-        _, p = self.probabilities(theta)
-        g = self.Φ.T @ (self.weight * (p - self.target)) + self.ridge * theta
-        mean = np.zeros((self.rows, self.Φ.shape[1]), dtype=np.longdouble)
-        np.add.at(mean, self.row, p[:, None] * self.Φ)
-        off = (self.Φ - mean[self.row]).astype(float)
-        return g, off.T @ ((self.weight * p).astype(float)[:, None] * off) + np.diag(self.ridge.astype(float))
-
-    def optimum(self, theta):
-        """Newton's method, halved until it descends, to the last digits of long double."""
-        theta = theta.astype(np.longdouble)
-        for _ in range(100):
-            g, H = self.gradient_and_hessian(theta)
-            step = -np.linalg.pinv(H, rcond=1e-13, hermitian=True) @ g.astype(float)
-            here = self.value(theta)
-            while self.value(theta + step) > here + 1e-16 * abs(here) and np.abs(step).max() > 1e-19:
-                step = step / 2
-            theta = theta + step
-            if np.abs(step).max() < 1e-16:
-                break
-        return theta
-
-
-def drawn(seed):
-    """Return a small problem of some kind, with or without weights, offsets, penalties and an intercept."""
-    rng = np.random.default_rng(seed)
-    kind, t, p = KINDS[seed % 3], int(rng.integers(25, 90)), int(rng.integers(1, 4))
-    weight = rng.choice([0.0, 0.5, 1.0, 3.0], size=t) if rng.random() < 0.3 else None
-    scale = np.exp(rng.normal(size=p))
-    if kind == "enumerated":
-        sizes = rng.integers(1, 5, size=t)
-        features = rng.normal(size=(sizes.sum(), p)) * scale
-        log_h = rng.normal(size=sizes.sum()) if rng.random() < 0.3 else None
-        data = Choices(features, sizes, chosen=rng.integers(0, sizes), weight=weight, log_measure=log_h)
-        model, classes = Enumerated(), 1
-    else:
-        n = 2 if kind == "binary" else int(rng.integers(2, 5))
-        X = rng.normal(size=(t, p)) * scale + (rng.normal(size=p) if rng.random() < 0.5 else 0.0)
-        model, classes = (Binary(), 1) if kind == "binary" else (Multinomial(n), n)
-        offset = rng.normal(size=(t, classes)) if rng.random() < 0.3 else None
-        data = Labelled(X, rng.integers(0, n, size=t), weight, offset, constant=bool(rng.random() < 0.5))
-    columns = data.n_features
-    penalty = [np.ones(columns), np.zeros(columns), 10 ** rng.uniform(-3, 1) * np.ones(columns)][seed % 7 % 3]
-    if rng.random() < 0.4:
-        penalty = penalty * (rng.random(columns) < 0.5)
-    return Objective(model, data, ridge=np.tile(penalty, classes)), rng
-
-
-def centred(theta, classes):
-    W = theta.reshape(classes, -1)
-    return W - W.mean(axis=0) if classes > 1 else W
-
-
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(3))
 def test_never_below_the_truth_and_finite_soon_after(part):
     silent = heard = 0
     for seed in range(150 * part, 150 * (part + 1)):
@@ -193,6 +99,58 @@ def test_a_hessian_from_nearby_certifies_as_truly(seed):
         assert (found.region.within() >= np.abs(theta - best).astype(float)).all()
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_some_of_the_rows_certify_as_truly(seed):
+    F, rng = drawn(seed)
+    F = F.with_ridge(0.1 if seed % 2 else 0.0)
+    if separation.find(F) is not None:
+        return
+    truth = Truth(F)
+    best = truth.optimum(np.zeros(F.size))
+    theta = (best + 1e-6 * rng.normal(size=F.size)).astype(float)
+    true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
+    whole = concordant.certify(F, F.point(theta))
+    for share in (0.9, 0.6, 0.4):
+        found = concordant.certify(F, F.point(theta), share=share)
+        assert true <= found.gap <= 100 * true
+        assert found.gap >= whole.gap * (1 - 1e-9)
+        error = np.abs(centred(theta - best, F.model.redundancy(F.like))).astype(float)
+        assert (found.region.within(F.model.redundancy(F.like)) >= error).all()
+
+
+def test_rows_that_leave_a_direction_open_are_not_enough():
+    """A column that few rows have: without them nothing is known of it, and all rows are asked."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=400), np.zeros(400)])
+    X[:4, 1] = [1.0, -1.0, 0.5, 1.0]
+    F = Objective(Binary(), Labelled(X, np.concatenate([[1, 1, 0, 0], rng.integers(2, size=396)])), ridge=0.0)
+    best = minimize(F, Newton()).params
+    taken = F.data.sample(40, seed=0)
+    assert not taken.design.dense()[:, 1].any()
+    found = concordant.certify(F, F.point(best), share=0.1)
+    assert found.region.share == 1.0
+    assert np.isfinite(found.region.within()).all()
+
+
+def test_long_fits_are_certified_by_some_of_the_rows():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20_000, 12))
+    y = (X @ rng.normal(size=(12, 8)) + rng.gumbel(size=(20_000, 8))).argmax(axis=1)
+    F = Objective(Multinomial(8), Labelled(X, y), ridge=0.0)
+    found = minimize(F, LBFGS())
+    assert "% of the rows would have them); a unique maximum-likelihood estimate exists (proved)" in str(found.result)
+    best = minimize(F, Newton(), tol=1e-15, gradient_tol=1e-14).params
+    error = np.abs(centred(found.params - best, 8))
+    assert (error <= found.certificate.region.within(8)).all()
+    assert F.value(found.params) - F.value(best) <= found.result.gap * F.value(best) <= 1e-8 * F.value(best)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_small_problems_stopped_anywhere_are_never_certified_below_the_truth(part):
+    kinds = {certified.judge(seed) for seed in range(40 * part, 40 * (part + 1))}
+    assert kinds >= {"separated", "certified"}
+
+
 # --- spreads ------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +214,22 @@ def test_a_stream_says_nothing_of_its_coefficients():
     assert hasattr(model, "coef_error_")
     model.set_params(C=1.0).partial_fit(X, y, classes=[0, 1])
     assert not hasattr(model, "coef_error_")
+
+
+def test_where_everything_is_flat_nothing_is_known_of_any_coefficient():
+    F = Objective(Enumerated(), Choices([[1.0], [1.0], [2.0]], [2, 1], chosen=[0, 0]), ridge=0.0)
+    found = concordant.certify(F, F.point([0.5]))
+    assert np.isinf(found.region.within()).all()
+
+
+def test_a_column_of_one_number_stops_nothing():
+    """Measured from its mean it is zero, and so is its curvature."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(400, 2)), np.full(400, 3.0)])
+    model = LogisticRegression(C=np.inf).fit(X, (X[:, :1] + rng.gumbel(size=(400, 3))).argmax(axis=1))
+    assert model.result_.converged
+    assert "but those of column 2, which changes no probability: the maximum-likelihood estimate" in str(model.result_)
+    np.testing.assert_array_equal(np.isinf(model.coef_error_), [[False, False, True]] * 3)
 
 
 def test_columns_that_depend_on_each_other_are_named():

@@ -268,14 +268,35 @@ def test_penalties_are_certified():
     assert log_likelihood(0.999 * model.coef_, X, y, groups) - 0.999**2 * model.coef_ @ model.coef_ < value
 
 
+@pytest.mark.parametrize("solver", ["auto", "bbm"])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_coefficients_are_as_near_to_the_optimum_as_they_are_said_to_be(solver, C, monkeypatch):
+    X, y, groups = ragged(19)
+    exact = ConditionalLogit(C=C, tol=1e-14).fit(X, y, groups)
+    monkeypatch.setattr("majorant.estimators.choice.polishing.LARGEST_HESSIAN", 2)  # nothing moves it any further
+    rough = ConditionalLogit(C=C, tol=1e-4, solver=solver).fit(X, y, groups)
+    off = np.abs(rough.coef_ - exact.coef_)
+    assert (off <= rough.coef_error_ + exact.coef_error_).all()
+    assert (rough.coef_error_ < 0.5).all()
+    assert (exact.coef_error_ < 1e-9).all()
+
+
+def test_polished_estimates_are_certified_where_they_are():
+    X, y, groups = ragged(19)
+    model = ConditionalLogit().fit(X, y, groups)
+    assert model.gap_ < 1e-14
+    assert "a unique maximum-likelihood estimate exists (proved)" in str(model.result_)
+    assert (model.coef_error_ < 1e-6 * model.summary().std_errors).all()
+
+
 def test_many_parameters_are_fitted_without_a_hessian(monkeypatch):
     monkeypatch.setattr("majorant.estimators.choice.conditional_logit.FEW", 2)
     X, y, groups = ragged(9)
     one = ConditionalLogit().fit(X, y, groups)
-    monkeypatch.setattr("majorant.estimators.choice.conditional_logit.LARGEST_HESSIAN", 2)
+    monkeypatch.setattr("majorant.estimators.choice.polishing.LARGEST_HESSIAN", 2)
     other = ConditionalLogit().fit(X, y, groups)
     assert_allclose(one.coef_, other.coef_, atol=1e-6)
-    with pytest.raises(ValueError, match="too many for a Hessian"):
+    with pytest.raises(ValueError, match="too many for a covariance matrix: there are no standard errors"):
         other.summary()
 
 
@@ -431,6 +452,8 @@ def test_long_and_wide_frames_of_either_kind_say_the_same():
     assert_allclose(
         models[0].covariance("cluster", persons), models[1].covariance("cluster", np.repeat(persons, 3)), rtol=1e-6
     )
+    for model, frame in zip(models, (wide, long, polars.from_pandas(wide), polars.from_pandas(long)), strict=True):
+        assert_allclose(model.score(frame), model.log_likelihood_ / 150, rtol=1e-12)
     assert_allclose(models[0].elasticities("time", wide)[1], models[1].elasticities("time", long)[1], rtol=1e-7)
 
 
@@ -489,6 +512,7 @@ def test_saved_models_know_their_errors_but_no_rows(tmp_path):
         for loaded in (ConditionalLogit.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
             assert_array_equal(loaded.predict_proba(*arguments), model.predict_proba(*arguments))
             assert str(loaded.summary()) == str(model.summary())
+            assert_array_equal(loaded.coef_error_, model.coef_error_)
             with pytest.raises(ValueError, match="needs the data of the fit"):
                 loaded.covariance("cluster", np.zeros(3))
         assert_allclose(ConditionalLogit.load(tmp_path / "model.npz").covariance("robust"), model.covariance("robust"))

@@ -333,6 +333,8 @@ def test_save_and_load(three, tmp_path):
     model = LogisticRegression(**settings).fit(X, y)
     model.save(tmp_path / "model.npz")
     loaded = LogisticRegression.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.coef_error_, model.coef_error_)
+    np.testing.assert_array_equal(loaded.intercept_error_, model.intercept_error_)
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert loaded.get_params() == {**model.get_params(), "feature_penalty": [1.0] * 4}
     np.testing.assert_allclose(loaded.fit(X, y).coef_, model.coef_)

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant import (
@@ -149,6 +150,21 @@ def test_the_estimator_warns_and_names_the_column():
     assert np.isinf(model.coef_error_).all()
 
 
-def test_many_columns_are_not_looked_at():
-    X = np.random.default_rng(0).normal(size=(20, separation.MOST_COLUMNS + 1))
-    assert not separation.suits(Objective(Binary(), Labelled(X, np.arange(20) % 2), ridge=0.0))
+def test_many_columns_are_not_looked_at_and_that_is_said(monkeypatch):
+    rng = np.random.default_rng(0)
+    F = Objective(Binary(), Labelled(rng.normal(size=(60, 3)), rng.integers(2, size=60)), ridge=0.0)
+    assert separation.suits(F)
+    monkeypatch.setattr(separation, "MOST_WORK", F.size**3 - 1)
+    assert not separation.suits(F)
+    said = str(minimize(F, QuasiNewton(), largest_hessian=0).result)
+    assert "whether data are separated is not looked for among 3 parameters" in said
+
+
+def test_columns_that_are_mostly_zero_may_be_many():
+    rng = np.random.default_rng(0)
+    X = sp.csr_array((np.ones(6000), (np.repeat(np.arange(3000), 2), rng.integers(600, size=6000))))
+    F = Objective(Binary(), Labelled(X, rng.integers(2, size=3000)), ridge=0.0)
+    assert separation.suits(F)
+    found = separation.find(F)
+    gives_away = [j for j in range(600) if len(set(F.data.y[X[:, [j]].toarray().ravel() > 0])) < 2]
+    assert set(gives_away) <= set(np.flatnonzero(found.parameters))

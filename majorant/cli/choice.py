@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from majorant.cli.hidden import HiddenClasses
-from majorant.cli.options import READING, AsJson, TableReading, either, expanded, listed
+from majorant.cli.options import READING, AsJson, TableReading, all_listed, either, expanded
 from majorant.cli.output import check_writable, show, show_json, spoken_warnings
 
 if TYPE_CHECKING:
     from majorant.cli.choosing import Chosen
 
 UTILITY = "What alternatives are worth"
+FITTING = "Fitting"
 ERRORS = "Standard errors"
 # As the help lists them: to ask the estimators would load everything. A test holds them together.
 KINDS = ("hessian", "robust", "cluster")
@@ -75,6 +76,24 @@ Penalty: TypeAlias = Annotated[
         rich_help_panel=UTILITY,
     ),
 ]
+Tolerance: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        help="Where to stop: the share of the objective that is certified to be left, or of the gradient at zero; "
+        "1e-8 by default.",
+        rich_help_panel=FITTING,
+    ),
+]
+Steps: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=0, help="Most steps; 1000 by default, 500 with --classes.", rich_help_panel=FITTING),
+]
+Offset: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL", help="Column of numbers that are added to what alternatives are worth.", rich_help_panel=READING
+    ),
+]
 Availability: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -118,12 +137,12 @@ class Utility:
     @property
     def shared(self) -> list[str]:
         """Columns with one coefficient."""
-        return [name for words in self.features or () for name in listed(words)]
+        return all_listed(self.features)
 
     @property
     def differing(self) -> list[str]:
         """Columns with a coefficient for each alternative."""
-        return [name for words in self.by_alternative or () for name in listed(words)]
+        return all_listed(self.by_alternative)
 
     def check(self, choice: str, group: str, alternative: str | None) -> None:
         """Refuse what does not go together."""
@@ -136,6 +155,19 @@ class Utility:
         for flag, column in (("--choice", choice), ("--group", group), ("--alternative", alternative)):
             if column in used:
                 raise typer.BadParameter(f"column {column} is that of {flag}, and cannot be a feature as well")
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: options of the command, in a parameter of this type."""
+
+    tol: Tolerance = None
+    max_iter: Steps = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the estimator, as far as they were given."""
+        return {name: value for name, value in (("tol", self.tol), ("max_iter", self.max_iter)) if value is not None}
 
 
 @dataclass(frozen=True)
@@ -175,10 +207,12 @@ def choice(
     as_json: AsJson = False,
     *,
     utility: Utility,
+    stopping: Stopping,
     errors: Errors,
     hidden: HiddenClasses,
     availability: Availability = None,
     weight: Weight = None,
+    offset: Offset = None,
     reading: TableReading,
 ) -> None:
     """Fit a model of what people choose, and print its coefficients with their standard errors.
@@ -203,10 +237,10 @@ def choice(
     from majorant.cli.choosing import LongColumns, fit_choices
 
     columns = LongColumns(
-        choice, group, alternative, utility.shared, utility.differing, availability, weight, errors.cluster
+        choice, group, alternative, utility.shared, utility.differing, availability, weight, errors.cluster, offset
     )
     with spoken_warnings():
-        done = fit_choices(source, columns, utility, errors.kind, hidden)
+        done = fit_choices(source, columns, utility, errors.kind, hidden, stopping.settings)
     _save_and_report(done, out, source.name, as_json)
 
 

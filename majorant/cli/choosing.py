@@ -51,6 +51,7 @@ class LongColumns:
     availability: str | None = None
     weight: str | None = None
     cluster: str | None = None
+    offset: str | None = None
 
     def read(self, source: Tables, person: str | None, membership: Sequence[str]) -> LongFrame:
         """Return the columns, checked: names as labels, everything else as numbers."""
@@ -68,7 +69,8 @@ class LongColumns:
         if self.weight is not None:
             found[self.weight] = _weights(table, self.weight)
         # A column may be read both as a name and as a number, such as the size of a party; numbers are what is fitted.
-        found |= {name: _numbers(table, name, here) for name in (*self.features, *self.by_alternative)}
+        added = () if self.offset is None else (self.offset,)
+        found |= {name: _numbers(table, name, here) for name in (*self.features, *self.by_alternative, *added)}
         return LongFrame(found | {name: _numbers(table, name) for name in membership})
 
 
@@ -117,7 +119,12 @@ def saved_choices(path: str) -> Chosen:
 
 
 def fit_choices(
-    source: Tables, columns: LongColumns, utility: Utility, covariance: str, hidden: HiddenClasses
+    source: Tables,
+    columns: LongColumns,
+    utility: Utility,
+    covariance: str,
+    hidden: HiddenClasses,
+    settings: dict[str, Any],
 ) -> Chosen:
     """Fit a conditional logit to a file, or hidden classes of people."""
     frame = columns.read(source, hidden.person, hidden.known)
@@ -131,7 +138,9 @@ def fit_choices(
         constants=utility.constants and columns.alternative is not None,
         availability=columns.availability,
         sample_weight=columns.weight,
+        offset=columns.offset,
         C=utility.C,
+        **settings,
     )
     started = time.perf_counter()
     model: Any

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import listed
+from majorant.cli.options import all_listed
 
 HIDDEN = "Hidden classes of people"
 
@@ -54,7 +54,7 @@ class HiddenClasses:
     @property
     def known(self) -> list[str]:
         """What is known of people."""
-        return [name for words in self.membership or () for name in listed(words)]
+        return all_listed(self.membership)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -156,6 +156,11 @@ def either(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
+def all_listed(texts: list[str] | None) -> list[str]:
+    """Return the names in several such lists."""
+    return [name for text in texts or () for name in listed(text)]
+
+
 def listed(text: str | None) -> list[str]:
     """Return the names in a comma-separated list."""
     return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]

@@ -4,6 +4,7 @@ Everything positive definite is one: bounds, Hessians, what quasi-Newton steps a
 remembers. A *form* turns the factors of a batch into a curvature; solvers name one and never ask which they hold.
 """
 
+from majorant.curvature.arrow import Arrow, Pattern
 from majorant.curvature.base import Curvature, Factorize, Factors, Form, Solve
 from majorant.curvature.block import Block
 from majorant.curvature.by_class import DiagonalByClass
@@ -15,6 +16,7 @@ from majorant.curvature.kronecker import Kronecker
 from majorant.curvature.low_rank import LowRank
 
 __all__ = [
+    "Arrow",
     "Block",
     "Curvature",
     "Dense",
@@ -26,6 +28,7 @@ __all__ = [
     "Growing",
     "Kronecker",
     "LowRank",
+    "Pattern",
     "Solve",
     "form",
 ]

@@ -62,7 +62,7 @@ def steady_factor(A: Array, classes: int = 1) -> Factor:
     Only the lower triangle of A is read. Of several ``classes`` the direction in which all move together is grounded:
     nothing but the prior resists there, which is lost to rounding beside large columns; but no step goes there either.
     """
-    A = grounded(A, classes) if classes > 1 else A
+    A = _occupied(grounded(A, classes) if classes > 1 else A)
     share = 0.0
     while share < 1:
         try:
@@ -107,6 +107,14 @@ def grounded(A: Array, classes: int, columns: Array | None = None) -> Array:
     result = A.copy().reshape(n, p, n, p)
     result[:, each, :, each] += strength[:, None, None]
     return result.reshape(A.shape)
+
+
+def _occupied(A: Array) -> Array:
+    """Return A with something on its diagonal where a parameter has nothing: no gradient goes there either."""
+    nothing = np.diagonal(A) <= 0
+    if not nothing.any():
+        return A
+    return A + np.diag(np.where(nothing, max(float(np.diagonal(A).max()), 1.0), 0.0))
 
 
 def _with_jitter(A: Array, share: float) -> Array:

@@ -98,6 +98,11 @@ class Choices(InMemory):
             groups.append((sets, self.indptr[sets] + np.arange(n)[:, None]))
         return groups
 
+    @cached_property
+    def set_of_outcome(self) -> Array:
+        """Which set each outcome belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
     def part(self, begin: int, end: int) -> Choices:
         """Return sets ``begin`` … ``end`` − 1, as views."""
         first, last = int(self.indptr[begin]), int(self.indptr[end])

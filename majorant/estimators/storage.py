@@ -32,6 +32,8 @@ OBJECTS = ("random_state", "cv", "scoring", "validation", "metric")
 FUNCTIONS = ("callbacks", "callback")
 # Settings that may be dicts, which are written as pairs.
 PAIRS = ("class_weight", "n_latent")
+# What is known of the error of a linear classifier, of a fit that was not a stream.
+ERRORS = ("coef_error", "intercept_error")
 # Between the name of a part and what it consists of.
 BETWEEN = "."
 # What archives raise that are damaged, wherever that is.
@@ -172,7 +174,7 @@ def arrays_of(model: Any) -> dict[str, Array]:
     arrays = {"coef": coef, "intercept": model.intercept_, "classes": plain(model.classes_)}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = plain(model.feature_names_in_)
-    return arrays
+    return arrays | {name: getattr(model, f"{name}_") for name in ERRORS if hasattr(model, f"{name}_")}
 
 
 def packed(names: list[str]) -> dict[str, Array]:
@@ -217,6 +219,9 @@ def restore(model: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None
     model.n_features_in_ = model.coef_.shape[1]
     model.n_iter_, model.result_, model.notes_ = facts["n_iter"], result_of(facts), facts.get("notes")
     model.gap_ = model.result_.gap
+    for name in ERRORS:
+        if name in arrays:
+            setattr(model, f"{name}_", arrays[name])
     if "feature_names" in arrays:
         model.feature_names_in_ = arrays["feature_names"].astype(object)
 

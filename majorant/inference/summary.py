@@ -145,10 +145,10 @@ def summarise(
     level: float = 0.95,
     notes: Sequence[str] = (),
 ) -> Summary:
-    """Return the table of estimates with this covariance."""
+    """Return the table of estimates with this covariance, or, of many, with these variances."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors = np.sqrt(np.maximum(np.diag(covariance) if covariance.ndim == 2 else covariance, 0.0))
     return Summary(title, tuple(names), np.asarray(estimates), errors, level, facts, tuple(notes))
 
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from majorant._buffers import empty
 from majorant._checks import Array
-from majorant.curvature import Factors
+from majorant.curvature import Arrow, Factors, Pattern
 from majorant.data.base import InMemory
 from majorant.design import Design
 from majorant.models.answers import DualAscent, HardRows, Leapt, WithIntercept
@@ -215,6 +215,14 @@ class Model(ABC, Generic[Batch]):
     def mean_gram(self, scores: Array, batch: Batch, dtype: Any) -> tuple[Array, Array]:
         """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j."""
         self._has_no("classes")
+
+    def pattern(self, batch: Batch) -> Pattern | None:
+        """Return blocks of parameters that never meet in an outcome, where that makes a Hessian much smaller."""
+        return None
+
+    def arrow(self, scores: Array, batch: Batch, pattern: Pattern, *, whole: bool) -> Arrow:
+        """Return the Hessian of the loss by such blocks: all of it, which keeps a row for each row, or blocks alone."""
+        self._has_no("blocks")
 
     def least_margin(self, theta: Array, batch: Batch) -> float:
         """Return by how much θ favours what was observed over everything else, at least; −∞ where that is unknown."""

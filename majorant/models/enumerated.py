@@ -11,12 +11,13 @@ import scipy.sparse as sp
 
 from majorant import kernels
 from majorant._checks import Array, one_of
-from majorant.curvature import Factors
+from majorant.curvature import Arrow, Factors, Pattern
 from majorant.curvature.base import FACTOR_BLOCK
 from majorant.curvature.dense import refuse_large
 from majorant.data import Choices
 from majorant.design import Design
 from majorant.kernels import partition, softmax
+from majorant.models import outcome_blocks
 from majorant.models.base import RowModel, require_data, weighted_sum, weights_of
 from majorant.models.rounding import Magnitudes
 from majorant.models.spreads import ChoiceSpreads
@@ -128,6 +129,15 @@ class Enumerated(RowModel[Choices]):
             return self._sparse_diagonal(scores, batch)
         factors = self.hessian_factors(scores, batch)
         return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
+
+    def pattern(self, batch: Choices) -> Pattern | None:
+        """Return which parameters meet in an outcome, of sparse features."""
+        return outcome_blocks.pattern_of(batch.design.csr()) if batch.design.is_sparse else None
+
+    def arrow(self, scores: Array, batch: Choices, pattern: Pattern, *, whole: bool) -> Arrow:
+        """Return the Hessian by blocks."""
+        found = outcome_blocks.hessian_by_blocks if whole else outcome_blocks.blocks_of_hessian
+        return found(self.probabilities(scores, batch), batch, pattern)
 
     def margins(self, scores: Array, batch: Choices) -> Array:
         """Return the least score with a positive target minus the largest without; −∞ where targets are soft."""

@@ -91,10 +91,16 @@ class ChoiceSpreads(Spreads):
         )
 
     def _coarse(self, batch: Choices) -> float:
-        X, possible = batch.design.dense(), _possible(batch)[:, None]
-        highest = np.maximum.reduceat(np.where(possible, X, -np.inf), batch.indptr[:-1])
-        lowest = np.minimum.reduceat(np.where(possible, X, np.inf), batch.indptr[:-1])
-        return _largest(((highest - lowest) @ np.linalg.norm(self.root, axis=1))[None], batch.weight)
+        X, sizes, whole = batch.design.dense(), np.linalg.norm(self.root, axis=1), batch.log_measure is None
+        possible = _possible(batch)
+        largest = 0.0
+        for sets, at in batch.by_size:  # which is faster than reductions over sets of any size
+            F, closed = X[at], None if whole else ~possible[at][:, :, None]
+            highest = (F if closed is None else np.where(closed, -np.inf, F)).max(axis=0)
+            lowest = (F if closed is None else np.where(closed, np.inf, F)).min(axis=0)
+            weight = None if batch.weight is None else batch.weight[sets]
+            largest = max(largest, _largest(((highest - lowest) @ sizes)[None], weight))
+        return largest
 
     @staticmethod
     def _parts(batch: Choices, width: int) -> Iterator[Choices]:

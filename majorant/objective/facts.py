@@ -10,6 +10,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._lazy import lazy
+from majorant.curvature import Pattern
 from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
@@ -84,6 +85,11 @@ class Facts:
         if self.intercept is None:
             return not self._penalty.penalised.all()
         return int((self.class_totals > 0).sum()) < 2
+
+    @lazy
+    def pattern(self) -> Pattern | None:
+        """Blocks of parameters that never meet in an outcome, if there are such and the rows are here."""
+        return None if self._data.whole is None else self._model.pattern(self._data.whole)
 
     @lazy
     def class_totals(self) -> Array:

@@ -24,8 +24,9 @@ from majorant._checks import Array
 from majorant.data import Choices, Labelled
 from majorant.objective.objective import Objective
 
-# Non-zeros of a program that is solved in seconds, and its columns; how often constraints are added.
-LARGEST, MOST_COLUMNS, ROUNDS = 10_000_000, 150, 200
+# Non-zeros of a program that is solved in seconds, and its columns squared times what a constraint has; how often
+# constraints are added.
+LARGEST, MOST_WORK, ROUNDS = 10_000_000, 6_000_000, 200
 # Of constraints, and of what counts as a part of a direction, relative to its largest.
 TOLERANCE, PART = 1e-9, 1e-7
 
@@ -68,8 +69,8 @@ def suits(F: Objective) -> bool:
     if whole is None or not known or not F.convex or not isinstance(whole, Labelled | Choices):
         return False
     design, classes = F.model.as_rows().design(whole), max(F.model.classes(F.like), 1)
-    numbers = design.density * design.shape[0] * design.shape[1] * 2 * classes
-    return numbers <= LARGEST and F.size <= MOST_COLUMNS
+    stored = design.density * design.shape[1]
+    return stored * design.shape[0] * 2 * classes <= LARGEST and F.size**2 * stored * min(classes, 2) <= MOST_WORK
 
 
 def find(F: Objective, *, complete: bool = False) -> Separation | None:

@@ -11,8 +11,9 @@ import numpy as np
 from majorant._checks import Array
 from majorant.curvature import Diagonal, DiagonalByClass, Factorize, Kronecker, Solve
 from majorant.objective import Objective, Point
+from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.solvers.descent import grounded_hessian
-from majorant.solvers.prices import Prices
+from majorant.solvers.prices import FAR, Prices
 
 # Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
 GRAM_ROWS_PER_COLUMN = 10
@@ -23,6 +24,8 @@ MISJUDGED, WEIGHT = 4.0, 0.25
 ROUNDING = 1e-5
 # Larger matrices are not worth their factors, nor their memory.
 LARGEST_HESSIAN, LARGEST_GRAM = 2_000, 4_000
+# Numbers of directions that are kept, twice.
+MOST_DIRECTIONS = 2**25
 
 
 class Preconditioner(ABC):
@@ -149,6 +152,51 @@ class HessianOfAll(Preconditioner):
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse, or that of one with so much more on its diagonal that it has a factor."""
         return grounded_hessian(objective, point)[1].steadied
+
+
+@dataclass(frozen=True)
+class BlocksOfHessian(Preconditioner):
+    """Blocks of the Hessian over parameters that never meet in an outcome, such as those of one alternative."""
+
+    name: ClassVar[str] = "the Hessian of each block"
+    quality: ClassVar[int] = 2
+
+    def suits(self, objective: Objective) -> bool:
+        """Return whether there are such blocks, and the Hessian is too large."""
+        large = objective.model.has_rows and objective.convex and objective.size > LARGEST_HESSIAN
+        return large and objective.facts.pattern is not None
+
+    def price(self, prices: Prices) -> float:
+        """Return that of many small products of matrices."""
+        return prices.blocks()
+
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return what makes its inverse."""
+        return hessian_by_blocks(objective, point, whole=False).factorized
+
+
+@dataclass(frozen=True)
+class HessianByBlocks(Preconditioner):
+    """The Hessian of all rows, as such blocks and a direction for each row."""
+
+    name: ClassVar[str] = "the Hessian by blocks"
+    quality: ClassVar[int] = 4
+
+    def suits(self, objective: Objective) -> bool:
+        """Return whether there are blocks, and directions can be kept."""
+        return objective.rows * objective.size <= MOST_DIRECTIONS and BlocksOfHessian().suits(objective)
+
+    def price(self, prices: Prices) -> float:
+        """Return that of the blocks, and of products between directions."""
+        return prices.blocks() + prices.directions()
+
+    def upkeep(self, prices: Prices) -> float:
+        """Return that of solves."""
+        return 2 * prices.sets * prices.columns * FAR
+
+    def at(self, objective: Objective, point: Point) -> Factorize:
+        """Return what makes its inverse."""
+        return hessian_by_blocks(objective, point, whole=True).factorized
 
 
 def _speaks_for_all(objective: Objective, share: float) -> bool:

@@ -27,6 +27,8 @@ READ = 1.0
 MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 0.7, 15.0
 # Of solving with a triangle, and of finding the dual variable of a score, if it stands alone and if it does not.
 SOLVE, DUAL_ALONE, DUAL = 1 / 11, 100.0, 400.0
+# A number that is written out to be multiplied.
+WRITTEN = 30.0
 # Of calling what makes a curvature, a Gram matrix of several classes, and one from some of the rows.
 CALL, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 4e5, 3e5
 # How often a tight certificate looks at rows besides its Hessian: for squares, spreads twice, and what rounding loses.
@@ -43,6 +45,7 @@ class Prices:
     stored: float  # numbers in a row
     sparse: bool
     delay: float = 0.0  # before rows are at hand, at every look at them
+    sets: int = 0  # of outcomes that were written out, as rows
 
     @classmethod
     def of(cls, objective: Objective) -> Prices:
@@ -53,7 +56,7 @@ class Prices:
         rows = objective.rows * model.scores_per_row(like) // classes
         stored = columns * design.density
         delay = objective.blocks.delay + (0.0 if objective.has_rows_at_hand else READ * rows * stored)
-        return cls(rows, classes, columns, stored, design.is_sparse, delay)
+        return cls(rows, classes, columns, stored, design.is_sparse, delay, objective.rows)
 
     def step(self) -> float:
         """Return the price of a step: one pass and what comes with it."""
@@ -100,9 +103,19 @@ class Prices:
         delay = self.delay if rows >= self.rows else 0.0
         return CALL + delay + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
 
-    def certificate(self, *, known: bool = False) -> float:
+    def blocks(self) -> float:
+        """Return the price of a Hessian by blocks that outcomes touch one of: rows are sorted and written out."""
+        written = self.rows * self.stored * (WRITTEN + 2 * MULTIPLY * self.stored)
+        return CALL + self.delay + self.rows * PROBABILITY + written + self.columns * self.stored**2 * MULTIPLY
+
+    def directions(self) -> float:
+        """Return the price of a direction for each set, solved with those blocks and multiplied with each other."""
+        each = self.columns * (2 * self.stored + 2 * self.sets) * MULTIPLY
+        return self.sets * each + self.sets**3 * FACTORISE
+
+    def certificate(self, *, known: bool = False, share: float = 1.0) -> float:
         """Return the price of a tight certificate: a Hessian, or a look back to one that is known, and leverages."""
-        n, p, t = self.classes, self.columns, self.rows
+        n, p, t = self.classes, self.columns, share * self.rows
         hessian = 0.5 * self.step() if known else self.hessian(t)
         each = self.stored * (p * (PAIR if self.sparse else 2 * MULTIPLY) + NONZERO)
         looks = LOOKS * self.delay

@@ -6,7 +6,7 @@ curvature                 how it is found
 ``diagonal``              the diagonal of the Hessian; of models with classes C ⊗ diag(g), C between classes
 ``kronecker``             C ⊗ G, G = Σ_j w_j x_j x_jᵀ, w_j = tr(B_j)/(n − 1): p×p for any number of classes
 ``sample``                a few Newton steps on some of the rows, with as much of the penalty: start and Hessian
-the Hessian               of all rows
+the Hessian               of all rows; of many parameters by blocks that never meet in an outcome, where there are such
 ========================  ==========================================================================================
 
 Steps begin in one that is next to free, and a dearer one is bought once steps have cost as much
@@ -37,9 +37,11 @@ from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.preconditioners import (
+    BlocksOfHessian,
     DiagonalBetweenClasses,
     DiagonalOfHessian,
     GramOfColumns,
+    HessianByBlocks,
     HessianOfAll,
     Preconditioner,
 )
@@ -194,15 +196,16 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return how to go about an objective, with no more than so many steps before the first state."""
         kind = self.curvature if objective.model.classes(objective.like) else "auto"
         diagonals, gram, hessian = (DiagonalOfHessian(), DiagonalBetweenClasses()), GramOfColumns(), HessianOfAll()
+        by_blocks = (BlocksOfHessian(), HessianByBlocks())
         if kind == "sample":
             return Plan((FromSample(min(SAMPLE_STEPS, most)),), (*diagonals, gram, hessian))
         if kind == "kronecker":
             return Plan((FromPoint(),), (gram,))
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
-        sample = FromSample(min(SAMPLE_STEPS, most))
+        sample, products = FromSample(min(SAMPLE_STEPS, most)), objective.convex and HessianProducts.suit(objective)
         starts = (FromAscent(), FromOnlinePass(), FromDual(), sample, FromPoint())
-        return Plan(starts, (*diagonals, gram, hessian), products=objective.convex and HessianProducts.suit(objective))
+        return Plan(starts, (*diagonals, gram, *by_blocks, hessian), products)
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
         """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""

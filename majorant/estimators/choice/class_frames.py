@@ -33,6 +33,7 @@ class LatentFrames:
         availability: str | None = None,
         membership: Sequence[str] = (),
         sample_weight: str | None = None,
+        offset: str | None = None,
         **settings: Any,
     ) -> Self:
         """Return a model fitted to a data frame with one row for each alternative of each choice situation.
@@ -49,7 +50,7 @@ class LatentFrames:
             Columns of what is known of people: the same in all rows of a person.
         sample_weight : str, optional
             The column of weights of people.
-        choice, group, alternative, features, by_alternative, base, constants, availability
+        choice, group, alternative, features, by_alternative, base, constants, availability, offset
             As for :meth:`~majorant.ConditionalLogit.from_long`.
         **settings
             Of the estimator, such as ``n_classes=``.
@@ -62,9 +63,9 @@ class LatentFrames:
             features=features,
             by=by_alternative,
             base=base,
-            constants=alternative is not None if constants is None else constants,
+            constants=constants,
             availability=availability,
-            offset=None,
+            offset=offset,
         )
         return cls(**settings)._fit_frame(layout, df, person, membership, sample_weight)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,31 +12,27 @@ from majorant._checks import Array, one_of, whole
 from majorant._solution import Fitted, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
-from majorant.curvature import Curvature
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
+from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
+from majorant.estimators.choice.polishing import Polished, flat_at_zero, polished, recertified
 from majorant.estimators.choice.sets import Situations, flagged_largest
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.settings import check_number, check_strength
 from majorant.estimators.threads import fit_threads
-from majorant.inference.choices import flat_columns, probabilities
+from majorant.inference.choices import probabilities
 from majorant.inference.summary import Facts
 from majorant.models import Enumerated
 from majorant.objective import Objective, Threads
 from majorant.solvers import LBFGS, BatchMajorization, Newton, QuasiNewton, Solver
-from majorant.solvers.descent import DescentState
 
 SOLVERS = ("auto", "newton", "bbm", "lbfgs")
 # Of so many parameters a Hessian costs about as much as a few passes over usual data: Newton's steps are then the best.
 FEW = 300
-# Of more parameters no Hessian is kept, and there are no standard errors.
-LARGEST_HESSIAN = 5_000
-# Newton's decrement squared, an estimate of twice the log-likelihood that is missing, at which no step is left to make.
-POLISHED, POLISHING_STEPS = 1e-18, 3
 
 
 class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator):  # type: ignore[misc]
@@ -72,6 +67,8 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         At the estimates, and at zero.
     n_groups_ : int
         Choice situations.
+    coef_error_ : array of shape (n_features,)
+        How far each coefficient is from that of the exact optimum, at most; infinite where nothing is known.
     n_iter_, result_, gap_, trace_
         As in :class:`~majorant.LogisticRegression`.
 
@@ -89,6 +86,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
     """
 
     coef_: Array
+    coef_error_: Array
     result_: Result
     gap_: float
     n_iter_: int
@@ -99,6 +97,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
     notes_: dict[str, Any] | None  # of a loaded model
     _facts: Facts
     _hessian: Array | None  # of the penalised loss
+    _variances: Array | None = None  # where that is too large
     _robust: Array | None = None  # of a loaded model
     _sample: Sample | None = None  # what was fitted to; files and pickles do not hold it
     _table: Situations | None = None
@@ -168,11 +167,21 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         p = self._probabilities_of(table.unobserved(offset))
         return table.as_given(flagged_largest(p, table.starts, table.sizes))
 
-    def score(self, X: Any, y: Any, groups: Any = None, *, offset: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of a choice situation."""
+    def score(
+        self, X: Any, y: Any = None, groups: Any = None, *, offset: Any = None, sample_weight: Any = None
+    ) -> float:
+        """Return the mean log-likelihood of a choice situation.
+
+        A model that was made by :meth:`from_long` or :meth:`from_wide` takes a data frame like its own, and the name of
+        its column of weights, if it has one.
+        """
         check_is_fitted(self, "coef_")
-        table = Situations.read(self, X, groups, reset=False)
-        data, model = table.choices(y, offset, sample_weight), Enumerated()
+        if groups is None and y is None and self._layout is not None:
+            self._refuse_offset(offset)
+            data = self._layout.sample(X, sample_weight)[0].sets
+        else:
+            data = Situations.read(self, X, groups, reset=False).choices(y, offset, sample_weight)
+        model = Enumerated()
         total = len(data) if data.weight is None else data.weight.sum()
         return -model.loss(model.scores(self.coef_, data), data) / float(total)
 
@@ -188,12 +197,17 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             objective = Objective(Enumerated(), sample.sets, ridge=1.0 / self.C, reducer=Threads(threads()))
-            fitted = self._polished(objective, self._minimised(objective))
-            self._refuse_unidentified(objective)
-        publish(self, fitted)
-        self.coef_ = fitted.params
-        if is_unwanted(fitted.result, self.tol):
-            warn(fitted.result, stacklevel=4)
+            fitted = self._minimised(objective)
+            found = polished(objective, fitted, self.tol)
+            self._hessian, self._variances = found.hessian, found.variances
+            self._say_facts(objective, found)
+            self._refuse_unidentified(objective, found)
+            best = recertified(objective, fitted, found)
+        publish(self, best)
+        self.coef_ = found.theta
+        self.coef_error_ = errors_of(best, objective.ridge, 1, None, {"coef_": self.coef_[None]})["coef_error_"][0]
+        if is_unwanted(best.result, self.tol):
+            warn(best.result, stacklevel=4)
 
     def _minimised(self, objective: Objective) -> Fitted:
         lines = [ProgressLine()] if self.verbose else []
@@ -207,38 +221,20 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
             return makers[self.solver]()
         return Newton() if objective.size <= FEW else QuasiNewton()
 
-    def _polished(self, objective: Objective, fitted: Fitted) -> Fitted:
-        """Return the fit after Newton's last steps, and keep the Hessian there, for standard errors."""
-        theta, self._hessian, value = fitted.params, None, float("nan")
-        if objective.size > LARGEST_HESSIAN:
-            value = objective.value(theta)
-        known = _last_of_newton(fitted)
-        for _ in range(POLISHING_STEPS if objective.size <= LARGEST_HESSIAN else 0):
-            value, gradient, H = known or objective.hessian(theta)
-            known, self._hessian = None, H.as_matrix() + np.diag(objective.ridge)
-            step = H.solve(gradient, objective.ridge)
-            if not (fitted.result.converged and POLISHED < gradient @ step < self.tol * abs(value)):
-                break
-            if not objective.value(theta - step) <= value:
-                break
-            theta = theta - step
-        self._say_facts(objective, theta, value)
-        return replace(fitted, params=theta)
-
-    def _say_facts(self, objective: Objective, theta: Array, value: float) -> None:
+    def _say_facts(self, objective: Objective, found: Polished) -> None:
         assert self._sample is not None
-        self.log_likelihood_ = objective.penalty.value(theta) - value
+        self.log_likelihood_ = objective.penalty.value(found.theta) - found.value
         self.null_log_likelihood_ = -objective.value_at_zero()
         self.n_groups_ = len(self._sample)
         self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, self._sample.total, objective.size)
 
-    def _refuse_unidentified(self, objective: Objective) -> None:
+    def _refuse_unidentified(self, objective: Objective, found: Polished) -> None:
         assert self._sample is not None
         squares = self._sample.sets.design.column_norms() ** 2
         # Wherever θ is the same directions are flat; but where estimates run off, all seem to be.
-        if self._hessian is None or np.isfinite(self.C) or not flat_columns(self._hessian, squares):
+        if np.isfinite(self.C) or not found.seems_flat(squares):
             return
-        for columns in flat_columns(objective.hessian(np.zeros(objective.size))[2].as_matrix(), squares):
+        for columns in flat_at_zero(objective, squares):
             names = ", ".join(repr(self.param_names_[column]) for column in columns[:10])
             if len(columns) == 1:
                 raise ValueError(
@@ -262,15 +258,6 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _last_of_newton(fitted: Fitted) -> tuple[float, Array, Curvature] | None:
-    """Return F, its gradient and its Hessian at the end of a fit, if Newton's last state knows them."""
-    state = None if fitted.solution is None else fitted.solution.state
-    if not isinstance(state, DescentState) or state.curvature is None or state.point is None:
-        return None
-    same = state.point.theta is fitted.params or np.array_equal(state.point.theta, fitted.params)
-    return (state.point.value, state.point.gradient, state.curvature) if same else None
 
 
 def _no_more(X: Any, y: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.estimators import storage
@@ -25,7 +26,9 @@ class ChoiceFiles:
             Anything that JSON can hold; it comes back as ``notes_``.
         """
         check_is_fitted(self, "coef_")
-        arrays = {"coef": self.coef_, **storage.packed(self.param_names_)}
+        arrays = {"coef": self.coef_, "coef_error": self.coef_error_, **storage.packed(self.param_names_)}
+        if self._variances is not None:
+            arrays["variances"] = self._variances
         if self._hessian is not None:
             arrays["hessian"] = self._hessian
             if self._sample is not None or self._robust is not None:
@@ -41,7 +44,9 @@ class ChoiceFiles:
         facts, arrays = storage.read(path, cls.__name__)
         model: Any = cls(**storage.settings_from(facts))
         model.coef_, model.param_names_ = arrays["coef"], storage.unpacked(arrays)
+        model.coef_error_ = arrays.get("coef_error", np.full(len(model.coef_), np.inf))  # older files have none
         model._hessian, model._robust = arrays.get("hessian"), arrays.get("robust")
+        model._variances = arrays.get("variances")
         model._facts = Facts(**facts["facts"])
         model.log_likelihood_ = model._facts.log_likelihood
         model.null_log_likelihood_ = model._facts.null_log_likelihood

@@ -65,7 +65,7 @@ class ChoiceFrames:
             features=features,
             by=by_alternative,
             base=base,
-            constants=alternative is not None if constants is None else constants,
+            constants=constants,
             availability=availability,
             offset=offset,
         )

@@ -44,7 +44,8 @@ class ChoiceInference:
         """
         check_is_fitted(self, "coef_")
         if self._hessian is None:
-            raise ValueError(f"{len(self.coef_)} parameters are too many for a Hessian: there are no standard errors")
+            errors = "there are no standard errors" if self._variances is None else "summary() has standard errors"
+            raise ValueError(f"{len(self.coef_)} parameters are too many for a covariance matrix: {errors}")
         if one_of("kind", kind, KINDS) == "hessian":
             return covariance(self._hessian, None, kind)
         if self._sample is None:
@@ -59,7 +60,8 @@ class ChoiceInference:
 
         Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame. See :meth:`covariance`.
         """
-        found = self.covariance(kind, cluster)
+        alone = self._hessian is None and self._variances is not None and kind == "hessian"
+        found = self._variances if alone else self.covariance(kind, cluster)
         notes = [SOURCES[kind], str(self.result_)]
         if np.isfinite(self.C):
             notes.append(f"penalised (C = {self.C:g}): estimates are drawn towards zero, and so are standard errors")

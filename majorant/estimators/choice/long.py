@@ -48,7 +48,7 @@ class LongLayout:
         features: Sequence[str],
         by: Sequence[str],
         base: Any,
-        constants: bool,
+        constants: bool | None,
         availability: str | None,
         offset: str | None,
     ) -> LongLayout:
@@ -59,7 +59,8 @@ class LongLayout:
             return cls(choice, group, None, availability, (), tuple(Term(name) for name in features), offset)
         labels = _labels_of(frame, alternative)
         number = read_base(base, labels)
-        terms = [by_alternative(INTERCEPT, len(labels), number, varies=False)] if constants else []
+        with_constants = constants is None or constants
+        terms = [by_alternative(INTERCEPT, len(labels), number, varies=False)] if with_constants else []
         terms += [Term(name) for name in features]
         # What stands where an alternative was not available does not matter.
         open_ = np.ones(len(frame), dtype=bool) if availability is None else availability_of(frame, availability)

@@ -25,6 +25,7 @@ class Region:
     root: Array  # R, d×k
     radius: float
     flat: Array
+    share: float = 1.0  # of the rows that H is the Hessian of
 
     @property
     def undetermined(self) -> Array:
@@ -50,7 +51,7 @@ def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
 
     Where all scores move together is up to the solver; one class stands against zero.
     """
-    B = root.reshape(classes, -1, root.shape[1])
+    B = root.reshape(classes, len(root) // classes, root.shape[1])  # there may be no columns, where all is flat
     B = B - B.mean(axis=0) if classes > 1 else B.copy()
     if centre is not None:
         B[:, -1] -= np.einsum("i,cik->ck", centre, B[:, :-1])
@@ -61,7 +62,7 @@ def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
 class Certificate:
     """A point, F and ∇F there, and a bound on (F − F*)/F; where it is known, how far the optimum is at most.
 
-    ``decrement`` is what a Newton step promises to gain, relative to F, where that was found.
+    ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
     """
 
     theta: Array

@@ -9,7 +9,8 @@ decrement), S = max_j max_{y,y'} ‖f_j(y) − f_j(y')‖_{H⁻¹} and a = Sδ <
 and there is an optimum. The first is the least that F(θ+u) ≥ F(θ) + ∇Fᵀu + (e^{−z} + z − 1)/S² can be, z = S‖u‖_H; the
 second follows from the slope along the way to the optimum, which rises from ∇Fᵀu ≥ −δ‖u‖_H to zero by at least
 ‖u‖²_H (1 − e^{−z})/z. For the same reason a Hessian found at another point will do: H(θ) ⪰ e^{−m} H(θ'), m the largest
-M of the way between them.
+M of the way between them. And so will that of some of the rows, with S the largest distance among these: the others are
+convex, and lie above their tangents. A share r of the rows costs r times as much, and says 1/r times as much of F − F*.
 
 Rounding errors of ∇F, of H and of its factor are bounded and counted. (Bach, *Self-concordant analysis for logistic
 regression*, 2010.)
@@ -17,7 +18,7 @@ regression*, 2010.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log1p, nan, sqrt
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,11 @@ class _Found:
     weaker: float  # H ⪰ weaker · M
     decrement: float
     of_loss: float  # rounding errors
+    some: Objective | None = None  # with the rows that H is of, if these are not all
+
+    def share_of(self, F: Objective) -> float:
+        """Return the share of the rows that H is of."""
+        return 1.0 if self.some is None else self.some.rows / F.rows
 
     def relative(self, excess: float) -> float:
         """Return a share of F."""
@@ -76,7 +82,9 @@ def suits(F: Objective, largest: int = LARGEST) -> bool:
     return F.facts.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
 
 
-def certify(F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | None = None) -> Certificate:
+def certify(
+    F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | None = None, share: float = 1.0
+) -> Certificate:
     """Return the certificate of a point. Its gap is NaN where a ≥ 1.
 
     Parameters
@@ -87,24 +95,26 @@ def certify(F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | 
         A gap that is enough: what is more exact is not looked for, nor what cannot come to it. Zero looks on.
     known : KnownHessian, optional
         One from nearby.
+    share : float
+        Of the rows to find a Hessian from, if there is none and these tell enough.
     """
-    found = _near(F, at, known) or _here(F, at)
+    found = _near(F, at, known) or _of_some(F, at, share) or _here(F, at)
     point = found.point
-    relative = found.relative(0.5 * found.decrement**2)
-    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, relative)
+    relative, of_rows = found.relative(0.5 * found.decrement**2), found.share_of(F)
+    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, of_rows * relative)
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
         return nothing
-    if found.metric.flat.size and not _is_flat(F, found.metric.flat):
+    if found.some is None and not _is_flat(F, found.metric.flat):
         return nothing
-    S = _spread(F, found, aim)
+    S = _spread(found.some or F, found, aim)
     a = S * found.decrement
     if not a < 1:
         return nothing
     lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
     gap = found.relative(_excess(a) * found.decrement**2 + lost)
     radius = -log1p(-a) / S if S > 0 else found.decrement
-    region = Region(found.metric.root, radius / sqrt(found.weaker), found.metric.flat)
-    return Certificate(point.theta, point.value, point.gradient, gap, region, relative)
+    region = Region(found.metric.root, radius / sqrt(found.weaker), found.metric.flat, of_rows)
+    return Certificate(point.theta, point.value, point.gradient, gap, region, of_rows * relative)
 
 
 def _excess(a: float) -> float:
@@ -126,6 +136,19 @@ def _here(F: Objective, at: Point) -> _Found:
         point, found = F.expand(at if fresh else at.theta, form("dense"), majorizes=False)
         H = found.compact()
     return _measured(F, point, H, 1.0)
+
+
+def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
+    """Return what the Hessian of some rows says, unless they leave directions open that others close."""
+    if share >= 1 or F.whole is None or F.narrow:
+        return None
+    fresh = np.isfinite(at.value) and at.reach <= NEAR * norm(at.theta)
+    point = at if fresh else F.point(at.theta)
+    some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
+    F.spend(passes=share, curvatures=1)
+    H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
+    found = replace(_measured(F, point, H, 1.0), some=some)
+    return found if np.isfinite(found.decrement) and _is_flat(F, found.metric.flat) else None
 
 
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
@@ -190,9 +213,12 @@ def _largest(F: Objective, root: Array, *, exactly: bool) -> float:
 
 def _is_flat(F: Objective, flat: Array) -> bool:
     """Return whether neither a penalty nor any row has a part in directions that the Hessian does not see."""
+    if not flat.size:
+        return True
     if (np.abs(flat) * (F.penalty.strength > 0)[:, None] > NO_PART * np.abs(flat).max(axis=0)).any():
         return False
     sizes = F.facts.magnitudes_by_column
     assert sizes.columns is not None
     typical = np.tile(sizes.columns, F.size // len(sizes.columns)) / sqrt(sizes.rows)  # before anything cancels
-    return all(_largest(F, v[:, None], exactly=True) <= NO_PART * float(np.abs(v) @ typical) for v in flat.T)
+    # Of all directions together no row has more than it may have of one.
+    return _largest(F, flat / (np.abs(flat).T @ typical), exactly=True) <= NO_PART
