@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -12,9 +11,11 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._looking import Lookout
+from majorant._promises import Promises
 from majorant._seen import Seen
 from majorant._sentences import about_separation, about_the_gap
 from majorant._solution import Outcome, Progress, Result, Trace
+from majorant._stopwatch import Stopwatch
 from majorant._vectors import all_finite, norm
 from majorant.objective import Certificate, Objective, Point, separation
 from majorant.objective.certificates.concordant import LARGEST
@@ -30,8 +31,6 @@ MANY_STEPS = (64, 512)
 LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
-# Of the tolerance: what two steps promise is less than this where the optimum is taken to be as near as that.
-SURELY, SLOWEST = 0.1, 0.95
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
 OUTDATED = 10.0
 
@@ -100,8 +99,7 @@ class Monitor:
         self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
         self._mark: Mark | None = None  # of the latest state
-        # What its step promises to gain, relative to F, and what all that follow might, where that is an estimate.
-        self._promise, self._promised = np.inf, np.inf
+        self._promises = Promises()
 
     @property
     def state(self) -> State:
@@ -249,7 +247,7 @@ class Monitor:
         if converged and not self._objective.convex:
             return self._say(Outcome.STATIONARY, f"stationary after {self._steps} steps")
         if not converged and self._promises_nothing(seen):
-            off = f"{self._promised:.1e} of the optimum as their metric has it (an estimate)"
+            off = f"{self._promises.estimate:.1e} of the optimum as their metric has it (an estimate)"
             return self._say(Outcome.ESTIMATED, f"converged in {self._steps} steps, to {off}")
         if converged:
             return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
@@ -314,15 +312,11 @@ class Monitor:
         return True
 
     def _promises_nothing(self, seen: Seen) -> bool:
-        """Return whether steps on a device promise next to nothing, twice in a row, and no Hessian tells any better."""
-        F, before = self._objective, 0.0 if seen.state.unseen > 1 else self._promised
+        """Return whether steps on a device promise next to nothing, and no Hessian tells any better."""
+        F = self._objective
         if not F.blocks.estimates or F.size <= self.limits.largest_hessian:
             return False
-        promise = seen.state.promise() / max(abs(seen.point.value), 1e-300)
-        # Of steps that promise ever less, all together; of others who knows how many.
-        shrinks = min(promise / self._promise, SLOWEST) if self._promise > 0 else 0.0
-        self._promise, self._promised = promise, promise / (1 - shrinks)
-        return max(before, self._promised) <= SURELY * self.limits.tol
+        return self._promises.are_over(seen.state, seen.point.value, self.limits.tol)
 
     def _runs_off(self, seen: Seen, converged: bool, limited: bool) -> str:
         """Return along what F is known to fall for ever, in words; none is no words."""
@@ -349,7 +343,7 @@ class Monitor:
     def _say(self, outcome: Outcome, sentence: str) -> Result:
         estimate, F, here = float("nan"), self._objective, self._seen.point
         if outcome is Outcome.ESTIMATED:
-            estimate = self._promised
+            estimate = self._promises.estimate
         elif F.certifiable:
             estimate = F.estimated_gap(here.value, here.gradient)
         if not self.limits.certified:
@@ -389,24 +383,6 @@ class Monitor:
 
     def _gradient_at_zero(self) -> float:
         return norm(self._objective.value_and_gradient(np.zeros(self._objective.size))[1])
-
-
-class Stopwatch:
-    """Seconds of the wall clock, and of the processor for this process, all its threads together, up to a pause."""
-
-    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
-        self.seconds, self.cpu_seconds = seconds, cpu_seconds
-        self.go_on()
-
-    def go_on(self) -> None:
-        """Count from now on."""
-        self._since = time.perf_counter(), time.process_time()
-
-    def pause(self) -> None:
-        """Count no more."""
-        wall, cpu = self._since
-        self.seconds += time.perf_counter() - wall
-        self.cpu_seconds += time.process_time() - cpu
 
 
 def read_only(array: Array) -> Array:

@@ -78,6 +78,11 @@ class Design(ABC):
         """Return what belongs to rows, such as labels, where the rows are."""
         return array
 
+    @property
+    def place(self) -> Any:
+        """Where it is multiplied, if not by this processor."""
+        return None
+
     def here(self) -> Design:
         """Return X in the memory of this process, if it is on a device."""
         return self

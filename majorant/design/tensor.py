@@ -93,6 +93,11 @@ class TensorDesign(Design):
         return np.dtype(np.float64 if self.precision == "double" else np.float32)
 
     @property
+    def place(self) -> torch.device:
+        """The device."""
+        return self.device
+
+    @property
     def epsilon(self) -> float:
         """How far a factor may be off."""
         return EPSILON[self.precision]

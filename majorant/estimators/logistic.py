@@ -8,11 +8,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from majorant._checks import Array
 from majorant._solution import Fitted, Result
-from majorant._threads import sharing, threads
+from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design import DenseDesign, Design
@@ -25,7 +24,7 @@ from majorant.estimators.linear import LinearClassifier, split_params
 from majorant.estimators.logistic_inference import LogisticInference
 from majorant.estimators.named import named_solver
 from majorant.estimators.partial_fit import PartialFit
-from majorant.estimators.placing import How, Placed, check_executor, shared_out
+from majorant.estimators.placing import How, check_executor, placed_in_memory
 from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.settings import (
     check_class_count,
@@ -44,11 +43,11 @@ from majorant.estimators.settings import (
 from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
-from majorant.estimators.tensors import is_on_device, placed_on_device, read_tensor, read_tensors, to_array
+from majorant.estimators.tensors import is_on_device, read_tensor, read_tensors, to_array
 from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
-from majorant.objective import Objective, Threads
+from majorant.objective import Objective
 from majorant.objective.elsewhere import Rounds
 from majorant.solvers import Solver
 from majorant.sources import Source
@@ -196,7 +195,8 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features), or a Source
+        X : array, data frame, sparse matrix or tensor of shape (n_samples, n_features), or a Source
+            A tensor of PyTorch stays on its device, a GPU or not, and so does all that is as large.
             A source (:class:`~majorant.Parquet`, :class:`~majorant.Chunks`, …) brings its own labels and weights, and
             is read pass by pass: it may be larger than memory. So may Dask arrays and data frames.
         y : array of labels, shape (n_samples,)
@@ -297,10 +297,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         # What was validated need not be looked through again.
         design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        if isinstance(X, Design):
-            placed = placed_on_device(data, self._model().coefficient_rows, executor)
-        else:
-            placed = Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
+        placed = placed_in_memory(data, executor, self._model().coefficient_rows)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
 
     def _publish(self, fitted: Fitted) -> None:
@@ -384,17 +381,6 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         """Return coefficients and intercepts."""
         W = theta.reshape(self._model().coefficient_rows, -1)
         return split_params(W, self._dtype, constant=bool(self.fit_intercept), centre=self._centre)
-
-    def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        if self.class_weight is not None and y is None:
-            raise ValueError("class_weight counts in the posterior: pass y as well")
-        weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
-        offset = read_offset(offset, X.shape[0], len(self.classes_))
-        # A class that cannot happen cannot be a label.
-        labels = np.zeros(X.shape[0], dtype=int) if np.ndim(offset) < 2 else np.argmax(offset, axis=1)
-        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        return Objective(self._model(), data, ridge=self._ridge())
 
     def _read_more(self, X: Any, y: Any) -> Labelled:
         X, y = self._validate(X, y, reset=False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array, one_of
 from majorant.data import Labelled
@@ -31,6 +31,18 @@ class Evidence(NamedTuple):
 
 class LogisticInference:
     """``summary``, for a logistic regression without a penalty."""
+
+    def _objective_on(self: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
+        """Return what was minimised, on these rows, whose labels do not matter."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        if self.class_weight is not None and y is None:
+            raise ValueError("class_weight counts in the posterior: pass y as well")
+        weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        # A class that cannot happen cannot be a label.
+        labels = np.zeros(X.shape[0], dtype=int) if np.ndim(offset) < 2 else np.argmax(offset, axis=1)
+        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
+        return Objective(self._model(), data, ridge=self._ridge())
 
     def summary(
         self: Any,

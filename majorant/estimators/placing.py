@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from majorant._threads import threads
 from majorant.callbacks import Callback
+from majorant.data import Labelled
 from majorant.data.base import Data, InMemory
 from majorant.objective import Reducer, Threads
 from majorant.objective.elsewhere import AtWorkers, Elsewhere
@@ -188,6 +189,18 @@ def refuse_beside(**beside: Any) -> None:
     for name, value in beside.items():
         if value is not None:
             raise ValueError(f"{name} must be left out: a source brings its own labels and weights")
+
+
+def placed_in_memory(data: Labelled, executor: Any, scores: int) -> Placed:
+    """Return data that are all at hand, here or on a device, and who adds up over them; a row has so many scores."""
+    device = data.design.place
+    if device is None:
+        return Placed(data, Threads(threads())) if executor is None else shared_out(data, executor)
+    if executor is not None:
+        raise ValueError("executor must be left out: tensors stay on their device")
+    from majorant.objective.device import OnDevice
+
+    return Placed(data, OnDevice(device, scores))
 
 
 def shared_out(data: InMemory, executor: Any) -> Placed:

@@ -13,7 +13,6 @@ from majorant.design import Design
 
 if TYPE_CHECKING:
     from majorant.design.tensor import TensorDesign
-    from majorant.estimators.placing import Placed
 
 # Numbers that are looked through at a time.
 STRETCH = 2**27
@@ -111,16 +110,6 @@ def read_tensors(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Tensor
     if labels.shape != (design.shape[0],):
         raise ValueError(f"y must hold one label for each of the {design.shape[0]} rows of X, got shape {labels.shape}")
     return design, labels
-
-
-def placed_on_device(data: Any, scores: int, executor: Any) -> Placed:
-    """Return data whose rows are tensors, and who adds up over them."""
-    if executor is not None:
-        raise ValueError("executor must be left out: tensors stay on their device")
-    from majorant.estimators.placing import Placed
-    from majorant.objective.device import OnDevice
-
-    return Placed(data, OnDevice(data.design.device, scores))
 
 
 def decision(classifier: Any, X: Any, offset: Any) -> Any:

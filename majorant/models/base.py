@@ -40,8 +40,7 @@ from majorant.models.spreads import Spreads
 
 Batch = TypeVar("Batch", bound=InMemory)
 
-# Data are worked on in so many blocks, which threads share. Blocks do not depend on their number, so that sums are the
-# same to the last bit.
+# Blocks of data, which threads share; they do not depend on their number, so that sums are the same to the last bit.
 BLOCKS = 32
 # Less is not worth a block: rows of a model that says nothing of its costs, or nanoseconds of a pass over them.
 LEAST_ROWS, LEAST_WORK = 1_000, 1e6

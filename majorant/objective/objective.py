@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from majorant._bound import QuadraticBound
 from majorant._checks import Array
 from majorant._vectors import norm
-from majorant.curvature import Curvature, Form, Kronecker, form
+from majorant.curvature import Curvature, Form, form
 from majorant.data.base import Data, InMemory, Order
 from majorant.models import Model
 from majorant.models.rounding import SAFETY
@@ -164,10 +164,6 @@ class Objective:
         task, enough = MeanGram(self.model, rows, dtype), self.model.curvature_rows(self.like)
         columns = self.size // self.model.classes(self.like)
         return self.blocks.total_of_large(task, int(enough / rows), columns**2, self._scores(at))
-
-    def kronecker(self, classes: Array, features: Array) -> Kronecker:
-        """Return C ⊗ G as a curvature whose factors are found where that is quick."""
-        return self.blocks.kronecker(classes, features)
 
     def squares_of_some(self, share: float) -> tuple[Array, Array]:
         """Return the squares of columns, and what an evenly spread share of the rows makes them out to be."""

@@ -242,5 +242,5 @@ def _gram(objective: Objective, point: Point, share: float) -> Factorize:
         C, G = objective.mean_gram(point, share, np.float32)
         least = ROUNDING * float(np.max(G.diagonal()))
         if np.min(λ[λ > 0]) > least:
-            return RoundedGram(objective.kronecker(*_balanced(C, G)), least)
-    return objective.kronecker(*_balanced(*objective.mean_gram(point, share, np.float64))).nearly_factorized
+            return RoundedGram(objective.blocks.kronecker(*_balanced(C, G)), least)
+    return objective.blocks.kronecker(*_balanced(*objective.mean_gram(point, share, np.float64))).nearly_factorized
