@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -168,10 +168,11 @@ class TensorDesign(Design):
         """Return W [X − 1cᵀ, 1]ᵀ."""
         V = self.beside(W)
         coefficients = V[:, :-1] if self.constant else V
-        scores = self.multiply(self._matrix(), coefficients.T.to(self.kind))
-        if self.constant:
-            scores += V[:, -1].to(self.kind)
-        return scores.T
+        W_there = coefficients.T.to(self.kind)
+        if not self.constant:
+            return self.multiply(self._matrix(), W_there).T
+        with units(self.kind, self.device, fast=self.precision == "fast"):
+            return torch.addmm(V[:, -1].to(self.kind), self._matrix(), W_there).T
 
     def pull_back(self, R: Any) -> Any:
         """Return R [X − 1cᵀ, 1]."""
@@ -247,7 +248,9 @@ class TensorDesign(Design):
     def _bordered(self, products: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
         if not self.constant:
             return products
-        return torch.cat([products, R.sum(dim=1, dtype=torch.float64)[:, None]], dim=1)
+        # Where factors have ten bits, sums of a block may have twenty-three.
+        total = R.sum(dim=1).double() if self.precision == "fast" else R.sum(dim=1, dtype=torch.float64)
+        return torch.cat([products, total[:, None]], dim=1)
 
 
 def doubles_are_as_fast(device: torch.device) -> bool:
@@ -262,10 +265,14 @@ def has_fast_units(device: torch.device) -> bool:
 
 def multiplied(a: torch.Tensor, b: torch.Tensor, *, fast: bool) -> torch.Tensor:
     """Return ab, in single precision by fast units or not, whatever is set elsewhere."""
-    if a.dtype != torch.float32 or not a.is_cuda:
+    with units(a.dtype, a.device, fast=fast):
         return a @ b
-    with _units("tf32" if fast else "ieee"):
-        return a @ b
+
+
+def units(kind: torch.dtype, device: torch.device, *, fast: bool) -> AbstractContextManager[None]:
+    """Return a context in which products in single precision use fast units, or do not."""
+    chosen = kind == torch.float32 and device.type == "cuda"
+    return _units("tf32" if fast else "ieee") if chosen else nullcontext()
 
 
 @contextmanager
