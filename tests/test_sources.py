@@ -69,7 +69,7 @@ def test_a_source_is_fitted_as_rows_in_memory(classes, sparse, weighted, spooled
     monkeypatch.setattr("majorant.objective.reduce.KEPT", 2**25 if kept else 0)
     X, y = rows(classes, sparse)
     weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
-    settings = dict(C=0.7, tol=1e-13, class_weight="balanced" if weighted else None)
+    settings = dict(C=0.7, tol=1e-16, class_weight="balanced" if weighted else None)
     ours = LogisticRegression(**settings).fit(in_chunks(X, y, weight))
     theirs = LogisticRegression(**settings).fit(X, y, weight)
     assert ours.result_.converged, ours.result_
@@ -149,10 +149,10 @@ def test_parquet_folders(tmp_path, encoded):
             place = table.schema.get_field_index("label")
             parquet.write_table(table.set_column(place, "label", table["label"].dictionary_encode()), path)
     (folder / "_SUCCESS").write_text("")
-    theirs = LogisticRegression(tol=1e-13).fit(X, y, weight)
+    theirs = LogisticRegression(tol=1e-16).fit(X, y, weight)
     for path in (folder, str(folder / "*.parquet"), sorted(folder.glob("*.parquet"))):
         source = Parquet(path, target="label", weight="w")
-        ours = LogisticRegression(tol=1e-13).fit(source)
+        ours = LogisticRegression(tol=1e-16).fit(source)
         assert_same(ours, theirs)
         assert ours.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
         np.testing.assert_allclose(ours.predict_proba(source), theirs.predict_proba(X), atol=1e-8)
@@ -163,8 +163,8 @@ def test_parquet_folders(tmp_path, encoded):
 def test_parquet_columns_are_chosen(tmp_path):
     X, y = rows(2)
     folder = write_parquet(tmp_path / "data", X, y)
-    ours = LogisticRegression(tol=1e-13).fit(Parquet(folder, target="label", features=["x2", "x0"]))
-    assert_same(ours, LogisticRegression(tol=1e-13).fit(X[:, [2, 0]], y))
+    ours = LogisticRegression(tol=1e-16).fit(Parquet(folder, target="label", features=["x2", "x0"]))
+    assert_same(ours, LogisticRegression(tol=1e-16).fit(X[:, [2, 0]], y))
     assert len(ours.predict(Parquet(folder, features=["x2", "x0"]))) == len(y)
     with pytest.raises(ValueError, match="the columns must be those of the fit"):
         ours.predict(Parquet(folder, features=["x0", "x2"]))
@@ -176,7 +176,7 @@ def test_large_row_groups_are_read_in_chunks(tmp_path, monkeypatch):
     source = Parquet(write_parquet(tmp_path / "data", X, y, files=1, groups=900), target="label")
     assert max(len(chunk) for chunk in source.chunks()) == 100
     assert sum(len(chunk) for chunk in source.chunks()) == 900
-    assert_same(LogisticRegression(tol=1e-13).fit(source), LogisticRegression(tol=1e-13).fit(X, y))
+    assert_same(LogisticRegression(tol=1e-16).fit(source), LogisticRegression(tol=1e-16).fit(X, y))
 
 
 @pytest.mark.parametrize(("ending", "opener"), [("txt", open), ("gz", gzip.open), ("bz2", bz2.open)])
@@ -191,8 +191,8 @@ def test_svmlight_files(tmp_path, ending, opener, monkeypatch):
         paths.append(tmp_path / f"{k}.{ending}")
         with opener(paths[-1], "wb") as file:
             dump_svmlight_file(X[some], y[some], file, zero_based=False)
-    theirs = LogisticRegression(tol=1e-13).fit(X, y)
-    ours = LogisticRegression(tol=1e-13).fit(Svmlight(paths))
+    theirs = LogisticRegression(tol=1e-16).fit(X, y)
+    ours = LogisticRegression(tol=1e-16).fit(Svmlight(paths))
     assert_same(ours, theirs)
     np.testing.assert_array_equal(ours.predict(Svmlight(paths)), theirs.predict(X))
     assert LogisticRegression().fit(Svmlight(paths, n_features=50)).n_features_in_ == 50
@@ -204,9 +204,9 @@ def test_npy_files(tmp_path):
     for name, array in (("X", X), ("y", y), ("w", weight)):
         np.save(tmp_path / f"{name}.npy", array)
     source = Npy(tmp_path / "X.npy", tmp_path / "y.npy", tmp_path / "w.npy")
-    theirs = LogisticRegression(tol=1e-13).fit(X, y, weight)
-    assert_same(LogisticRegression(tol=1e-13).fit(source), theirs)
-    assert_same(LogisticRegression(tol=1e-13).fit(Npy(tmp_path / "X.npy", y, weight)), theirs)
+    theirs = LogisticRegression(tol=1e-16).fit(X, y, weight)
+    assert_same(LogisticRegression(tol=1e-16).fit(source), theirs)
+    assert_same(LogisticRegression(tol=1e-16).fit(Npy(tmp_path / "X.npy", y, weight)), theirs)
     np.save(tmp_path / "F.npy", np.asfortranarray(X))
     with pytest.raises(ValueError, match="stored column by column"):
         LogisticRegression().fit(Npy(tmp_path / "F.npy", y))
@@ -254,7 +254,7 @@ def test_a_full_disk_is_no_harm(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(spool.Spool, "_write", full)
-    assert_same(LogisticRegression(tol=1e-13).fit(in_chunks(X, y)), LogisticRegression(tol=1e-13).fit(X, y))
+    assert_same(LogisticRegression(tol=1e-16).fit(in_chunks(X, y)), LogisticRegression(tol=1e-16).fit(X, y))
 
 
 def test_paths_read_sources_once():
@@ -472,7 +472,7 @@ def test_weights_of_classes_are_checked(weights, says):
 
 def test_weights_of_classes_count_as_in_memory():
     X, y = rows(3)
-    settings = dict(class_weight={"class 0": 3.0, "class 2": 0.5}, tol=1e-13)
+    settings = dict(class_weight={"class 0": 3.0, "class 2": 0.5}, tol=1e-16)
     assert_same(LogisticRegression(**settings).fit(in_chunks(X, y)), LogisticRegression(**settings).fit(X, y))
 
 
@@ -526,8 +526,8 @@ def test_small_chunks_are_joined(monkeypatch, sparse, weighted):
 def test_chunks_of_one_row_are_fitted_as_one(monkeypatch):
     monkeypatch.setattr(joining, "SMALL", 2**17)
     X, y = rows(2, t=200)
-    one_by_one = LogisticRegression(tol=1e-13).fit(in_chunks(X, y, size=1))
-    assert_same(one_by_one, LogisticRegression(tol=1e-13).fit(X, y))
+    one_by_one = LogisticRegression(tol=1e-16).fit(in_chunks(X, y, size=1))
+    assert_same(one_by_one, LogisticRegression(tol=1e-16).fit(X, y))
 
 
 def test_chunks_that_are_unlike_are_refused_where_they_stand_however_small(monkeypatch):

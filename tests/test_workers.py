@@ -203,7 +203,7 @@ def test_a_worker_that_is_killed_costs_no_fit(client):
     killed = []
 
     def kill(row, theta):
-        if row["step"] in (0, 1):
+        if len(killed) < 2:
             victim = next(iter(client.run(os.getpid).values()))
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
