@@ -64,10 +64,28 @@ def test_solvers_that_ask_for_sums(device, solver):
     assert distance(found.coef_, LogisticRegression().fit(X, y).coef_) < 1e-4
 
 
-def test_solvers_that_look_into_rows_say_what_to_do():
+@pytest.mark.parametrize("solver", ["bbm", "proximal", "sgd", "sbm"])
+def test_solvers_that_look_into_rows_say_what_to_do(solver):
     X, y = drawn(100, 3, 3)
-    with pytest.raises(TypeError, match="solver='auto'"):
-        LogisticRegression(solver="bbm").fit(torch.as_tensor(X), y)
+    with pytest.raises(ValueError, match="use 'auto'"):
+        LogisticRegression(solver=solver, penalize_intercept=True).fit(torch.as_tensor(X), y)
+
+
+def test_what_is_found_of_arrays_takes_tensors_too(device):
+    from majorant import EarlyStopping
+
+    X, y = drawn(300, 4, 3)
+    there = torch.as_tensor(X).to(device)
+    assert (
+        distance(LogisticRegression().partial_fit(there, y).coef_, LogisticRegression().partial_fit(X, y).coef_) < 1e-9
+    )
+    stopped = LogisticRegression(callbacks=[EarlyStopping(there[:50], y[:50])]).fit(there[50:], y[50:])
+    assert np.isfinite(stopped.coef_).all()
+    free = LogisticRegression(C=np.inf).fit(there, y)
+    assert str(free.summary(there, y)) == str(free.summary(X, y))
+    assert free.posterior_covariance(there, y).shape == (15, 15)
+    with pytest.raises(ValueError, match="posterior=True"):
+        free.predict_proba(there, posterior=True)
 
 
 def test_soft_labels_and_offsets(device):
@@ -134,7 +152,8 @@ def test_settings_of_pytorch_stay_as_they_are(device):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        (lambda X: X.long(), TypeError, "floating-point.*int64"),
+        (lambda X: X.long(), TypeError, "float32.*int64"),
+        (lambda X: X.to("meta"), ValueError, "meta"),
         (lambda X: X[0], ValueError, "shape"),
         (lambda X: X[:0], ValueError, "not empty"),
         (lambda X: torch.cat([X[:5], X[:1] * torch.nan]), ValueError, "row 5"),
@@ -170,6 +189,8 @@ def test_rows_in_host_memory_stream_through_a_device(device, kind, tmp_path):
     assert np.allclose(model.predict_proba(on_device(rows, device)).cpu(), model.predict_proba(rows), atol=1e-4)
     with pytest.raises(TypeError, match="floating-point"):
         on_device(y[:, None], device)
+    with pytest.raises(ValueError, match="cannot be used"):
+        on_device(rows, "nowhere")
 
 
 def test_separation_is_named(device):

@@ -18,8 +18,8 @@ from majorant.design import Design
 
 # Fewer sets than this share of all are worth a copy.
 WORTH = 0.7
-# Numbers compared at a time: they stay in cache.
-AT_A_TIME = 2**14
+# Numbers compared at a time: about what stays in cache.
+AT_A_TIME = 2**17
 # An odd number that looks like noise: products with it, modulo 2⁶⁴, spread bits over all others.
 SEED = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9)

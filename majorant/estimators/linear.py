@@ -74,6 +74,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes): an approximation of an approximation, which pulls uncertain predictions towards even ones.
         """
         scores = self.decision_function(X, offset)
+        if is_tensor(scores) and posterior:
+            raise ValueError("posterior=True is found of arrays: give X as one (X.cpu().numpy())")
         if is_tensor(scores):
             return probabilities(scores, log=False)
         if posterior:

@@ -43,7 +43,7 @@ from majorant.estimators.settings import (
 from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
-from majorant.estimators.tensors import is_on_device, read_tensor, read_tensors, to_array
+from majorant.estimators.tensors import check_device_solver, is_on_device, read_tensor, read_tensors, to_array
 from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
@@ -217,7 +217,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             if isinstance(X, Source):
                 return self._fit_source(X, how, y=y, sample_weight=sample_weight, offset=offset)
             y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
-            X, y = self._validate(X, y, reset=True)
+            X, y = self._validate(X, y, reset=True, there=True)
             classes, labels = distinct(y)
             self._set_classes(classes)
             weight = self._weights(sample_weight, y, y)
@@ -240,7 +240,7 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             self._check_settings()
             if self.class_weight is not None:
                 raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-            X = read_tensor(self, X, reset=True) if is_on_device(X) else validated(self, X, reset=True)
+            X = validated(self, X, reset=True) if not is_on_device(X) else read_tensor(self, X, reset=True)
             self._dtype = X.dtype
             names, P = read_distributions(to_array(P), classes)
             self._set_classes(names)
@@ -332,8 +332,13 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         """C, or infinity where there is no penalty."""
         return float("inf") if self.penalty is None else self.C
 
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Array]:
-        X, y = read_tensors(self, X, y, reset=reset) if is_on_device(X) else validated(self, X, y, reset=reset)
+    def _validate(self, X: Any, y: Any, *, reset: bool, there: bool = False) -> tuple[Any, Array]:
+        """Return rows and labels; rows on a device come here, unless they are wanted ``there``."""
+        if there and is_on_device(X):
+            check_device_solver(self.solver)
+            X, y = read_tensors(self, X, y, reset=reset)
+        else:
+            X, y = validated(self, to_array(X), to_array(y), reset=reset)
         if y.dtype.kind == "f":  # numbers that may be measurements; anything else names classes
             check_classification_targets(y)
         check_labels(y)

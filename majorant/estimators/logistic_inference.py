@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from majorant._checks import Array, one_of
 from majorant.data import Labelled
 from majorant.estimators.settings import read_offset
+from majorant.estimators.tensors import to_array
 from majorant.inference import KINDS, Facts, Summary, covariance, row_scores, summarise, through
 from majorant.objective import Objective
 
@@ -34,7 +35,7 @@ class LogisticInference:
 
     def _objective_on(self: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         """Return what was minimised, on these rows, whose labels do not matter."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        X = validate_data(self, to_array(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         if self.class_weight is not None and y is None:
             raise ValueError("class_weight counts in the posterior: pass y as well")
         weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))

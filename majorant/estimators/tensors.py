@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 # Numbers that are looked through at a time.
 STRETCH = 2**27
+# What features may be.
+KINDS = ("float64", "float32", "float16", "bfloat16")
+ROW_BY_ROW = ("bbm", "sbm", "sbm-lowrank", "proximal", "sgd", "asgd")
 
 
 def is_tensor(value: Any) -> bool:
@@ -53,7 +56,11 @@ def on_device(X: Any, device: Any = None) -> Design:
         raise ImportError("rows on a device need PyTorch: pip install majorant[torch]") from None
     from majorant.design.tensor import TensorDesign
 
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=where)
+    except (AssertionError, RuntimeError) as problem:  # PyTorch without that device, or one that is not there
+        raise ValueError(f"device={device!r} cannot be used: {str(problem).splitlines()[0]}") from None
     return TensorDesign.of(_as_tensor(torch, X), where)
 
 
@@ -76,8 +83,22 @@ def _shared(torch: Any, array: Array) -> Any:
 
 
 def to_array(value: Any) -> Any:
-    """Return a tensor as an array, anything else as it is."""
-    return value.detach().cpu().numpy() if is_tensor(value) else value
+    """Return a tensor as an array, which may have to be wider, anything else as it is."""
+    if isinstance(value, Design):
+        return value.toarray()
+    if not is_tensor(value):
+        return value
+    value = value.detach().cpu()
+    return (value.float() if value.dtype == sys.modules["torch"].bfloat16 else value).numpy()
+
+
+def check_device_solver(solver: str) -> None:
+    """Refuse solvers that go from row to row, or look into rows."""
+    if solver in ROW_BY_ROW:
+        raise ValueError(
+            f"solver={solver!r} looks into single rows, which a device is slow at: use 'auto', 'newton' or 'lbfgs', or "
+            "give X as an array"
+        )
 
 
 def read_tensor(estimator: Any, X: Any, *, reset: bool) -> TensorDesign:
@@ -94,9 +115,11 @@ def read_tensor(estimator: Any, X: Any, *, reset: bool) -> TensorDesign:
 def _refuse_what_is_no_table(X: Any) -> None:
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be a tensor of shape (n_samples, n_features), not empty, got {tuple(X.shape)}")
-    if not X.dtype.is_floating_point:
-        kind = str(X.dtype).removeprefix("torch.")
-        raise TypeError(f"X must be a tensor of floating-point numbers, got {kind}: convert it, e.g. X.float()")
+    kind = str(X.dtype).removeprefix("torch.")
+    if kind not in KINDS:
+        raise TypeError(f"X must be a tensor of one of {', '.join(KINDS)}, got {kind}: convert it, e.g. X.float()")
+    if X.device.type == "meta":
+        raise ValueError("X must be a tensor with numbers in it, got one on device 'meta'")
     if X.layout is not sys.modules["torch"].strided:
         raise TypeError(f"X must be a dense tensor, got layout {X.layout}; sparse rows are SciPy matrices here")
 
@@ -125,8 +148,8 @@ def decision(classifier: Any, X: Any, offset: Any) -> Any:
     scores = scores[:, 0] if len(classifier.classes_) == 2 else scores
     if offset is None:
         return scores
-    if tuple(offset.shape) != tuple(scores.shape):
-        raise ValueError(f"offset must have shape {tuple(scores.shape)}, got {tuple(offset.shape)}")
+    if np.shape(offset) != tuple(scores.shape):
+        raise ValueError(f"offset must have shape {tuple(scores.shape)}, got {np.shape(offset)}")
     return scores + design.beside(offset).to(design.kind)
 
 

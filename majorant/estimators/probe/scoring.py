@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from majorant._checks import Array
-from majorant.estimators.probe.features import in_chunks, losses_and_best
+from majorant.estimators.probe.features import in_chunks, losses_and_best, take
 from majorant.estimators.probe.held_out import Split
 
 Metric: TypeAlias = str | Callable[[Array, Array], float]
@@ -48,7 +48,7 @@ def score(model: Any, split: Split, metric: Metric) -> Score:
     """Return how well a fitted model does on the rows that are held out."""
     losses, best = np.empty(len(split.codes)), np.empty(len(split.codes), dtype=np.int64)
     for some in in_chunks(len(losses), max(len(split.classes), split.X_held.shape[1])):
-        found = model.decision_function(split.X_held[some])
+        found = model.decision_function(take(split.X_held, some))
         losses[some], best[some] = losses_and_best(found, split.codes[some])
     if callable(metric):
         return Score(float(metric(split.held_labels, split.classes[best])), float(losses.mean()), None)
