@@ -89,9 +89,10 @@ class Lookout:
     def share(self, state: State, *, ends: bool) -> float:
         """Return the share r of the rows that costs the least, with log(1/r) over the rate of the steps it takes.
 
-        At the end of a fit nothing is to be made up for, and as many rows are taken as a fit may cost.
+        At the end of a fit nothing is to be made up for, and as many rows are taken as a fit may cost; before the
+        first step nobody knows what would be.
         """
-        if state.hessian() is not None or self._least >= 1:
+        if state.hessian() is not None or self._least >= 1 or (self._steps <= 1 and not ends):
             return 1.0
         fixed, of_all, _ = self._prices
         best = (AT_THE_END * self._steps - fixed) / of_all if ends else 1 / max(self._rate(), SLOWEST) / of_all
@@ -138,7 +139,8 @@ class Lookout:
 
     def _factor(self, state: State) -> float:
         """Return by how much less than the truth steps promise: what was learnt, or is usual of other metrics."""
-        return max(self._trust, USUAL if self._trust == 1 and state.hessian() is None else 1.0)
+        unknown = self._trust == 1 and state.hessian() is None and not isnan(state.promise())
+        return max(self._trust, USUAL if unknown else 1.0)
 
     def _cost(self, state: State, *, ends: bool = False) -> float:
         """Return the price in steps."""

@@ -221,4 +221,6 @@ def _is_flat(F: Objective, flat: Array) -> bool:
     assert sizes.columns is not None
     typical = np.tile(sizes.columns, F.size // len(sizes.columns)) / sqrt(sizes.rows)  # before anything cancels
     # Of all directions together no row has more than it may have of one.
-    return _largest(F, flat / (np.abs(flat).T @ typical), exactly=True) <= NO_PART
+    size = np.abs(flat).T @ typical
+    # Along empty columns alone, whose size is zero, nothing has a part.
+    return _largest(F, flat / np.where(size > 0, size, 1.0), exactly=True) <= NO_PART
