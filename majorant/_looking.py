@@ -28,6 +28,8 @@ AGAIN = 0.25
 OF_ALL, PAUSE = 1 / 3, 0.25
 # What it may cost, in steps, where none was made: who begins near the optimum should not have to leave.
 AT_ONCE = 10.0
+# By how much a first guess may exceed the tolerance: it is as likely to be too large.
+BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
 # Rows for each column of X and for each parameter that a Hessian is found from at least, and shares not worth choosing.
@@ -110,7 +112,8 @@ class Lookout:
         if not (self._guess <= FAR * self._tol * value and self.suits and self._pays(state)):
             return False
         promise, share = self._promise(state), self.share(state, ends=False)
-        if not self._factor(state) * promise <= share * self._tol * value or not promise <= self._most:
+        enough = share * self._tol * value * (BENEFIT if self._steps <= 1 and isnan(state.promise()) else 1.0)
+        if not self._factor(state) * promise <= enough or not promise <= self._most:
             return False
         self._most, self._until = AGAIN * promise, self._steps + PAUSE * self._cost(state)
         return True
