@@ -40,10 +40,7 @@ class OnTensors(ClassModel):
 
     def leap(self, direction: Any, scores: Any, batch: Labelled) -> tuple[Any, Any, Any, Leapt]:
         """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
-        slopes = self.potentials(direction, batch)
-        there = scores + slopes
-        loss, residual = self.loss_and_residual(there, batch)
-        return loss, self.inner(residual, slopes), self.lift(residual, batch), Leapt(there, slopes)
+        return Model.leap(self, direction, scores, batch)  # compiled loops are for arrays
 
     def along(self, scores: Any, slopes: Any, a: float) -> Any:
         """Return the scores so far along a ray."""
