@@ -110,7 +110,7 @@ def test_what_another_process_has_kept_meanwhile_stays(tmp_path):
 
 def test_the_results_in_the_repository_are_whole_and_few():
     published = ROOT / "docs/reproduction"
-    files = store.files(published)
+    files = store.files(published) or pytest.skip("source distributions hold none")
     assert {file.stem for file in files} == {*EXPERIMENTS, "bound", "latent"}
     assert [path for path in (published / "results").rglob("*") if path not in files] == []
     for name, study in read_studies(published).items():

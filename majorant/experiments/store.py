@@ -11,13 +11,13 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
+from majorant import __version__
 from majorant._atomic import replacing
 
 PLAN = "plan"
@@ -42,7 +42,7 @@ def digest(settings: Mapping[str, Any]) -> str:
 def versions() -> dict[str, str]:
     """Return what the numbers may depend on."""
     return {
-        "majorant": version("majorant"),
+        "majorant": __version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": platform.python_version(),
