@@ -33,6 +33,9 @@ class Restarts:
         """What is said of the best, and of how far apart all of them ended."""
         return with_spread(self.best.result, self.objectives)
 
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
 
 def minimize_from(
     objective: Objective, solver: Solver[Any] | None, starts: Iterable[Array], **settings: Any

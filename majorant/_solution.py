@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant._html import paragraph, table
+
+SHOWN = 20  # rows of a trace in a notebook
 
 
 class Outcome(Enum):
@@ -50,6 +53,10 @@ class Result:
 
     def __str__(self) -> str:
         return self.message
+
+    def _repr_html_(self) -> str:
+        account = [(str(step), words) for step, words in self.account]
+        return paragraph(self.message) + (table(("from step", "steps are made with"), account) if account else "")
 
 
 def stream_result(chunks: int, more: str = "") -> Result:
@@ -104,6 +111,13 @@ class Trace(Mapping[str, Array]):
     def __repr__(self) -> str:
         return f"Trace({self.entries} entries of {', '.join(self._columns)})"
 
+    def _repr_html_(self) -> str:
+        columns = [[f"{value:.6g}" for value in values] for values in self._columns.values()]
+        rows = list(zip(*columns, strict=True))
+        if len(rows) > SHOWN:
+            rows = [*rows[: SHOWN // 2], ("…",) * len(columns), *rows[-SHOWN // 2 :]]
+        return table(tuple(self._columns), rows)
+
 
 @dataclass(frozen=True, eq=False)
 class Progress:
@@ -142,6 +156,10 @@ class Solution:
     cuts: Any = None  # what all states say of the least F, where more than the last one does
     certificate: Any = None  # of the parameters
     looked: Any = None  # what it takes to know when to look for one, before the last state
+
+    def _repr_html_(self) -> str:
+        solver = paragraph(f"{self.solver!r}, {len(self.params):,} parameters")
+        return f"{self.result._repr_html_()}{solver}{self.trace._repr_html_()}"
 
 
 @dataclass(frozen=True, eq=False)
