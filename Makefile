@@ -22,6 +22,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.docstrings
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

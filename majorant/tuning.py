@@ -75,6 +75,11 @@ def tune(
     seed : int
         Order of the rows, the same in every trial.
 
+    Returns
+    -------
+    Tuning
+        ``best``, an :class:`~majorant.SGD`, its ``objective``, and all ``trials``.
+
     Examples
     --------
     >>> import majorant
