@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch coverage test-lowest fuzz lint format bench figures reproduction clean
+.PHONY: demo test test-torch coverage test-lowest fuzz dist lint format bench figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -22,6 +22,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.docstrings
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -56,6 +57,22 @@ fuzz: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.certified
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
+# A wheel and a source distribution as they would be uploaded: what they hold, and whether the wheel works where nothing
+# but it is installed, and has types that a user's type checker sees.
+CLEAN := out/dist-venv
+dist: .venv/ready
+	$(BIN)/python -c 'import build, twine' || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	rm -rf dist $(CLEAN) out/dist-test
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.dist dist
+	$(PYTHON) -m venv $(CLEAN)
+	$(CLEAN)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[cli]"
+	mkdir -p out/dist-test && cp tests/installed.py tests/typed_user.py out/dist-test
+	cd out/dist-test && env -u PYTHONPATH ../dist-venv/bin/python installed.py
+	cd out/dist-test && env -u PYTHONPATH ../../$(BIN)/mypy --strict --python-executable ../dist-venv/bin/python \
+		--cache-dir .mypy_cache typed_user.py
+
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -84,4 +101,4 @@ figures: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m examples.latent_figure docs/figures/latent.png
 
 clean:
-	rm -rf .venv .venv-lowest out .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest out dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

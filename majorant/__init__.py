@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from majorant import curvature, data, datasets, design, metrics, models, objective, solvers
     from majorant._bound import QuadraticBound, log_partition_bound
     from majorant._minimize import held_out, minimize
+    from majorant._plot import plot
     from majorant._restarts import Restarts, minimize_from
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "_bound": ("QuadraticBound", "log_partition_bound"),
     "_minimize": ("held_out", "minimize"),
+    "_plot": ("plot",),
     "_restarts": ("Restarts", "minimize_from"),
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
@@ -119,7 +121,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BFGS",
@@ -179,6 +181,7 @@ __all__ = [
     "models",
     "objective",
     "on_device",
+    "plot",
     "solvers",
     "tune",
 ]

@@ -31,6 +31,13 @@ class QuadraticBound:
         An operator with ``majorizes=True``.
     ridge : float or array of shape (d,)
         A diagonal quadratic known exactly, kept apart so that any curvature can be solved with it.
+
+    Examples
+    --------
+    >>> from majorant.curvature import Diagonal
+    >>> bound = QuadraticBound(np.zeros(2), 1.0, np.array([1.0, 0.0]), Diagonal(np.array([2.0, 2.0]), majorizes=True))
+    >>> bound([0.0, 0.0]), bound([0.0, 1.0])
+    (1.0, 2.0)
     """
 
     anchor: Array

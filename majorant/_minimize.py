@@ -126,6 +126,31 @@ def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, M
 
     ``log_likelihood`` is the weighted mean over rows (of a chain: over tokens), ``error`` the share of them whose
     likeliest outcome is not the one observed.
+
+    Parameters
+    ----------
+    model : Model
+        That of the objective.
+    data : data of the model
+        Rows, choices or sequences that are not trained on.
+    prefix : str
+        What names of columns of the trace begin with.
+
+    Returns
+    -------
+    dict of functions of θ
+        By the names of columns.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> model, train = majorant.Multinomial(8), np.arange(len(y)) % 10 > 0
+    >>> F = majorant.Objective(model, majorant.Labelled(X[train], y[train]), ridge=0.1)
+    >>> metrics = majorant.held_out(model, majorant.Labelled(X[~train], y[~train]))
+    >>> trace = majorant.minimize(F, metrics=metrics).trace
+    >>> bool(trace["test_error"][-1] < trace["test_error"][0])
+    True
     """
     model.check(data)
     weight = np.ones(model.n_observations(data)) if data.weight is None else data.weight

@@ -23,7 +23,24 @@ SAME = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Restarts:
-    """The best of several runs, and where each of them ended: F, infinite where it failed."""
+    """The best of several runs, and where each of them ended; what :func:`minimize_from` returns.
+
+    Parameters
+    ----------
+    best : Solution
+        The run with the lowest F.
+    objectives : array
+        F where each run ended, infinite where it failed.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.LatentMultinomial([2] * 8), majorant.Labelled(X, y), ridge=1.0)
+    >>> restarts = majorant.minimize_from(F, None, [F.first_params(seed) for seed in range(2)], tol=1e-4)
+    >>> bool(restarts.best.trace["objective"][-1] == restarts.objectives.min())
+    True
+    """
 
     best: Solution
     objectives: Array
@@ -32,6 +49,9 @@ class Restarts:
     def result(self) -> Result:
         """What is said of the best, and of how far apart all of them ended."""
         return with_spread(self.best.result, self.objectives)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
 
 
 def minimize_from(
@@ -47,6 +67,12 @@ def minimize_from(
         At least one; ``objective.first_params(seed)`` draws them.
     settings
         Of :func:`majorant.minimize`.
+
+    Returns
+    -------
+    Restarts
+        ``best``, a :class:`~majorant.Solution`, the ``objectives`` of all, and a ``result`` that says how far apart
+        they ended.
 
     Examples
     --------

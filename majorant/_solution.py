@@ -10,10 +10,20 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant._html import paragraph, table
+
+SHOWN = 20  # rows of a trace in a notebook
 
 
 class Outcome(Enum):
-    """Why a fit stopped."""
+    """Why a fit stopped.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> majorant.LogisticRegression().fit([[0.0], [1.0], [2.0]], [0, 1, 0]).result_.outcome
+    <Outcome.CONVERGED: 'converged'>
+    """
 
     CONVERGED = "converged"
     STATIONARY = "stationary"  # of a loss that is not convex
@@ -32,16 +42,36 @@ class Result:
     Where the loss is not convex a fit that has reached its tolerance is *stationary*, and no more is said. Of many
     parameters on a device it may be *estimated* to have: steps promise next to nothing, but the certificate is loose.
 
-    ``gap`` bounds (F(θ) − F*) / F(θ); it is NaN where there is no certificate: a parameter other than the intercept is
-    unpenalised, the loss is not convex, or F has no minimum. ``account`` says what steps were scaled by, and from which
-    step on.
+    Parameters
+    ----------
+    outcome : Outcome
+        Why it stopped.
+    message : str
+        The sentence; ``str`` gives it.
+    gap : float
+        Bounds (F(θ) − F*) / F(θ); NaN where there is no certificate: a parameter other than the intercept is
+        unpenalised, the loss is not convex, or F has no minimum.
+    account : pairs of int and str
+        What steps were scaled by, and from which step on.
+    estimate : float
+        Of the gap, where the outcome is one.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> result = majorant.LogisticRegression().fit(X, y).result_
+    >>> print(result)
+    converged in ... steps; certified to be within ... of the optimum (relative)
+    >>> result.converged, result.gap < 1e-8
+    (True, True)
     """
 
     outcome: Outcome
     message: str
     gap: float
     account: tuple[tuple[int, str], ...] = field(default=(), compare=False)
-    estimate: float = field(default=float("nan"), compare=False)  # of the gap, where the outcome is one
+    estimate: float = field(default=float("nan"), compare=False)
 
     @property
     def converged(self) -> bool:
@@ -50,6 +80,10 @@ class Result:
 
     def __str__(self) -> str:
         return self.message
+
+    def _repr_html_(self) -> str:
+        account = [(str(step), words) for step, words in self.account]
+        return paragraph(self.message) + (table(("from step", "steps are made with"), account) if account else "")
 
 
 def stream_result(chunks: int, more: str = "") -> Result:
@@ -64,6 +98,14 @@ class Trace(Mapping[str, Array]):
     Columns: ``step``, ``passes`` over the data, ``curvatures`` evaluated, ``seconds`` and ``cpu_seconds`` (of the
     process; metrics not counted in either), ``objective``, ``gradient_norm``, ``gap``, and whatever metrics were
     asked for.
+
+    Examples
+    --------
+    >>> trace = Trace.of({"step": np.arange(3), "objective": np.array([4.0, 2.0, 1.0])})
+    >>> trace
+    Trace(3 entries of step, objective)
+    >>> trace["objective"]
+    array([4., 2., 1.])
     """
 
     def __init__(self) -> None:
@@ -104,6 +146,13 @@ class Trace(Mapping[str, Array]):
     def __repr__(self) -> str:
         return f"Trace({self.entries} entries of {', '.join(self._columns)})"
 
+    def _repr_html_(self) -> str:
+        columns = [[f"{value:.6g}" for value in values] for values in self._columns.values()]
+        rows = list(zip(*columns, strict=True))
+        if len(rows) > SHOWN:
+            rows = [*rows[: SHOWN // 2], ("…",) * len(columns), *rows[-SHOWN // 2 :]]
+        return table(tuple(self._columns), rows)
+
 
 @dataclass(frozen=True, eq=False)
 class Progress:
@@ -132,16 +181,47 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Parameters, the result, the trace, and the solver with its state, from which ``minimize`` can go on."""
+    """What :func:`minimize` returns, and from which it can go on.
+
+    Parameters
+    ----------
+    params : array of shape (d,)
+        θ.
+    result : Result
+        The outcome, its sentence, and the certified gap.
+    trace : Trace
+        How it got there.
+    state, solver
+        The solver, and where it stands.
+    cuts
+        What all states say of the least F, where more than the last one does.
+    certificate
+        Of the parameters.
+    looked
+        What it takes to know when to look for a certificate, before the last state.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> begun = majorant.minimize(F, max_steps=2)
+    >>> majorant.minimize(F, start=begun).result.converged
+    True
+    """
 
     params: Array
     result: Result
     trace: Trace
     state: Any
     solver: Any
-    cuts: Any = None  # what all states say of the least F, where more than the last one does
-    certificate: Any = None  # of the parameters
-    looked: Any = None  # what it takes to know when to look for one, before the last state
+    cuts: Any = None
+    certificate: Any = None
+    looked: Any = None
+
+    def _repr_html_(self) -> str:
+        solver = paragraph(f"{self.solver!r}, {len(self.params):,} parameters")
+        return f"{self.result._repr_html_()}{solver}{self.trace._repr_html_()}"
 
 
 @dataclass(frozen=True, eq=False)

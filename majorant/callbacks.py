@@ -81,6 +81,16 @@ class EarlyStopping(Callback):
         Data that are not trained on; labels as given to ``fit``.
     patience : int
         Steps without improvement before stopping.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> train = np.arange(len(y)) % 3 > 0
+    >>> stopping = majorant.EarlyStopping(X[~train], y[~train], patience=2)
+    >>> model = majorant.LogisticRegression(C=1e6, solver="lbfgs", callbacks=[stopping]).fit(X[train], y[train])
+    >>> model.result_.outcome.value
+    'stopped'
     """
 
     X_val: Any
@@ -145,6 +155,17 @@ class Checkpoint(Callback):
 
     Scores of the rows, which quasi-Newton steps keep, are in the file up to 16 million of them. More are found again,
     for one pass over the data, and what follows is then the same to rounding errors.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> path = Path(tempfile.mkdtemp()) / "fit.npz"
+    >>> model = majorant.LogisticRegression(callbacks=[majorant.Checkpoint(path)]).fit(X, y)
+    >>> again = majorant.LogisticRegression().fit(X, y, resume_from=path)  # which was done already
+    >>> bool((again.coef_ == model.coef_).all())
+    True
     """
 
     path: str | Path

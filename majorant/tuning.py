@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import one_of
+from majorant._html import table
 from majorant._minimize import minimize
 from majorant.objective import Objective
 from majorant.solvers import SGD
@@ -40,6 +41,11 @@ class Tuning:
     best: SGD
     objective: float
     trials: tuple[Trial, ...]
+
+    def _repr_html_(self) -> str:
+        best = min(range(len(self.trials)), key=lambda k: self.trials[k].solver != self.best)
+        rows = [(repr(each.solver), f"{each.objective:.6g}", f"{each.passes:g}") for each in self.trials]
+        return table(("solver", "objective", "passes"), rows, marked=best)
 
 
 def tune(
@@ -68,6 +74,11 @@ def tune(
         Length of each trial.
     seed : int
         Order of the rows, the same in every trial.
+
+    Returns
+    -------
+    Tuning
+        ``best``, an :class:`~majorant.SGD`, its ``objective``, and all ``trials``.
 
     Examples
     --------

@@ -29,9 +29,15 @@ NO_DATA = Path(tempfile.gettempdir()) / "majorant-tests-without-data"
 SHORT = ("ecoli", "--runs", 2, "--passes", 2)
 
 
-def result_files(folder):
-    found = (path for path in folder.rglob("*.json") if path.name != "plan.json")
-    return sorted(path for path in found if ".part" not in path.name)
+def entries(out, experiment):
+    """Return what is kept of an experiment, line by line of its file, the plan left out."""
+    file = store.file_of(out, experiment)
+    lines = dict(line.rstrip(",").split(":", 1) for line in file.read_text().splitlines()[1:-1])
+    return {json.loads(name): text for name, text in lines.items() if name != '"plan"'}
+
+
+def plan_of(file):
+    return store.read(file)["plan"]
 
 
 @pytest.fixture
@@ -42,35 +48,79 @@ def here(monkeypatch):
     return lambda *arguments: invoke("reproduce", *arguments)
 
 
-def test_a_run_is_a_file_with_all_that_made_it(tmp_path):
-    plan = store.read(run(SMALL, tmp_path, Options(runs=2)))
-    assert len(plan["files"]) == 5  # the optimum, and two solvers twice
-    file = store.read(tmp_path / "results/small" / plan["files"][-1])
-    assert file["solver"] == "SGD"
-    assert file["seed"] == file["settings"]["seed"] == 1
-    assert file["settings"]["solver"]["gain"] == 0.01
-    assert set(file["versions"]) == {"majorant", "numpy", "scipy", "python"}
-    assert {"passes", "cpu_seconds", "objective", "test_log_likelihood", "test_error"} <= set(file["trace"])
-    assert file["trace"]["passes"][-1] == pytest.approx(2)
+def test_an_experiment_is_a_file_and_a_run_a_line_with_all_that_made_it(tmp_path):
+    kept = store.read(run(SMALL, tmp_path, Options(runs=2)))
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["small.json"]
+    assert len(kept["plan"]["entries"]) == 5  # the optimum, and two solvers twice
+    found = kept[kept["plan"]["entries"][-1]]
+    assert found["solver"] == "SGD"
+    assert found["seed"] == found["settings"]["seed"] == 1
+    assert found["settings"]["solver"]["gain"] == 0.01
+    assert set(found["versions"]) == {"majorant", "numpy", "scipy", "python"}
+    assert {"passes", "cpu_seconds", "objective", "test_log_likelihood", "test_error"} <= set(found["trace"])
+    assert found["trace"]["passes"][-1] == pytest.approx(2)
+    assert set(entries(tmp_path, "small")) == set(kept) - {"plan"}
 
 
-def test_a_finished_run_is_never_computed_again_and_a_changed_setting_is_another_file(tmp_path):
+def test_a_finished_run_is_never_computed_again_and_a_changed_setting_is_another_run(tmp_path):
     events = []
     run(SMALL, tmp_path, Options(runs=1), events.append)
     assert not any(event.reused for event in events)
     assert events[-1].done == events[-1].total == 3
-    before = {path: path.stat().st_mtime_ns for path in result_files(tmp_path)}
+    before = entries(tmp_path, "small")
     again = []
     run(SMALL, tmp_path, Options(runs=1), again.append)
     assert sum(event.reused for event in again) == 3
-    assert {path: path.stat().st_mtime_ns for path in result_files(tmp_path)} == before
+    assert entries(tmp_path, "small") == before
     run(replace(SMALL, ridge=1.0), tmp_path, Options(runs=1))
-    assert len(result_files(tmp_path)) == 6
-    assert len(store.read(tmp_path / "results/small/plan.json")["files"]) == 3  # of the latest run
+    assert len(entries(tmp_path, "small")) == 6
+    assert len(plan_of(store.file_of(tmp_path, "small"))["entries"]) == 3  # of the latest run
+
+
+def test_entries_are_kept_as_they_are_read_and_leftovers_are_not_read(tmp_path):
+    file = store.file_of(tmp_path, "some")
+    first = store.remember(file, "one", {"a": 1}, lambda: {"x": 0.1, "pair": (1, 2), "where": Path("there")})
+    assert first.contents == store.read(file)[first.name]  # tuples are lists, paths are text
+    text = file.read_text()
+    again = store.remember(file, "one", {"a": 1}, lambda: pytest.fail("computed again"))
+    assert again == (first.name, first.contents, True)
+    assert file.read_text() == text
+    other = store.remember(file, "one", {"a": 2}, lambda: {"x": 0.2})
+    assert list(store.read(file)) == [first.name, other.name]
+    store.put(file, "plan", {"k": 1})
+    store.put(file, "plan", {"k": 2})
+    assert store.read(file)["plan"] == {"k": 2}
+    file.with_name("some.01234567.part.json").write_text('{"half')  # of a writer that was killed
+    assert store.files(tmp_path) == [file]
+    with pytest.raises(ValueError, match="JSON compliant"):
+        store.put(file, "bad", {"x": float("nan")})
+    assert "bad" not in store.read(file)
+
+
+def test_what_another_process_has_kept_meanwhile_stays(tmp_path):
+    file = store.file_of(tmp_path, "some")
+
+    def slow():
+        store.remember(file, "other", {}, lambda: {"x": 2})
+        return {"x": 1}
+
+    store.remember(file, "one", {}, slow)
+    assert sorted(entry["x"] for entry in store.read(file).values()) == [1, 2]
+
+
+def test_the_results_in_the_repository_are_whole_and_few():
+    published = ROOT / "docs/reproduction"
+    files = store.files(published) or pytest.skip("source distributions hold none")
+    assert {file.stem for file in files} == {*EXPERIMENTS, "bound", "latent"}
+    assert [path for path in (published / "results").rglob("*") if path not in files] == []
+    for name, study in read_studies(published).items():
+        assert study.missing or len(study.runs) == 1 + study.plan["runs"] * len(study.plan["methods"]), name
+        for kept in store.read(store.file_of(published, name)):
+            assert kept == "plan" or re.fullmatch(r".*-[0-9a-f]{10}", kept)
 
 
 def test_runs_differ_by_seed_and_repeat_with_it(tmp_path):
-    first, second = (read_study(run(SMALL, tmp_path / k, Options(runs=2)).parent) for k in "ab")
+    first, second = (read_study(run(SMALL, tmp_path / k, Options(runs=2))) for k in "ab")
     ends = first.final("SGD", "objective")
     assert ends[0] != ends[1]
     np.testing.assert_array_equal(ends, second.final("SGD", "objective"))
@@ -87,7 +137,7 @@ def test_starts_are_close_to_the_origin_whatever_the_scale():
 def test_missing_data_are_reported_not_raised(tmp_path, monkeypatch):
     monkeypatch.delenv("MAJORANT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    plan = store.read(run(EXPERIMENTS["text"], tmp_path, Options(runs=1)))
+    plan = plan_of(run(EXPERIMENTS["text"], tmp_path, Options(runs=1)))
     assert "put it at ssl_benchmark/text.npz" in plan["missing"]
     report = write_report(tmp_path)[0].read_text()
     assert "**Missing.** ssl_benchmark/text.npz is missing" in report
@@ -101,8 +151,8 @@ from majorant.experiments import store
 
 number, write, left = int(sys.argv.pop(1)), store.write, iter(range(4, -1, -1))
 
-def write_and_signal(path, contents):
-    write(path, contents)
+def write_and_signal(path, entries):
+    write(path, entries)
     if next(left) == 0:
         os.kill(os.getpid(), number)
 
@@ -112,11 +162,11 @@ main()
 
 
 def interrupted(out, with_signal):
-    """Run the command, interrupted in the middle; return its code, what it said, and the files it had finished."""
+    """Run the command, interrupted in the middle; return its code, what it said, and the runs it had finished."""
     call = [sys.executable, "-c", INTERRUPTED, str(int(with_signal)), "reproduce", *map(str, SHORT), "--out", str(out)]
     environment = {**os.environ, "MAJORANT_DATA": str(NO_DATA), "XDG_CACHE_HOME": str(NO_DATA)}
     done = subprocess.run(call, capture_output=True, text=True, timeout=120, check=False, env=environment)
-    return done.returncode, done.stderr, {path: path.read_bytes() for path in result_files(out)}
+    return done.returncode, done.stderr, entries(out, "ecoli")
 
 
 def test_a_killed_run_is_resumed(here, tmp_path):
@@ -125,12 +175,13 @@ def test_a_killed_run_is_resumed(here, tmp_path):
     assert not (tmp_path / "report.md").exists()
     assert len(finished) == 5
     for contents in finished.values():
-        assert json.loads(contents)["trace"]  # no half-written file has the name of a finished one
+        assert json.loads(contents)["trace"]  # nothing is half written
     done = here(*SHORT, "--out", tmp_path)
     assert done.exit_code == 0, done.stderr
     assert f"{len(finished)} runs were there already" in done.stderr
-    assert {path: path.read_bytes() for path in finished} == finished
-    assert len(store.read(tmp_path / "results/ecoli/plan.json")["files"]) == 13
+    kept = entries(tmp_path, "ecoli")
+    assert {name: kept[name] for name in finished} == finished
+    assert len(plan_of(store.file_of(tmp_path, "ecoli"))["entries"]) == 13
 
 
 def test_an_interrupt_is_one_line(tmp_path):
@@ -142,20 +193,21 @@ def test_an_interrupt_is_one_line(tmp_path):
 
 def test_cross_validation_and_tuning_are_kept(tmp_path, monkeypatch):
     problem = prepare(replace(EXPERIMENTS["ecoli"], rows=120))
-    choice = store.read(cross_validated(problem, tmp_path))
+    file = store.file_of(tmp_path, "ecoli")
+    choice = cross_validated(problem, file)
     assert choice["best"] == choice["ridges"][int(np.argmax(choice["scores"]))]
     assert choice["best"] <= 1.0  # the largest λ forget the data
-    labels = {method.label: method.solver for method in tuned(problem, tmp_path)}
+    labels = {method.label: method.solver for method in tuned(problem, file)}
     assert labels["SGD tuned"].schedule == "constant"
     assert labels["ASGD tuned"].schedule != "constant"
     monkeypatch.setattr("majorant.experiments.selection.tune", None)  # whoever tunes again fails
     monkeypatch.setattr("majorant.experiments.selection.minimize", None)
-    assert {method.label: method.solver for method in tuned(problem, tmp_path)} == labels
-    assert store.read(cross_validated(problem, tmp_path)) == choice
+    assert {method.label: method.solver for method in tuned(problem, file)} == labels
+    assert cross_validated(problem, file) == choice
 
 
 def test_the_ridge_of_ecoli_is_the_one_that_cross_validation_finds(tmp_path):
-    choice = store.read(cross_validated(prepare(EXPERIMENTS["ecoli"]), tmp_path))
+    choice = cross_validated(prepare(EXPERIMENTS["ecoli"]), store.file_of(tmp_path, "ecoli"))
     assert choice["best"] == EXPERIMENTS["ecoli"].ridge == EXPERIMENTS["ecoli-updates"].ridge
 
 
@@ -234,7 +286,7 @@ def test_the_command_shows_tables_and_says_what_it_wrote(here, tmp_path):
     assert "1 runs of 1 passes" in done.stdout
     assert "Claims of the paper" in done.stdout
     assert str(tmp_path / "report.md") in done.stdout
-    assert store.read(tmp_path / "results/ecoli/plan.json")["cross_validation"]["ridges"]
+    assert plan_of(store.file_of(tmp_path, "ecoli"))["cross_validation"]["ridges"]
 
 
 def test_nothing_to_run_is_a_failure_that_names_what_is_missing(here, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majorant import LatentMultinomial, Newton, Objective, datasets, minimize
-from majorant.experiments import latent, latent_report
+from majorant.experiments import latent, latent_report, store
 from tests.commands import invoke
 from tests.problems import shared_data
 
@@ -64,7 +64,7 @@ def test_the_command_writes_a_table_and_says_what_holds(tmp_path, monkeypatch):
     assert report.count("| 4 |") == 1
     again = invoke("reproduce", "latent", "--runs", "1", "--out", tmp_path, "--json")
     told = json.loads(again.stdout)
-    results = latent_report.Results(list(tmp_path.glob("results/latent/*.json")))
+    results = latent_report.Results(list(store.read(store.file_of(tmp_path, "latent")).values()))
     assert told["findings"] == latent_report.findings(results)
     assert max(results.everywhere("rise")) <= 1e-10
     one = [results.column("wine", 1, label, "test") for label in latent.SOLVERS]

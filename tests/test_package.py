@@ -19,8 +19,17 @@ def test_every_public_name_exists_and_is_documented():
 
 
 def test_version_is_that_of_the_project():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert majorant.__version__ == project["version"]
+    """The module has it and the project reads it there; what people cite and what changed has to agree."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "majorant/__init__.py"
+    newest, dated = re.search(
+        r"^## (\S+)(?: - (\d{4}-\d\d-\d\d))?$", (ROOT / "CHANGELOG.md").read_text(), re.M
+    ).groups()
+    cited = dict(re.findall(r"^(version|date-released): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M))
+    if newest != "Unreleased":
+        assert (newest, dated) == (majorant.__version__, cited["date-released"])
+    assert cited["version"] == majorant.__version__
 
 
 def test_nothing_outside_the_command_line_knows_a_flag():

@@ -40,7 +40,7 @@ def reproduce(
     """Reproduce a figure of the paper, or all of them.
 
     Runs the solvers of "Stochastic Bound Majorization" (Choromanska and Jebara, 2013) as the paper did, draws the
-    curves, and writes a report of which claims hold. A finished run is a file and is never computed again, so an
+    curves, and writes a report of which claims hold. A finished run is kept and never computed again, so an
     interrupted command goes on where it stopped.
 
     \b
@@ -68,15 +68,21 @@ def reproduce(
 
 def _latent(out: Path, splits: int, as_json: bool) -> None:
     """Reproduce the table of the predecessor, which has solvers of its own and no figure."""
-    from majorant.experiments import latent, latent_report
+    from majorant.experiments import latent, latent_report, store
 
     with progress("latent likelihoods", stays=True) as move:
-        paths = latent.run(out, splits, move)
-    if not paths:
+        entries = latent.run(out, splits, move)
+    if not entries:
         raise ValueError(f"nothing could be run: MAJORANT_DATA holds none of {', '.join(latent.RIDGES)}")
-    report, results = latent_report.write_report(paths, out), latent_report.Results(paths)
+    results = latent_report.Results(entries)
+    report = latent_report.write_report(results, out)
     if as_json:
-        show_json({"findings": latent_report.findings(results), "files": [str(path) for path in (report, *paths)]})
+        show_json(
+            {
+                "findings": latent_report.findings(results),
+                "files": [str(path) for path in (report, store.file_of(out, "latent"))],
+            }
+        )
         return
     for name in results.names:
         show_table(f"{name}: sum of test log-likelihoods", *latent_report.table(results, name))

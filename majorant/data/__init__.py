@@ -4,5 +4,6 @@ from majorant.data.base import Data, InMemory, Order
 from majorant.data.choices import Choices
 from majorant.data.labelled import Labelled
 from majorant.data.sequences import Sequences
+from majorant.data.universe import Universe
 
-__all__ = ["Choices", "Data", "InMemory", "Labelled", "Order", "Sequences"]
+__all__ = ["Choices", "Data", "InMemory", "Labelled", "Order", "Sequences", "Universe"]

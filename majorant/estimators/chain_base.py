@@ -23,12 +23,13 @@ from majorant.estimators.chain_source import Prepared, from_source, in_memory, i
 from majorant.estimators.chain_survey import Wanted
 from majorant.estimators.chain_weights import FittedWeights, StreamedWeights
 from majorant.estimators.fitting import publish
+from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.placing import check_executor, refuse_beside
 from majorant.estimators.settings import check_callbacks
 from majorant.models import Chain, LatentChain
 
 
-class ChainEstimator(ChainFiles, BaseEstimator):  # type: ignore[misc]
+class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[misc]
     """Labels of sequences: everything but how weights are found, and what labels are made of."""
 
     c2: float

@@ -20,7 +20,7 @@ DEFAULT_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class FoldOf(Source):
-    """The rows of a source that are in a fold, or those that are not: fold f has the rows f, f + k, f + 2k, …"""
+    """The rows of a source that are in a fold, or those that are not: fold f has the rows f, f + k and so on."""
 
     source: Source
     folds: int

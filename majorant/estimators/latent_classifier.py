@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant.estimators.latent_settings import read_class_offset
+from majorant.estimators.notebook import InNotebooks
 from majorant.kernels.softmax import log_partition, log_partition_and_probabilities
 
 
-class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Prediction from ``coef_``, ``intercept_``, ``classes_`` and ``states_``.
 
     An ``offset`` is added to the scores of all states of a class: shape (n_samples,) for two classes, else (n_samples,

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant._checks import Array
 from majorant.estimators.chunkwise import accuracy, chunkwise
+from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.posterior import Posterior
 from majorant.estimators.stream import Stream
 from majorant.estimators.tensors import decision, is_on_device, is_tensor, named, probabilities, to_array
@@ -26,7 +27,7 @@ FAR = 100.0
 LARGEST_POSTERIOR = 5_000
 
 
-class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Prediction from ``coef_``, ``intercept_`` and ``classes_``."""
 
     fit_intercept: bool

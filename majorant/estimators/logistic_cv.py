@@ -63,8 +63,12 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
         them by default before 1.10.
     callbacks : list, optional
         Those of :class:`LogisticRegression`, for the fit of all rows; the fits of the folds go without.
-
-    All other parameters are those of :class:`LogisticRegression`.
+    fit_intercept, penalize_intercept, class_weight, solver, tol, max_iter, shuffle, random_state, feature_penalty
+        As in :class:`LogisticRegression`, for every fit.
+    n_jobs, verbose
+        Threads, which share the folds, and how much is said, as in :class:`LogisticRegression`.
+    penalty, dual, intercept_scaling, multi_class
+        Accepted for scikit-learn's sake, as in :class:`LogisticRegression`; what cannot be done is refused.
 
     Attributes
     ----------

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from majorant._checks import Array
+from majorant._html import table
 from majorant.estimators.from_source import fit_together
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.named import ONE_AFTER_THE_OTHER
@@ -28,6 +29,10 @@ class RegularizationPath(NamedTuple):
     n_iter: Array
     gaps: Array
     classes: Array
+
+    def _repr_html_(self) -> str:
+        rows = zip(self.Cs, self.n_iter, self.gaps, strict=True)
+        return table(("C", "steps", "gap"), [(f"{C:.4g}", str(int(n)), f"{gap:.2g}") for C, n, gap in rows])
 
 
 def read_grid(Cs: Any) -> Array:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from majorant._checks import Array
 from majorant.callbacks import Callback
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as followed
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing to support."""
 
-    def with_callbacks(method: Any) -> Any:
+    def followed(method: Any) -> Any:
         """Return the method as it is."""
         return method
+
+
+def with_callbacks(method: Method) -> Method:
+    """Let callbacks follow a method; its types, which scikit-learn does not have, stay visible."""
+    decorated: Method = followed(method)
+    return decorated
 
 
 class WithCallbacks(CallbackSupportMixin):  # type: ignore[misc]

@@ -49,6 +49,13 @@ def on_device(X: Any, device: Any = None) -> Design:
     -------
     Design
         For ``fit`` and ``predict`` of :class:`~majorant.LogisticRegression`, and all that builds on it.
+
+    Examples
+    --------
+    Embeddings in a file, of which some rows at a time are on the GPU::
+
+        X = np.load("embeddings.npy", mmap_mode="r")
+        head = majorant.LogisticRegression().fit(majorant.on_device(X), y)
     """
     try:
         import torch

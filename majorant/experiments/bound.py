@@ -37,8 +37,10 @@ def curves() -> dict[str, Any]:
 
 def run(out: Path) -> Path:
     """Write the curves to a file and return its path."""
+    file = store.file_of(out, "bound")
     settings = {"features": FEATURES.tolist(), "anchors": ANCHORS}
-    return store.remember(out / "results" / "bound", "curves", settings, curves)[0]
+    store.remember(file, "curves", settings, curves)
+    return file
 
 
 def draw(data: Mapping[str, Any], path: str | Path) -> Path:

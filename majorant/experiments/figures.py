@@ -43,11 +43,11 @@ def _first_passes(run: dict[str, Any], passes: float) -> dict[str, Any]:
 
 def draw_bound(out: Path) -> dict[Path, str]:
     """Draw the bound, if its curves were computed."""
-    found = sorted((out / "results" / "bound").glob("curves-*.json"))
+    found = list(store.read(store.file_of(out, "bound")).values())
     if not found:
         return {}
     caption = "log Z, the bound of Algorithm 1 and the parabola of the Hessian at two anchors"
-    return {bound.draw(store.read(found[-1]), out / "bound.png"): caption}
+    return {bound.draw(found[-1], out / "bound.png"): caption}
 
 
 def draw_toy(path: Path) -> Path:

@@ -44,19 +44,19 @@ NEWTON_STEPS = 300  # each costs as much as a hundred of others
 PARTS = 10  # of the rows, one of which is held out
 
 
-def run(out: Path, splits: int, tell: Callable[[int, int, str], None]) -> list[Path]:
-    """Write a file for each set, number of states and split; return those of the sets that are there."""
+def run(out: Path, splits: int, tell: Callable[[int, int, str], None]) -> list[dict[str, Any]]:
+    """Write an entry for each set, number of states and split; return those of the sets that are there."""
     cases = [(name, states, split) for name in RIDGES for states in STATES for split in range(splits)]
     found = []
     for done, (name, states, split) in enumerate(cases):
         tell(done, len(cases), f"{name}, {states} states, split {split + 1}")
         if available(name):
-            found.append(_remembered(out / "results" / "latent", name, states, split))
+            found.append(_remembered(store.file_of(out, "latent"), name, states, split))
     tell(len(cases), len(cases), "")
     return found
 
 
-def _remembered(folder: Path, name: str, states: int, split: int) -> Path:
+def _remembered(file: Path, name: str, states: int, split: int) -> dict[str, Any]:
     settings = {
         "set": name,
         "states": states,
@@ -67,7 +67,7 @@ def _remembered(folder: Path, name: str, states: int, split: int) -> Path:
         "parts": PARTS,
         "solvers": {label: repr(solver) for label, solver in SOLVERS.items()},
     }
-    return store.remember(folder, f"{name}-{states}-{split}", settings, lambda: compared(name, states, split))[0]
+    return store.remember(file, f"{name}-{states}-{split}", settings, lambda: compared(name, states, split)).contents
 
 
 def compared(name: str, states: int, split: int) -> Mapping[str, Any]:

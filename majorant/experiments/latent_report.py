@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,27 +40,27 @@ HOW = (
 class Results:
     """Runs of all sets, by set, states and solver."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._files = [store.read(path) for path in paths]
+    def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        self._entries = entries
 
     @property
     def names(self) -> list[str]:
         """Names of the sets, in the order of the table."""
-        there = {file["settings"]["set"] for file in self._files}
+        there = {entry["settings"]["set"] for entry in self._entries}
         return [name for name in RIDGES if name in there]
 
     def column(self, name: str, states: int, label: str, what: str) -> Array:
         """Return a number of each split."""
-        chosen = (f for f in self._files if f["settings"]["set"] == name and f["settings"]["states"] == states)
-        return np.array([file["runs"][label][what] for file in chosen])
+        chosen = (e for e in self._entries if e["settings"]["set"] == name and e["settings"]["states"] == states)
+        return np.array([entry["runs"][label][what] for entry in chosen])
 
     def everywhere(self, what: str) -> list[Any]:
         """Return a number, or a word, of every run."""
-        return [run[what] for file in self._files for run in file["runs"].values()]
+        return [run[what] for entry in self._entries for run in entry["runs"].values()]
 
     def splits(self) -> int:
         """Return how many splits there are."""
-        return len({file["settings"]["split"] for file in self._files})
+        return len({entry["settings"]["split"] for entry in self._entries})
 
 
 def table(results: Results, name: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -156,9 +156,8 @@ def _compared(results: Results, name: str) -> str:
     return f"{name}: the bound does best with {best} states (published: {published}), by {gained}. {scale}"
 
 
-def write_report(paths: Sequence[Path], out: Path) -> Path:
+def write_report(results: Results, out: Path) -> Path:
     """Write the report beside the results, and return its path."""
-    results = Results(paths)
     blocks: list[Block] = [Heading("Latent likelihoods", 1), Paragraph(HOW)]
     for heading, sentences in sections(results).items():
         blocks += [Heading(heading), *(Paragraph(f"- {sentence}") for sentence in sentences)]

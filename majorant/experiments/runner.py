@@ -1,4 +1,4 @@
-"""Run an experiment: every finished run is a file, and is never computed again."""
+"""Run an experiment: every finished run is kept in its file, and is never computed again."""
 
 from __future__ import annotations
 
@@ -60,52 +60,52 @@ class Options:
 
 
 def run(experiment: Experiment, out: Path, options: Options, progress: Progress | None = None) -> Path:
-    """Run what is not yet there, write the plan, and return its path.
+    """Run what is not yet there, write the plan, and return the file that holds it all.
 
     Where the data are missing, the plan says so, and nothing else is written.
     """
-    folder = out / "results" / experiment.name
+    file = store.file_of(out, experiment.name)
     tell = progress or (lambda event: None)
     if options.passes is not None:
         experiment = replace(experiment, passes=options.passes, first_order_passes=None)
     try:
         problem = prepare(experiment)
     except MissingDataError as missing:
-        return _write_plan(folder, experiment, {"missing": str(missing)})
-    experiment, problem, notes = _chosen(experiment, problem, folder, options, tell)
+        return _write_plan(file, experiment, {"missing": str(missing)})
+    experiment, problem, notes = _chosen(experiment, problem, file, options, tell)
     jobs = [(OPTIMUM, 0), *((method, seed) for method in experiment.methods for seed in range(options.runs))]
-    files = []
+    names = []
     for done, (method, seed) in enumerate(jobs):
         event = Event(experiment.name, method.label, seed, done, len(jobs))
         tell(event)
-        path, reused = _run_one(experiment, problem, method, seed, folder, event, tell)
-        files.append(path.name)
-        tell(replace(event, done=done + 1, share=1.0, reused=reused))
+        kept = _run_one(experiment, problem, method, seed, file, event, tell)
+        names.append(kept.name)
+        tell(replace(event, done=done + 1, share=1.0, reused=kept.reused))
     shape = {"rows": len(problem.objective.data), "size": problem.objective.size}
-    return _write_plan(folder, experiment, {"files": files, "runs": options.runs, **shape, **notes})
+    return _write_plan(file, experiment, {"entries": names, "runs": options.runs, **shape, **notes})
 
 
 def _chosen(
-    experiment: Experiment, problem: Problem, folder: Path, options: Options, tell: Progress
+    experiment: Experiment, problem: Problem, file: Path, options: Options, tell: Progress
 ) -> tuple[Experiment, Problem, dict[str, Any]]:
     """Return the experiment with what was asked to be chosen from the data: λ, and gains to compare with."""
     notes: dict[str, Any] = {}
     if options.cv:
         tell(Event(experiment.name, "cross-validation of λ", 0, 0, 1))
-        choice = store.read(cross_validated(problem, folder))
+        choice = cross_validated(problem, file)
         experiment = replace(experiment, ridge=choice["best"])
         problem = replace(problem, objective=_with_ridge(problem.objective, choice["best"]))
         notes["cross_validation"] = {"ridges": choice["ridges"], "scores": choice["scores"]}
     if options.tune and experiment.opponents_tuned:
         tell(Event(experiment.name, "tuning of SGD and ASGD", 0, 0, 1))
-        extra = tuned(problem, folder)
+        extra = tuned(problem, file)
         experiment = replace(experiment, methods=(*experiment.methods, *extra))
     return experiment, problem, notes
 
 
 def _run_one(
-    experiment: Experiment, problem: Problem, method: Method, seed: int, folder: Path, event: Event, tell: Progress
-) -> tuple[Path, bool]:
+    experiment: Experiment, problem: Problem, method: Method, seed: int, file: Path, event: Event, tell: Progress
+) -> store.Kept:
     passes = OPTIMUM_PASSES if method is OPTIMUM else experiment.passes_of(method)
     solver = method.solver_for(seed, len(problem.objective.data), experiment.report_every)
     settings = _settings(experiment, solver, seed, passes)
@@ -131,7 +131,7 @@ def _run_one(
         }
 
     name = f"{method.label.replace(' ', '-')}-{seed}"
-    return store.remember(folder, name, settings, compute)
+    return store.remember(file, name, settings, compute)
 
 
 def _settings(experiment: Experiment, solver: Solver[Any], seed: int, passes: float) -> dict[str, Any]:
@@ -160,9 +160,8 @@ def _with_ridge(objective: Objective, ridge: float) -> Objective:
     return Objective(objective.model, objective.data, ridge=ridge)
 
 
-def _write_plan(folder: Path, experiment: Experiment, contents: Mapping[str, Any]) -> Path:
-    path = folder / "plan.json"
+def _write_plan(file: Path, experiment: Experiment, contents: Mapping[str, Any]) -> Path:
     described = {name: getattr(experiment, name) for name in PLANNED}
     methods = {method.label: repr(method.solver) for method in experiment.methods}
-    store.write(path, {**described, "methods": methods, **contents})
-    return path
+    store.put(file, store.PLAN, {**described, "methods": methods, **contents})
+    return file

@@ -22,18 +22,18 @@ TRIAL_PASSES = 5  # a gain that wins one pass may not stay
 SCHEDULES = {"SGD tuned": ("constant",), "ASGD tuned": ("adaptive", "inverse")}
 
 
-def cross_validated(problem: Problem, folder: Path) -> Path:
-    """Return the file with the mean held-out log-likelihood of each λ, and the best of them."""
+def cross_validated(problem: Problem, file: Path) -> dict[str, Any]:
+    """Return the entry of a file with the mean held-out log-likelihood of each λ, and the best of them."""
     settings = {"folds": FOLDS, "ridges": RIDGES, "data": _fingerprint(problem.objective)}
 
     def compute() -> Mapping[str, Any]:
         scores = [_score(problem.objective, ridge) for ridge in RIDGES]
         return {"ridges": RIDGES, "scores": scores, "best": RIDGES[int(np.argmax(scores))]}
 
-    return store.remember(folder, "cross-validation", settings, compute)[0]
+    return store.remember(file, "cross-validation", settings, compute).contents
 
 
-def tuned(problem: Problem, folder: Path) -> list[Method]:
+def tuned(problem: Problem, file: Path) -> list[Method]:
     """Return SGD and ASGD with the gain, τ and mini-batch of the lowest training objective after a few passes."""
     objective = problem.objective
     settings = {
@@ -50,7 +50,7 @@ def tuned(problem: Problem, folder: Path) -> list[Method]:
             "tried": {label: len(tuning.trials) for label, tuning in found.items()},
         }
 
-    best = store.read(store.remember(folder, "tuning", settings, compute)[0])["best"]
+    best = store.remember(file, "tuning", settings, compute).contents["best"]
     return [Method(label, SGD(**setting)) for label, setting in best.items()]
 
 

@@ -1,7 +1,8 @@
-"""Results are files first: one JSON file for each finished computation, named after a hash of its settings.
+"""Results are files first: one JSON file for each experiment, one line of it for each finished computation.
 
-A file is written whole or not at all, so whatever interrupts a run loses only what was not finished. The plan of an
-experiment (``plan.json``) names the files that belong to its latest run; figures and report read those.
+An entry is named after a hash of its settings. With each one the file is written anew, whole or not at all, so whatever
+interrupts a run loses only what was not finished. The entry ``plan`` names those that belong to the latest run; figures
+and report read them.
 """
 
 from __future__ import annotations
@@ -10,17 +11,26 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
+from majorant import __version__
 from majorant._atomic import replacing
 
+PLAN = "plan"
 DIGITS = 7
 LATER = 100  # entries kept of what comes after the comparison
+
+
+class Kept(NamedTuple):
+    """An entry: its name, what it says, and whether it was there already."""
+
+    name: str
+    contents: dict[str, Any]
+    reused: bool
 
 
 def digest(settings: Mapping[str, Any]) -> str:
@@ -32,27 +42,50 @@ def digest(settings: Mapping[str, Any]) -> str:
 def versions() -> dict[str, str]:
     """Return what the numbers may depend on."""
     return {
-        "majorant": version("majorant"),
+        "majorant": __version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": platform.python_version(),
     }
 
 
-def remember(
-    folder: Path, name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, Any]]
-) -> tuple[Path, bool]:
-    """Return the file that holds what ``compute`` gives for these settings, and whether it was there already."""
-    path = folder / f"{name}-{digest(settings)}.json"
-    if path.exists():
-        return path, True
-    write(path, {"settings": settings, "versions": versions(), **compute()})
-    return path, False
+def file_of(out: Path, experiment: str) -> Path:
+    """Return where the results of an experiment are kept."""
+    return out / "results" / f"{experiment}.json"
 
 
-def write(path: Path, contents: Mapping[str, Any]) -> None:
-    """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(contents, default=str, separators=(",", ":"), allow_nan=False))
+def files(out: Path) -> list[Path]:
+    """Return the files of all experiments; what a killed writer has left behind is none."""
+    return [path for path in sorted((out / "results").glob("*.json")) if ".part" not in path.suffixes]
+
+
+def remember(path: Path, name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, Any]]) -> Kept:
+    """Return the entry that holds what ``compute`` gives for these settings; it is computed if it is not there."""
+    name = f"{name}-{digest(settings)}"
+    there = read(path).get(name)
+    if there is not None:
+        return Kept(name, there, True)
+    return Kept(name, put(path, name, {"settings": settings, "versions": versions(), **compute()}), False)
+
+
+def put(path: Path, name: str, contents: Mapping[str, Any]) -> dict[str, Any]:
+    """Add an entry to a file, or replace it; return what a reader will find.
+
+    The file is read again first: what another process has finished in the meantime stays.
+    """
+    entry: dict[str, Any] = json.loads(_line(contents))
+    write(path, {**read(path), name: entry})
+    return entry
+
+
+def write(path: Path, entries: Mapping[str, Any]) -> None:
+    """Write a JSON object, whole or not at all, with one line for each entry: what changed can be seen."""
+    lines = (f"{json.dumps(name)}:{_line(contents)}" for name, contents in entries.items())
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _line(contents: Any) -> str:
+    return json.dumps(contents, default=str, separators=(",", ":"), allow_nan=False)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -62,10 +95,10 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read a JSON file."""
-    contents: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return contents
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of a file by name, none if it is not there yet."""
+    entries: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return entries
 
 
 def thin(trace: Mapping[str, Any], columns: tuple[str, ...], dense_until: float) -> dict[str, list[float]]:

@@ -109,16 +109,16 @@ def _was_seen_to_stay(run: dict[str, Any], entry: int) -> bool:
     return run["outcome"] != "step limit" or bool(passes[entry] <= (1 - WATCHED) * passes[-1])
 
 
-def read_study(folder: Path) -> Study:
-    """Return the study whose plan is in a folder."""
-    plan = store.read(folder / "plan.json")
-    return Study(plan, tuple(store.read(folder / name) for name in plan.get("files", ())))
+def read_study(file: Path) -> Study:
+    """Return the study that a file holds."""
+    entries = store.read(file)
+    plan = entries[store.PLAN]
+    return Study(plan, tuple(entries[name] for name in plan.get("entries", ())))
 
 
 def read_studies(out: Path) -> dict[str, Study]:
-    """Return every study under ``out/results``, by name."""
-    plans = sorted((out / "results").glob("*/plan.json"))
-    studies = [read_study(plan.parent) for plan in plans]
+    """Return every study under ``out/results``, by name; what has no plan was not run to its end, or is none."""
+    studies = [read_study(file) for file in store.files(out) if store.PLAN in store.read(file)]
     return {study.name: study for study in studies}
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from majorant._checks import Array
+from majorant._html import paragraph, table
 
 HEADINGS = ("estimate", "std. err.", "z", "p", "low", "high")
 FRAME_COLUMNS = ("estimate", "std_err", "z", "p", "low", "high")
@@ -112,17 +112,10 @@ class Summary:
         return "\n".join([*lines, *self.notes])
 
     def _repr_html_(self) -> str:
-        facts = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in self.facts.lines()
-        )
-        head = "".join(f"<th>{escape(each)}</th>" for each in ("", *self._headings()))
-        body = "".join(
-            f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-            for name, cells in zip(self.names, self._cells(), strict=True)
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<p><b>{escape(self.title)}</b></p><table>{facts}</table>{table}{notes}"
+        rows = [(name, *cells) for name, cells in zip(self.names, self._cells(), strict=True)]
+        notes = map(paragraph, self.notes)
+        shown = table((), self.facts.lines()), table(("", *self._headings()), rows)
+        return "".join([paragraph(self.title, bold=True), *shown, *notes])
 
     def _headings(self) -> tuple[str, ...]:
         tail = 50.0 * (1.0 - self.level)

@@ -28,6 +28,19 @@ class Chain(Model[Sequences]):
     Scores of a batch are one flat array: the state scores u of all tokens, then the transition scores A. Both are
     linear in θ, and forward–backward turns them into marginals.
     :class:`~majorant.ChainCRF` makes :class:`~majorant.data.Sequences` of what people have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import majorant
+    >>> from majorant.data import Sequences, Universe
+    >>> universe = Universe.of(np.arange(4), np.arange(4), 2, 2)  # two attributes, two labels, all pairs and steps
+    >>> starts, attributes = np.array([0, 2, 5]), np.array([0, 1, 0, 1, 1])
+    >>> y = np.array([0, 1, 0, 1, 1], dtype=np.int32)
+    >>> data = Sequences.of(universe, starts, np.arange(6), attributes, None, y)
+    >>> F = majorant.Objective(majorant.Chain(), data, ridge=1.0)
+    >>> majorant.minimize(F, majorant.QuasiNewton()).result.converged
+    True
     """
 
     # They are as long as the data; loss and gradient are found piece by piece instead.

@@ -40,6 +40,20 @@ class LatentChain(Model[Sequences]):
     References
     ----------
     Morency, Quattoni & Darrell, *Latent-dynamic discriminative models for continuous gesture recognition*, CVPR 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import majorant
+    >>> from majorant.data import Sequences, Universe
+    >>> universe = Universe.of(np.arange(4), np.arange(4), 2, 2)  # two attributes, two labels, all pairs and steps
+    >>> starts, attributes = np.array([0, 2, 5]), np.array([0, 1, 0, 1, 1])
+    >>> y = np.array([0, 1, 0, 1, 1], dtype=np.int32)
+    >>> states = universe.with_states(np.array([2, 2]))
+    >>> data = Sequences.of(states, starts, np.arange(6), attributes, None, y)
+    >>> F = majorant.Objective(majorant.LatentChain((2, 2)), data, ridge=1.0)
+    >>> majorant.minimize(F, majorant.QuasiNewton()).result.outcome.value
+    'stationary'
     """
 
     states: tuple[int, ...]

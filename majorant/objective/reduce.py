@@ -123,6 +123,15 @@ class Threads(Reducer):
     ----------
     threads : int
         One works alone.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> model, data = majorant.Multinomial(8), majorant.Labelled(X, y)
+    >>> one, two = (majorant.Objective(model, data, ridge=1.0, reducer=majorant.Threads(n)) for n in (1, 2))
+    >>> one.value([0.0] * one.size) == two.value([0.0] * two.size)
+    True
     """
 
     threads: int = 1

@@ -55,7 +55,16 @@ class Descent(SteppingSolver[DescentState]):
 
 @dataclass(frozen=True)
 class SteepestDescent(Descent):
-    """δ = −∇F."""
+    """δ = −∇F, along which the line search goes.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> majorant.minimize(F, majorant.SteepestDescent(), tol=1e-4).result.converged
+    True
+    """
 
     def aim(self, objective: Objective, point: Point | Array) -> DescentState:
         """Return −∇F, scaled so that a unit step is a sensible first guess."""
@@ -65,7 +74,16 @@ class SteepestDescent(Descent):
 
 @dataclass(frozen=True)
 class Newton(Descent):
-    """δ = −H⁻¹∇F with the full Hessian, damped by the line search. O(d³) a step."""
+    """δ = −H⁻¹∇F with the full Hessian, damped by the line search. O(d³) a step.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> majorant.minimize(F, majorant.Newton()).result.converged
+    True
+    """
 
     def aim(self, objective: Objective, point: Point | Array) -> DescentState:
         """Return the Newton direction."""

@@ -76,11 +76,26 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
     Parameters
     ----------
     curvature : {"share", "bound"}
-        See above.
+        What the precision gathers: the rows' share of the curvature, or the diagonal of the bound over a chain, which
+        is stiffer, and far more work.
     shuffle : bool
         Whether sequences are visited in random order; those that are not in memory are shuffled block by block.
     seed : int
         Of that order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import majorant
+    >>> from majorant.data import Sequences, Universe
+    >>> universe = Universe.of(np.arange(4), np.arange(4), 2, 2)  # two attributes, two labels, all pairs and steps
+    >>> starts, attributes = np.array([0, 2, 5]), np.array([0, 1, 0, 1, 1])
+    >>> y = np.array([0, 1, 0, 1, 1], dtype=np.int32)
+    >>> data = Sequences.of(universe, starts, np.arange(6), attributes, None, y)
+    >>> F = majorant.Objective(majorant.Chain(), data, ridge=1.0)
+    >>> one_pass = majorant.minimize(F, majorant.OnlineMajorization(), max_steps=1)
+    >>> bool(one_pass.trace["objective"][1] < one_pass.trace["objective"][0])
+    True
     """
 
     curvature: str = "share"

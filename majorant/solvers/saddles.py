@@ -12,7 +12,6 @@ from collections.abc import Callable
 from math import isfinite
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from majorant._checks import Array
 from majorant._vectors import norm
@@ -82,7 +81,8 @@ def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Arr
             break
     if not steps:
         return np.empty(0), Q[:0], np.empty((0, 0))
-    values, vectors = eigh_tridiagonal(α[:steps], β[: steps - 1])
+    # Its zeros cost nothing, and what LAPACK has for tridiagonal matrices fails on some of them, in old versions.
+    values, vectors = np.linalg.eigh(np.diag(α[:steps]) + np.diag(β[: steps - 1], -1))  # which reads what is below
     return values, Q[:steps], vectors
 
 

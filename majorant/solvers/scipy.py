@@ -135,6 +135,14 @@ class LBFGS(ScipySolver):
     -----
     A run that was interrupted goes on to the last bit while all gradients so far are no more than 4 million numbers.
     A longer one starts afresh from its parameters, without its correction pairs, and its result says so.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> majorant.minimize(F, majorant.LBFGS()).result.converged
+    True
     """
 
     method = "L-BFGS-B"
@@ -150,7 +158,16 @@ class LBFGS(ScipySolver):
 
 @dataclass(frozen=True)
 class BFGS(ScipySolver):
-    """BFGS with a dense d×d inverse Hessian."""
+    """BFGS with a dense d×d inverse Hessian.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> majorant.minimize(F, majorant.BFGS()).result.converged
+    True
+    """
 
     method = "BFGS"
 
@@ -162,6 +179,15 @@ class BFGS(ScipySolver):
 
 @dataclass(frozen=True)
 class ConjugateGradient(ScipySolver):
-    """Non-linear conjugate gradient (Polak–Ribière)."""
+    """Non-linear conjugate gradient (Polak–Ribière).
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> F = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
+    >>> majorant.minimize(F, majorant.ConjugateGradient()).result.converged
+    True
+    """
 
     method = "CG"

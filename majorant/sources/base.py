@@ -115,6 +115,12 @@ class Source(ABC):
     :class:`Parquet`, :class:`Svmlight`, :class:`Npy` and :class:`Chunks` are sources. Every piece is read as a stream
     of chunks, of which a few are in memory at a time. A ``watcher``, if there is one, is told of rows as this process
     reads them: in a first look, and in every pass.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> issubclass(majorant.Parquet, majorant.Source)
+    True
     """
 
     watcher: Watcher | None = None

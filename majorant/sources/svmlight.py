@@ -37,6 +37,15 @@ class Svmlight(Source):
         Whether the first column has the index 0. LIBSVM's files begin with 1.
     dtype : dtype
         float64 or float32.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import majorant
+    >>> path = Path(tempfile.mkdtemp()) / "rows.svm"
+    >>> _ = path.write_text(chr(10).join(["1 1:0.5 3:1", "0 2:1", "1 1:2", "0 3:1"]))
+    >>> majorant.LogisticRegression().fit(majorant.Svmlight(path)).coef_.shape
+    (1, 3)
     """
 
     path: Any

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from majorant._html import table
+
 COLUMNS = ("classes", "parameters", "log_likelihood", "aic", "bic", "smallest_share", "starts_at_best")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Fits with several numbers of classes. ``str`` gives a table, ``to_frame()`` a pandas data frame."""
+    """Fits with several numbers of classes: ``str`` and notebooks give a table, ``to_frame()`` a pandas data frame."""
 
     fits: tuple[Any, ...]
 
@@ -45,9 +47,15 @@ class Comparison:
         return pandas.DataFrame(self.rows(), columns=list(COLUMNS)).set_index("classes")
 
     def __str__(self) -> str:
-        cells = [COLUMNS, *(tuple(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row) for row in self.rows())]
+        cells = [COLUMNS, *self._cells()]
         widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
         return "\n".join("  ".join(map(str.rjust, row, widths)) for row in cells)
+
+    def _repr_html_(self) -> str:
+        return table(COLUMNS, self._cells(), marked=self.fits.index(self.best))
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [tuple(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row) for row in self.rows()]
 
 
 def compared(estimator: Any, n_classes: Iterable[int], arguments: tuple[Any, ...], more: dict[str, Any]) -> Comparison:

@@ -22,6 +22,7 @@ from majorant.estimators.choice.inference import ChoiceInference
 from majorant.estimators.choice.polishing import Polished, flat_at_zero, polished, recertified
 from majorant.estimators.choice.sets import Situations, flagged_largest
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
+from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_number, check_strength
 from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import probabilities
@@ -35,7 +36,7 @@ SOLVERS = ("auto", "newton", "bbm", "lbfgs")
 FEW = 300
 
 
-class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, BaseEstimator):  # type: ignore[misc]
+class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, BaseEstimator):  # type: ignore[misc]
     """Conditional (multinomial) logit: p(a | situation) = exp(θᵀx_a) / Σ_b exp(θᵀx_b), by maximum likelihood.
 
     Data are in long format: one row of X for each available alternative of each choice situation. Situations may

@@ -24,6 +24,7 @@ from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import People, read_covariates, read_people, refuse_constant
 from majorant.estimators.choice.sets import Situations, flagged_largest, named
 from majorant.estimators.fitting import is_unwanted, warn
+from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_jobs, check_number, check_strength
 from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import flat_columns
@@ -34,7 +35,7 @@ from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 SUMS_TO_ONE = 1e-6
 
 
-class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, BaseEstimator):  # type: ignore[misc]
+class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, BaseEstimator):  # type: ignore[misc]
     """Latent class conditional logit: every person belongs to one hidden class in all their choices.
 
     p_i = Σ_c π_c(z_i) Π_t P_c(y_it), with a conditional logit P_c for each class, and membership π by softmax on what

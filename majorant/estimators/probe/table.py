@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from majorant._axes import new_axes
 from majorant._checks import Array
+from majorant._html import table
 
 
 class Row(NamedTuple):
@@ -80,13 +81,11 @@ class SweepTable(Mapping[str, Array]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in Row._fields)
-        body = "".join(_html_row(row, bold=k == self.best) for k, row in enumerate(self.cells()))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table(Row._fields, self.cells(), marked=self.best)
 
     def plot(self, ax: Any = None, metric: str = "score") -> Any:
         """Draw score and held-out loss over C, the best marked; return the axes. Needs matplotlib."""
-        axis = _axes() if ax is None else ax
+        axis = new_axes() if ax is None else ax
         C, best = self["C"], self.rows[self.best]
         axis.plot(C, self["score"], color="#0072B2", marker="o", ms=3, label=metric)
         axis.plot([best.C], [best.score], color="#D55E00", marker="o", ls="", label=f"best, C = {best.C:.3g}")
@@ -97,16 +96,3 @@ class SweepTable(Mapping[str, Array]):
         lines = [*axis.get_lines(), *beside.get_lines()]
         axis.legend(lines, [line.get_label() for line in lines], frameon=False)
         return axis
-
-
-def _html_row(cells: Sequence[str], *, bold: bool) -> str:
-    tag = "th" if bold else "td"
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-
-def _axes() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("a plot needs matplotlib: pip install 'majorant[plot]'") from None
-    return plt.subplots(layout="constrained")[1]
