@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch coverage test-lowest fuzz lint format bench figures reproduction clean
+.PHONY: demo test test-torch coverage test-lowest fuzz lint format bench docs look figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -78,9 +78,22 @@ reproduction: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce all --tune --out docs/reproduction
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce latent --runs 5 --out docs/reproduction
 
+# The site, into docs/_build/html: examples are run, warnings are errors, nothing is fetched. Under ten minutes.
+docs: .venv/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+# Every page in a browser, wide and narrow, light and dark: links, images, what the console says. Needs Chromium.
+look: docs
+	$(BIN)/python -c 'import playwright' || $(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
+	$(BIN)/python -m docs.look docs/_build/html out/look
+
 figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m examples.latent_figure docs/figures/latent.png
 
 clean:
-	rm -rf .venv .venv-lowest out .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest docs/_build docs/gallery docs/api/generated out .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
