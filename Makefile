@@ -77,6 +77,7 @@ bench: .venv/ready
 reproduction: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce all --tune --out docs/reproduction
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce latent --runs 5 --out docs/reproduction
+	$(BIN)/python -c 'from majorant.experiments.report import errata_page; print(errata_page(), end="")' > docs/errata.md
 
 # The site, into docs/_build/html: examples are run, warnings are errors, nothing is fetched. Under ten minutes.
 docs: .venv/docs
@@ -93,6 +94,7 @@ look: docs
 
 figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png
+	$(BIN)/python -m examples.solver_figure docs/figures/solvers.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m examples.latent_figure docs/figures/latent.png
 
 clean:
