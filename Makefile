@@ -90,7 +90,7 @@ docs: .venv/docs
 # Every page in a browser, wide and narrow, light and dark: links, images, what the console says. Needs Chromium.
 look: docs
 	$(BIN)/python -c 'import playwright' || $(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
-	$(BIN)/python -m docs.look docs/_build/html out/look
+	$(BIN)/python docs/look.py docs/_build/html out/look
 
 figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png

@@ -30,8 +30,6 @@ exclude_patterns = ["_build", "_ext", "reproduction/results", "**/README.md", "s
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 templates_path = ["_templates"]
 default_role = "code"
-# What is written for GitHub as well names files of the repository, which the site does not have.
-suppress_warnings = ["myst.xref_missing", "config.cache"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -60,6 +58,8 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "majorant"
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
