@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
+    "write_computation_times": False,
     "min_reported_time": 10,
     "abort_on_example_error": True,
     "reset_modules": ("matplotlib",),
