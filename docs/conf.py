@@ -52,6 +52,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 10,
     "abort_on_example_error": True,
+    "capture_repr": (),
     "reset_modules": ("matplotlib",),
     "within_subsection_order": "FileNameSortKey",
     "plot_gallery": True,
@@ -77,4 +78,5 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": [], "why": [], "solvers": [], "cite": [], "changelog": [], "gallery/*": []}
+ALONE = ("index", "why", "solvers", "benchmarks", "extending", "changelog", "cite", "gallery/*")
+html_sidebars = {page: [] for page in ALONE}

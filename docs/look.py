@@ -3,14 +3,15 @@
     python docs/look.py docs/_build/html out/look [--only why,index]
 
 Pages are opened from a server of this process at the width of a desk and of a phone, in light and in dark (those that
-were generated: one of each only), and screenshots are kept in the second folder. Search is asked once. What is wrong is
-printed; the exit code is then 1.
+were generated: one of each only), and screenshots are kept in the second folder. Search is asked once, and the figure
+that can be played with is. What is wrong is printed; the exit code is then 1.
 Needs ``pip install playwright`` and a Chromium: the one on the path, or that of ``playwright install chromium``.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import threading
@@ -77,6 +78,7 @@ def look(base: str, site: Path, pages: list[Path], out: Path) -> Iterator[str]:
                     yield from _open(context, f"{base}/{page}", f"{size}-{scheme}", out, links, names)
                 if (size, scheme) == ("desk", "light"):
                     yield from _search(context, base, out)
+                    yield from _play(context, base)
                 context.close()
         browser.close()
     yield from _broken_links(base, site, links, names)
@@ -116,6 +118,20 @@ def _search(context: Any, base: str, out: Path) -> Iterator[str]:
     except Exception:
         yield "search.html: nothing is found for “certificate”"
     page.screenshot(path=out / "search-results.png")
+    page.close()
+
+
+def _play(context: Any, base: str) -> Iterator[str]:
+    """Step to the minimum of the bound a few times: the objective must fall, and Newton's first step raise it."""
+    page = context.new_page()
+    page.goto(f"{base}/why.html", wait_until="load")
+    for go, steps, falls in (("newton", 1, False), ("bound", 8, True)):
+        page.click("#majorization [data-go=start]")
+        for _ in range(steps):
+            page.click(f"#majorization [data-go={go}]")
+            before, after = (float(x) for x in re.findall(r"from (\S+) to (\S+)\. F", page.inner_text(".said"))[0])
+            if (after <= before) != falls:
+                yield f"why.html: a step of the {go} led from {before} to {after}"
     page.close()
 
 
