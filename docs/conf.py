@@ -35,6 +35,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc says them
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
