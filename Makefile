@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch coverage test-lowest fuzz dist lint format bench figures reproduction clean
+.PHONY: demo test test-torch coverage test-lowest fuzz dist lint format bench docs look figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -95,10 +95,25 @@ bench: .venv/ready
 reproduction: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce all --tune --out docs/reproduction
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce latent --runs 5 --out docs/reproduction
+	$(BIN)/python -c 'from majorant.experiments.report import errata_page; print(errata_page(), end="")' > docs/errata.md
+
+# The site, into docs/_build/html: examples are run, warnings are errors, nothing is fetched. Under ten minutes.
+docs: .venv/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+# Every page in a browser, wide and narrow, light and dark: links, images, what the console says. Needs Chromium.
+look: docs
+	$(BIN)/python -c 'import playwright' || $(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
+	$(BIN)/python docs/look.py docs/_build/html out/look
 
 figures: .venv/ready
 	$(BIN)/python -m examples.bound_figure docs/figures/bound.png
+	$(BIN)/python -m examples.solver_figure docs/figures/solvers.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m examples.latent_figure docs/figures/latent.png
 
 clean:
-	rm -rf .venv .venv-lowest out dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest docs/_build docs/gallery docs/api/generated out dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

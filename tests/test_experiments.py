@@ -14,9 +14,20 @@ import numpy as np
 import pytest
 
 from majorant import LBFGS, SGD
-from majorant.experiments import EXPERIMENTS, FIGURES, Experiment, Method, Options, bound, run, store, texts
+from majorant.experiments import (
+    EXPERIMENTS,
+    FIGURES,
+    Experiment,
+    Method,
+    Options,
+    bound,
+    document,
+    report,
+    run,
+    store,
+    texts,
+)
 from majorant.experiments.problem import prepare
-from majorant.experiments.report import write_report
 from majorant.experiments.selection import cross_validated, tuned
 from majorant.experiments.study import read_studies, read_study
 from tests.commands import invoke
@@ -139,8 +150,8 @@ def test_missing_data_are_reported_not_raised(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     plan = plan_of(run(EXPERIMENTS["text"], tmp_path, Options(runs=1)))
     assert "put it at ssl_benchmark/text.npz" in plan["missing"]
-    report = write_report(tmp_path)[0].read_text()
-    assert "**Missing.** ssl_benchmark/text.npz is missing" in report
+    text = report.write_report(tmp_path)[0].read_text()
+    assert "**Missing.** ssl_benchmark/text.npz is missing" in text
 
 
 # The command, which sends itself a signal once it has written five results.
@@ -215,7 +226,7 @@ def test_report_and_figures(tmp_path):
     experiment = replace(EXPERIMENTS["toy"], passes=2)
     run(experiment, tmp_path, Options(runs=1))
     bound.run(tmp_path)
-    paths = write_report(tmp_path)
+    paths = report.write_report(tmp_path)
     assert {path.name for path in paths} == {"report.md", "report.html", "bound.png", "toy-passes.png", "toy-data.png"}
     text, page = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
@@ -248,6 +259,12 @@ def test_the_evidence_of_the_errata_exists():
     for row in texts.ERRATA:
         path, test = row[-1].strip("`").split("::")
         assert f"def {test}(" in (ROOT / path).read_text()
+
+
+def test_the_errata_are_worded_once():
+    assert (ROOT / "docs" / "errata.md").read_text() == report.errata_page()
+    said = document.to_markdown(report.errata(level=2)).strip()
+    assert said in (ROOT / "docs" / "reproduction" / "report.md").read_text()
 
 
 def test_the_table_is_that_of_the_paper():

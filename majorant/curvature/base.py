@@ -80,7 +80,7 @@ class Factors(ABC):
 
     @abstractmethod
     def diagonal(self) -> Array:
-        """Return Σ |q| ‖q‖₁ over the rows q (d): as a diagonal matrix it dominates Σ."""
+        """Return ``Σ |q| ‖q‖₁`` over the rows q (d): as a diagonal matrix it dominates Σ."""
 
     @abstractmethod
     def kronecker(self, weigh: Callable[[Array], Array]) -> tuple[Array, Array]:

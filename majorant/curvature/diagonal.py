@@ -12,14 +12,14 @@ from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
 
 @dataclass(frozen=True, eq=False)
 class Diagonal(Curvature):
-    """A non-negative vector D; a term q qᵀ is dominated by diag(|q| ‖q‖₁)."""
+    """A non-negative vector D; a term q qᵀ is dominated by ``diag(|q| ‖q‖₁)``."""
 
     entries: Array
     majorizes: bool
 
     @classmethod
     def of(cls, factors: Factors) -> Diagonal:
-        """Absorb the factors of a batch: D = Σ |q| ‖q‖₁."""
+        """Absorb the factors of a batch: ``D = Σ |q| ‖q‖₁``."""
         return cls(factors.diagonal(), factors.majorizes)
 
     @property

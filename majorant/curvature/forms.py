@@ -20,7 +20,7 @@ def form(curvature: str | Form, rank: int = 10) -> Form:
     ==============  ======================================================  ==================
     ``dense``       Σ of Algorithm 1                                        d²
     ``low-rank``    VᵀSV + D, corrected so that it dominates Σ              (rank + 1) d
-    ``diagonal``    Σ |q| ‖q‖₁ over the rows q of the factors               d
+    ``diagonal``    ``Σ |q| ‖q‖₁`` over the rows q of the factors           d
     ``kronecker``   I ⊗ Σ_j λmax(B_j) x_j x_jᵀ                              p²
     ``boehning``    ½(I − 11ᵀ/n) ⊗ XᵀWX (¼ XᵀWX for one row)                p²
     ==============  ======================================================  ==================

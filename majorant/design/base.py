@@ -162,7 +162,7 @@ class Design(ABC):
         return float(np.sqrt(sum(float(np.sum(self.part(some).dense() ** 2)) for some in self.chunks())))
 
     def absolute(self) -> tuple[Design, Array]:
-        """Return |X| and the sum of each of its rows."""
+        """Return ``|X|`` and the sum of each of its rows."""
         from majorant.design.dense import DenseDesign
 
         magnitude = np.abs(self.toarray())

@@ -122,7 +122,7 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
     def posterior_covariance(
         self, X: Any = None, y: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Array:
-        """Return the covariance of (coef_, intercept_), class by class, under the Laplace approximation at the fit.
+        """Return the covariance of (``coef_``, ``intercept_``), class by class, by Laplace's approximation at the fit.
 
         That is the inverse Hessian of the penalised loss, taken at the solution on the rows given, which should be
         those of the fit; after ``partial_fit`` it is as the stream has gathered it, and takes no rows. Not the sampling

@@ -79,7 +79,7 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
     l1_ratio_, l1_ratios_
         Nothing but zeros (``[None]`` for ``l1_ratios=None``).
     scores_ : array of shape (n_folds, 1, n_cs)
-    coefs_paths_ : array of shape (n_folds, 1, n_cs, rows of coef_, n_features + 1)
+    coefs_paths_ : array of shape (n_folds, 1, n_cs, rows of ``coef_``, n_features + 1)
         Coefficients, with the intercept at the end if there is one.
     n_iter_ : array of shape (n_folds, 1, n_cs)
         Steps of the fits of the folds.

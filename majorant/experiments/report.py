@@ -53,11 +53,21 @@ def compose(
     blocks += [document.Figure(path, caption) for path, caption in bound.items()]
     for name in figures:
         blocks += _section(studies[name], figures[name])
-    blocks += [Heading("Errata"), Paragraph("Formulas that do not hold as printed, and the tests that show it.")]
-    blocks.append(Table(texts.ERRATA_HEADER, texts.ERRATA))
+    blocks += errata(level=2)
     choices = [(left, right.format(ecoli_ridge=ECOLI_RIDGE)) for left, right in texts.OPEN]
     blocks += [Heading("What the paper leaves open"), Table(texts.OPEN_HEADER, choices)]
     return blocks
+
+
+def errata(level: int) -> list[Block]:
+    """Return the errata under a title of that level."""
+    table = Table(texts.ERRATA_HEADER, texts.ERRATA)
+    return [Heading("Errata", level), Paragraph(texts.ERRATA_INTRODUCTION), table]
+
+
+def errata_page() -> str:
+    """Return the errata as a page of their own, in Markdown."""
+    return document.to_markdown(errata(level=1))
 
 
 def _made(studies: Mapping[str, Study]) -> str:

@@ -122,7 +122,7 @@ class ClassModel(RowModel[Labelled]):
         return scores + intercepts[:, None]
 
     def farthest(self, scores: Array) -> float:
-        """Return the largest finite |score|."""
+        """Return the largest finite ``|score|``."""
         farthest = float(np.abs(scores).max(initial=0.0))
         return farthest if isfinite(farthest) else float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
 

@@ -63,11 +63,11 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
 
     Attributes
     ----------
-    coef_ : array of shape (n_classes_, n_features)
+    coef_ : array of shape (``n_classes_``, n_features)
         Tastes of each class, the largest class first.
-    membership_ : array of shape (n_classes_ − 1, 1 + n_covariates)
+    membership_ : array of shape (``n_classes_`` − 1, 1 + n_covariates)
         Logits of membership in classes 2, 3, … against class 1: constant, then covariates.
-    shares_ : array of shape (n_classes_,)
+    shares_ : array of shape (``n_classes_``,)
         Mean probabilities of membership.
     n_classes_ : int
         Fewer than asked for if no one is in some class.
@@ -167,7 +167,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
         return compared(self, n_classes, (X, y, groups, persons), more)
 
     def class_proba(self, X: Any, groups: Any, *, offset: Any = None) -> Array:
-        """Return the probability of each row within its group in each class, shape (n_rows, n_classes_)."""
+        """Return the probability of each row within its group in each class, shape (n_rows, ``n_classes_``)."""
         check_is_fitted(self, "coef_")
         table = Situations.read(self, X, groups, reset=False)
         sets = table.unobserved(offset)
@@ -187,7 +187,7 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
             As for :class:`~majorant.ConditionalLogit`.
         membership : array, optional
             What is known of the people, as in the fit.
-        weights : array of shape (n_rows, n_classes_), optional
+        weights : array of shape (n_rows, ``n_classes_``), optional
             Probabilities of the classes for the person of each row, such as posteriors; instead of those that the
             membership model gives.
         """
