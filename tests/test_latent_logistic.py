@@ -320,7 +320,7 @@ BAD = [
     ({}, dict(X=np.where(ROWS == 3.0, np.nan, ROWS)), "NaN"),
     ({}, dict(X=np.where(ROWS == 3.0, np.inf, ROWS)), "infinity"),
     ({}, dict(y=[0.5, 1.5, 2.5, 0.1, 0.2, 0.3]), "Unknown label type"),
-    ({}, dict(sample_weight=[0] * 6), "at least one non-zero"),
+    ({}, dict(sample_weight=[0] * 6), "non-zero"),
     ({}, dict(sample_weight=[1, 1, 1, 0, 0, 0]), "fewer classes"),
     ({}, dict(sample_weight=[1, -1, 1, 1, 1, 1]), "non-negative"),
 ]
