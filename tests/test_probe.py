@@ -289,6 +289,10 @@ def test_a_plot_marks_the_best(fitted):
     axis = fitted[0].plot()
     assert axis.get_xscale() == "log"
     assert axis.get_lines()[1].get_xdata()[0] == fitted[0].C_
+    assert f"{fitted[0].C_:.3g}" in axis.get_xlabel()
+    for each in axis.figure.axes:  # score and loss: a label says which curve is whose
+        assert each.yaxis.label.get_color() == each.get_lines()[0].get_color()
+        assert each.get_legend() is None  # which would cover one of them
     plt.close(axis.figure)
 
 

@@ -87,12 +87,12 @@ class SweepTable(Mapping[str, Array]):
         """Draw score and held-out loss over C, the best marked; return the axes. Needs matplotlib."""
         axis = new_axes() if ax is None else ax
         C, best = self["C"], self.rows[self.best]
-        axis.plot(C, self["score"], color="#0072B2", marker="o", ms=3, label=metric)
-        axis.plot([best.C], [best.score], color="#D55E00", marker="o", ls="", label=f"best, C = {best.C:.3g}")
-        axis.set(xscale="log", xlabel="C", ylabel=f"held-out {metric}")
+        # Labels have the colours of their curves: a legend would cover one of the two, or the user's title.
+        axis.plot(C, self["score"], color="#0072B2", marker="o", ms=3)
+        axis.plot([best.C], [best.score], color="#D55E00", marker="o", ls="")
+        axis.set(xscale="log", xlabel=f"C (best: {best.C:.3g}, orange)")
+        axis.set_ylabel(f"held-out {metric}", color="#0072B2")
         beside = axis.twinx()
-        beside.plot(C, self["loss"], color="#8A8A8A", ls="--", label="loss")
-        beside.set_ylabel("held-out loss")
-        lines = [*axis.get_lines(), *beside.get_lines()]
-        axis.legend(lines, [line.get_label() for line in lines], frameon=False)
+        beside.plot(C, self["loss"], color="#707070", ls="--")
+        beside.set_ylabel("held-out loss (dashed)", color="#707070")
         return axis
