@@ -108,7 +108,8 @@ class OnDask(NamedTuple):
     """Rows that the workers of a Dask cluster hold, or read at every round if there are too many."""
 
     client: Any
-    pieces: Sequence[Any]  # or what Dask has yet to compute
+    pieces: Sequence[Any]  # or what Dask has yet to compute; neighbours are with the same worker
+    first: Any  # of them, as they were given: what it looks like does not depend on who has it
     survey: Survey
 
     @classmethod
@@ -121,7 +122,8 @@ class OnDask(NamedTuple):
         pieces, survey = _with_rows(given, [found for found, _ in looks])
         # Neighbours share a keeper: those that one worker has need not travel.
         at = [worker for found, worker in looks if found is not None]
-        return cls(client, [pieces[k] for k in sorted(range(len(pieces)), key=at.__getitem__)], survey)
+        placed = [pieces[k] for k in sorted(range(len(pieces)), key=at.__getitem__)]
+        return cls(client, placed, pieces[0], survey)
 
     def put(self, encoding: Encoding) -> Placed:
         """Return rows that workers share."""
@@ -129,7 +131,7 @@ class OnDask(NamedTuple):
 
         size = self.survey.stored * self.survey.dtype.itemsize
         blocks = held_on_dask(self.client, partial(delayed(blocks_of), encoding), self.pieces, size)
-        like = self.client.compute(delayed(shown)(encoding, list(self.pieces[:1]))).result()
+        like = self.client.compute(delayed(shown)(encoding, [self.first])).result()
         return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
 
 
