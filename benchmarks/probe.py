@@ -115,13 +115,13 @@ def rates(options):
     passes, held = problem(options)
     lowest, said = optimum(passes, held, options.tight)
     grids = {"SGD": (probe_peers.sgd, probe_peers.SGD_RATES), "AdamW": (probe_peers.adamw, probe_peers.ADAMW_RATES)}
+    rows = []
     with probe_peers.products(options.precision):
-        rows = [
-            {"who": name, "rate": rate, **last_of(log, lowest)}
-            for name, (optimizer, grid) in grids.items()
-            for rate in grid
-            for log in [probe_peers.epochs_of(passes, optimizer, rate, options.epochs, options.batch)]
-        ]
+        for name, (optimizer, grid) in grids.items():
+            for rate in grid:
+                log = probe_peers.epochs_of(passes, optimizer, rate, options.epochs, options.batch)
+                rows.append({"who": name, "rate": rate, **last_of(log, lowest)})
+                print(rows[-1], flush=True)  # minutes pass
     best = min(rows, key=lambda row: row["excess"])
     return [said | {"best of the grid": best["excess"], "s of the grid": sum(row["s"] for row in rows)}], rows
 

@@ -4,7 +4,8 @@ What is written is a tree of numbers, strings, tuples, lists, dicts, arrays, and
 the names of their attributes. What is read back is rebuilt from the modules named below and from no others, without a
 call of anything that the classes define: attributes are put where they were. An array that stands in two places is
 written once, and is one array again: a state knows its point by that. Arrays that are of the data are not written
-(``LEFT_OUT`` of a class); whoever reads such an object has to give them back.
+(``LEFT_OUT`` of a class); whoever reads such an object has to give them back. What is on a device is written as what it
+is here (``as_written`` of a class, tensors as arrays).
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Encoder:
 
     def tree(self, value: Any) -> Any:
         """Return what JSON can hold of a value."""
+        if type(value).__module__ == "torch":
+            value = np.asarray(value.cpu())
         if isinstance(value, np.generic):
             value = value if value.dtype == np.float32 else value.item()
         if value is None or isinstance(value, bool | int | float | str):
@@ -84,6 +87,8 @@ class Encoder:
     def _of_ours(self, value: Any) -> Any:
         if isinstance(value, MethodType):
             return ["method", _known_method(value.__name__), self.tree(value.__self__)]
+        if hasattr(value, "as_written"):
+            return self.tree(value.as_written())
         name = _name_of(type(value))
         if isinstance(value, tuple):
             return ["named", name, [self.tree(each) for each in value]]

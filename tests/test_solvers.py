@@ -1,5 +1,7 @@
 """Every solver finds the optimum; bound majorization never rises on the way; every ending has its sentence."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -28,6 +30,7 @@ from majorant import (
     minimize,
 )
 from majorant.curvature import Dense
+from majorant.objective import Point
 from majorant.solvers import secants
 from tests import oracles, problems
 from tests.oracles import rises
@@ -462,9 +465,10 @@ def test_a_quasi_newton_step_at_once_is_that_of_two_loops(seed, d, many):
     rng = np.random.default_rng(seed)
     A, pairs = rng.normal(size=(d, d)), ()
     A = A @ A.T + 0.1 * np.eye(d)
-    for _ in range(many):
-        s = rng.normal(size=d)
-        pairs = secants.add_pair(pairs, s, A @ s, 20)
+    objective = Objective(Binary(), Labelled(rng.normal(size=(2, d)), np.arange(2)), ridge=1.0)
+    points = (Point(theta, 0.0, A @ theta) for theta in rng.normal(size=(many + 1, d)))
+    for before, after in pairwise(points):
+        pairs = secants.add_pair(objective, pairs, before, after, 20)
     gradient, solve = rng.normal(size=d), lambda b: b / np.diag(A)
     at_once = secants.quasi_newton_step(gradient, pairs, solve)
     with pytest.MonkeyPatch.context() as patch:

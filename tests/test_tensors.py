@@ -137,6 +137,29 @@ def test_checkpoints_go_on(device, tmp_path):
     assert distance(model.coef_, LogisticRegression().fit(X, y).coef_) < 1e-6
 
 
+def test_pairs_of_many_parameters_are_kept_on_the_device(device, tmp_path, monkeypatch):
+    from majorant import Checkpoint
+    from majorant.solvers import secants
+
+    kept = []
+    monkeypatch.setattr(secants, "MANY_PARAMETERS", 10)
+    monkeypatch.setattr(secants, "FEW_PARAMETERS", 10)
+    monkeypatch.setattr(secants, "_axpy_there", lambda x, y, a: kept.append(x.device.type) or y.add_(x * a))
+    X, y = drawn(2000, 30, 5)
+    there = torch.as_tensor(X * np.exp(np.linspace(0, 3, 30))).float().to(device)
+    expected = LogisticRegression(tol=1e-10).fit(there.double().cpu().numpy(), y)
+    model = LogisticRegression(tol=1e-8).fit(there, y)
+    assert set(kept) == {device.type}
+    assert distance(model.coef_, expected.coef_) < CLOSE[torch.float32]
+    stopped = LogisticRegression(tol=1e-8, max_iter=4, callbacks=[Checkpoint(tmp_path / "m", every=1)])
+    with pytest.warns(match="limit"):
+        stopped.fit(there, y)
+    resumed = LogisticRegression(tol=1e-8).fit(there, y, resume_from=tmp_path / "m")
+    assert distance(resumed.coef_, expected.coef_) < CLOSE[torch.float32]
+    path = logistic_regression_path(there, y, Cs=[0.01, 1.0])
+    assert distance(path.coefs[-1], expected.coef_) < 0.02  # to its default tolerance
+
+
 def test_settings_of_pytorch_stay_as_they_are(device):
     X, y = drawn(100, 3, 3)
     there = torch.as_tensor(X).float().to(device).requires_grad_()

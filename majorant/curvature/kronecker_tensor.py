@@ -48,6 +48,10 @@ class TensorKronecker(Kronecker):
         values, basis = torch.linalg.eigh(G[:-1, :-1])
         return Bordered(values.clamp(min=0.0), basis, basis.T @ G[:-1, -1], G[-1, -1])
 
+    def as_written(self) -> Kronecker:
+        """Return what a file can hold of it."""
+        return Kronecker(self.classes, self.features, self.majorizes)
+
     def _there(self, array: Array) -> Any:
         return torch.as_tensor(array).to(self.device)
 
@@ -71,17 +75,25 @@ class TensorSolve:
     ridge: float
     last: float  # of the last column
 
+    def as_written(self) -> None:
+        """Return nothing: what is on a device is found again there."""
+
     def __call__(self, b: Array) -> Array:
         """Return the solution."""
+        solved: Array = self.there(torch.as_tensor(b).to(self.classes[1].device)).cpu().numpy()
+        return solved
+
+    def there(self, b: Any) -> Any:
+        """Return the solution of a tensor, in its precision."""
         (γ, V), G = self.classes, self.features
-        R = V.T @ torch.as_tensor(b).to(V.device).reshape(len(γ), -1)
+        R = V.T @ b.double().reshape(len(γ), -1)
         inner, outer = R[:, :-1] @ G.basis, R[:, -1]
         inverse, corner = self._inverse
         along = γ[:, None] * G.border * inverse
         z = (outer - (along * inner).sum(dim=1)) * corner
         x = inverse * inner - along * z[:, None]
         solved = V @ torch.cat([x @ G.basis.T, z[:, None]], dim=1)
-        return solved.ravel().cpu().numpy()
+        return solved.ravel().to(b.dtype)
 
     @cached_property
     def _inverse(self) -> tuple[Any, Any]:

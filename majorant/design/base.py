@@ -88,6 +88,11 @@ class Design(ABC):
         return self
 
     @property
+    def gram_slowness(self) -> float:
+        """How much longer products for Gram matrices take than others, which may be of a lower precision."""
+        return 1.0
+
+    @property
     def density(self) -> float:
         """The share of X that is stored."""
         return 1.0

@@ -11,6 +11,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data import Labelled, Sequences
 from majorant.data.base import Data
+from majorant.estimators.tensors import to_array
 from majorant.kernels.sparse import Csr
 from majorant.objective.elsewhere import Elsewhere
 
@@ -73,7 +74,7 @@ def _of_labels(data: Data) -> Fingerprint:
         is_chain = isinstance(found, Sequences)
         arrays = (found.y, found.weight, None if is_chain else found.offset, found.starts if is_chain else len(found))
         for digest, array in zip(digests.values(), arrays, strict=True):
-            digest.update(b"" if array is None else _bytes(np.asarray(array)))
+            digest.update(b"" if array is None else _bytes(np.asarray(to_array(array))))
     return {name: digest.hexdigest() for name, digest in digests.items()}
 
 

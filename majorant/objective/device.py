@@ -73,6 +73,10 @@ class DeviceBlocks(LocalBlocks):
         """Return C ⊗ G as a curvature whose eigenvectors are found on the device."""
         return TensorKronecker(classes, features, majorizes=False, device=self._device)
 
+    def placed(self, vector: Array) -> Any:
+        """Return a vector of parameters on the device."""
+        return torch.as_tensor(vector).to(self._device)
+
     def _sent(self, value: Any) -> Any:
         """Return a task for tensors: parameters that are on the device, and models that know what to do with them."""
         if isinstance(value, Model):

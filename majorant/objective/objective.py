@@ -161,9 +161,9 @@ class Objective:
 
     def mean_gram(self, at: Point, rows: float, dtype: Any) -> tuple[Array, Array]:
         """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ of a model with classes, from that share of the rows."""
-        task, enough = MeanGram(self.model, rows, dtype), self.model.curvature_rows(self.like)
-        columns = self.size // self.model.classes(self.like)
-        return self.blocks.total_of_large(task, int(enough / rows), columns**2, self._scores(at))
+        task, enough = MeanGram(self.model, at.theta, rows, dtype), self.model.curvature_rows(self.like)
+        columns, kept = self.size // self.model.classes(self.like), () if at.scores is None else (at.scores,)
+        return self.blocks.total_of_large(task, int(enough / rows), columns**2, *kept)
 
     def squares_of_some(self, share: float) -> tuple[Array, Array]:
         """Return the squares of columns, and what an evenly spread share of the rows makes them out to be."""

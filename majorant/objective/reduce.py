@@ -102,6 +102,10 @@ class Blocks(ABC):
         """Return C ⊗ G as a curvature whose factors are found where that is quick."""
         return Kronecker(classes, features, majorizes=False)
 
+    def placed(self, vector: Array) -> Any:
+        """Return a vector of parameters where it is best kept from step to step."""
+        return vector
+
     def cut(self, rows: int) -> Blocks:
         """Return the rows so many at a time, if workers can work on them so."""
         return self

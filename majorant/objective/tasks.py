@@ -256,21 +256,23 @@ class ClassCurvature:
 
 @dataclass(frozen=True, eq=False)
 class MeanGram:
-    """Σ_j B_j and Σ_j w_j x_j x_jᵀ, from an evenly spread share of the rows, scaled up to all."""
+    """Σ_j B_j and Σ_j w_j x_j x_jᵀ at θ, from an evenly spread share of the rows, scaled up to all."""
 
     model: Model[Any]
+    theta: Array
     share: float
     dtype: Any
 
-    def __call__(self, block: Any, scores: Array) -> tuple[tuple[Array, Array], None]:
-        """Return them."""
+    def __call__(self, block: Any, scores: Array | None = None) -> tuple[tuple[Array, Array], None]:
+        """Return them; scores that are not known are found of that share alone."""
         t = len(block)
         some = min(int(np.ceil(t * self.share)), t)
-        if some == t:
-            return self.model.mean_gram(scores, block, self.dtype), None
-        rows = _spread_evenly(some, t)
-        C, G = self.model.mean_gram(scores[:, rows], block.take(rows), self.dtype)
-        return (C * (t / some), G * (t / some)), None
+        if some < t:
+            rows = _spread_evenly(some, t)
+            block, scores = block.take(rows), None if scores is None else scores[:, rows]
+        found = self.model.scores(self.theta, block) if scores is None else scores
+        C, G = self.model.mean_gram(found, block, self.dtype)
+        return (C, G) if some == t else (C * (t / some), G * (t / some)), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,7 @@ class BatchMajorization(SteppingSolver[BatchState]):
     def _corrected_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
         solve = state.solve or state.bound.curvature.factorized(state.bound.ridge)
         new = quasi_newton_move(objective, here, state.pairs, solve, EXACT)
-        pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
+        pairs = add_pair(objective, state.pairs, here, new, self.memory)
         return state.moved_to(new, solve=solve, pairs=pairs, steps=state.steps + 1)
 
 

@@ -130,7 +130,7 @@ class GramOfColumns(Preconditioner):
     @staticmethod
     def _rows(prices: Prices) -> float:
         t, n, p = prices.rows, prices.classes, prices.columns
-        enough = max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n / p, prices.rows_for_a_call)
+        enough = max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n / (p * prices.slow), prices.rows_for_a_call)
         return enough if 2 * enough < t else t
 
 

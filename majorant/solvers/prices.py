@@ -46,6 +46,7 @@ class Prices:
     sparse: bool
     delay: float = 0.0  # before rows are at hand, at every look at them
     sets: int = 0  # of outcomes that were written out, as rows
+    slow: float = 1.0  # how much longer products for Gram matrices take than others
 
     @classmethod
     def of(cls, objective: Objective) -> Prices:
@@ -56,7 +57,7 @@ class Prices:
         rows = objective.rows * model.scores_per_row(like) // classes
         stored = columns * design.density
         delay = objective.blocks.delay + (0.0 if objective.has_rows_at_hand else READ * rows * stored)
-        return cls(rows, classes, columns, stored, design.is_sparse, delay, objective.rows)
+        return cls(rows, classes, columns, stored, design.is_sparse, delay, objective.rows, design.gram_slowness)
 
     def step(self) -> float:
         """Return the price of a step: one pass and what comes with it."""
@@ -88,7 +89,7 @@ class Prices:
         of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
         calls = CALL + self.delay + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
         # In single precision products take half as long.
-        return calls + of_classes + 0.5 * self._product(rows) + self.columns**3 * FACTORISE
+        return calls + of_classes + 0.5 * self.slow * self._product(rows) + self.columns**3 * FACTORISE
 
     @property
     def rows_for_a_call(self) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.solvers.base import improves, known
 from majorant.solvers.line_search import best_step
 from majorant.solvers.memory import Memory
@@ -136,9 +136,5 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         for pairs in (state.pairs, ()) if state.pairs else ((),):
             new = quasi_newton_move(objective, here, pairs, state.memory.precision.factorized())
             if improves(objective, new, here):
-                return self._moved(state, here, new, pairs)
+                return state.moved_to(new, pairs=add_pair(objective, pairs, here, new, self.memory))
         return replace(state, stalled=True)
-
-    def _moved(self, state: ProximalState, here: Point, new: Point, pairs: Pairs) -> ProximalState:
-        pairs = add_pair(pairs, new.theta - here.theta, new.gradient - here.gradient, self.memory)
-        return state.moved_to(new, pairs=pairs)

@@ -79,8 +79,6 @@ COARSE, COARSE_AIM = 1e-5, 5e-6
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
 ASTRAY = 10.0
-
-
 # Sweeps go on once a step gains less than this share of what all steps since have gained.
 FADED = 0.007
 
@@ -136,8 +134,12 @@ class QuasiNewtonState(State):
         return KnownHessian(self.curved_at, curvature.matrix)
 
     def revived(self, objective: Objective) -> QuasiNewtonState:
-        """Return the state with sweeps that see the data again."""
-        return self if self.sweeps is None else self.changed(sweeps=self.sweeps.revived(objective))
+        """Return the state with sweeps that see the data again; what was on a device is put, or found, there again."""
+        state = self if self.sweeps is None else self.changed(sweeps=self.sweeps.revived(objective))
+        if self.factorize is None or self.solve is not None:
+            return state
+        pairs = tuple((*map(objective.blocks.placed, (s, y)), sy) for s, y, sy in self.pairs)
+        return state.changed(pairs=pairs, factorize=None, lease=Lease())
 
     def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge: the curvature is as it was, and y changes by (λ' − λ)s."""
@@ -282,7 +284,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             step, rent = _step(objective, attempt, here)
             new, length = best_point_along(objective, here, step, leap=state.leaps)
             if improves(objective, new, here):
-                moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
+                attempt = attempt.changed(pairs=self._paired(objective, attempt, here, new), leaps=length == 1.0)
+                moved = _moved(attempt, here, new, _promise(here, step), rent)
                 faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
                 return moved.changed(until=moved.steps) if faded else moved
         over = {"stalled": True} if state.sweeps is None else {"until": state.steps}
@@ -314,25 +317,19 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         offer = market.due_for_products(lease, state.rent, state.rent / max(state.steps, 1), here.value)
         return state if offer is None else _bought(objective, state, here, offer)
 
-    def _moved(
-        self, state: QuasiNewtonState, here: Point, new: Point, gain: float, *, leaps: bool, rent: float
-    ) -> QuasiNewtonState:
+    def _paired(self, objective: Objective, state: QuasiNewtonState, here: Point, new: Point) -> Pairs:
         usual = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS_OF_MANY
         kept = 0 if state.is_truncated else usual if self.memory is None else self.memory
-        pairs = add_pair(state.pairs, new.theta - here.theta, new.gradient - here.gradient, kept)
-        moved = state.moved_to(
-            new,
-            pairs=pairs,
-            steps=state.steps + 1,
-            rent=state.rent + rent,
-            lease=state.lease.gained(gain),
-            leaps=leaps,
-            given=False,
-            borrowed=False,
-        )
-        if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
-            return moved.changed(pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
-        return moved
+        return add_pair(objective, state.pairs, here, new, kept)
+
+
+def _moved(state: QuasiNewtonState, here: Point, new: Point, gain: float, rent: float) -> QuasiNewtonState:
+    """Return the state at a point that a step has led to, which promised so much and cost so much."""
+    lease = state.lease.gained(gain)
+    moved = state.moved_to(new, steps=state.steps + 1, rent=state.rent + rent, lease=lease, given=False, borrowed=False)
+    if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
+        return moved.changed(pairs=state.pairs[-1:], factorize=None, solve=None, lease=Lease())
+    return moved
 
 
 def _market(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:

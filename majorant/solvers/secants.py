@@ -8,7 +8,7 @@ Nocedal & Wright, *Numerical Optimization*, 2nd edition, Algorithm 7.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
@@ -24,25 +24,31 @@ from majorant.solvers.prices import MANY_PARAMETERS
 FEW_PARAMETERS = 1_000
 # Rounding errors of F, relative to those of a factor: most cancel.
 UNSURE = 1e-3
-# (s, y, sᵀy): a step and how the gradient changed along it, oldest first
-Pairs: TypeAlias = tuple[tuple[Array, Array, float], ...]
+# (s, y, sᵀy): a step and how the gradient changed along it, oldest first; on a device s and y are tensors
+Pairs: TypeAlias = tuple[tuple[Any, Any, float], ...]
 
 
-def add_pair(pairs: Pairs, s: Array, y: Array, memory: int) -> Pairs:
+def add_pair(objective: Objective, pairs: Pairs, before: Point, after: Point, memory: int) -> Pairs:
     """Return the last ``memory`` pairs, the new one included if the gradient grew along it.
 
-    Many parameters are kept in single precision: what the pairs correct is only a guess.
+    Many parameters are kept in single precision: what the pairs correct is only a guess; and on a device, if rows are
+    there: of many the two loops are most of what a step costs here.
     """
+    many = len(after.theta) > MANY_PARAMETERS
+    kept = (np.empty(len(after.theta), np.float32 if many else np.float64) for _ in range(2))
+    s = np.subtract(after.theta, before.theta, out=next(kept), casting="same_kind")
+    y = np.subtract(after.gradient, before.gradient, out=next(kept), casting="same_kind")
     sy = float(s @ y)
     if sy <= 0:  # of a convex F this is rounding
         return pairs
-    kept = np.float32 if len(s) > MANY_PARAMETERS else np.float64
-    return (*pairs, (s.astype(kept, copy=False), y.astype(kept, copy=False), sy))[-memory:] if memory else ()
+    if many:
+        s, y = (objective.blocks.placed(each) for each in (s, y))
+    return (*pairs, (s, y, sy))[-memory:] if memory else ()
 
 
 def shifted(pairs: Pairs, ridge: Array) -> Pairs:
     """Return the pairs with so much more of a ridge: along s the gradient changes by that much more of s."""
-    changed = ((s, y + (ridge * s).astype(y.dtype, copy=False)) for s, y, _ in pairs)
+    changed = ((s, y + _beside(ridge, s) * s) for s, y, _ in pairs)
     return tuple((s, y, sy) for s, y in changed if (sy := float(s @ y)) > 0)
 
 
@@ -67,7 +73,7 @@ def scaled(solve: Solve, pairs: Pairs, least: float) -> Solve:
     if not pairs:
         return solve
     _, y, sy = pairs[-1]
-    return Scaled(solve, max(sy / float(y @ solve(y.astype(np.float64, copy=False))), least))
+    return Scaled(solve, max(sy / float(y @ _solved(solve, y)), least))
 
 
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
@@ -76,16 +82,41 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
         return solve(-gradient)
     if len(gradient) <= FEW_PARAMETERS:
         return _step_at_once(gradient, pairs, solve)
-    dtype, weights = pairs[0][0].dtype, []
-    axpy = get_blas_funcs("axpy", dtype=dtype)  # in place
-    q = np.negative(gradient, dtype=dtype, casting="same_kind")
+    like, weights = pairs[-1][0], []
+    axpy = get_blas_funcs("axpy", dtype=like.dtype) if isinstance(like, np.ndarray) else _axpy_there
+    q = -_beside(gradient, like)
     for s, y, sy in reversed(pairs):
         weights.append((s @ q) / sy)
         q = axpy(y, q, a=-weights[-1])
-    r = solve(q.astype(np.float64, copy=False)).astype(dtype, copy=False)
+    r = _solved(solve, q)
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
         r = axpy(s, r, a=a - (y @ r) / sy)
-    return r.astype(np.float64, copy=False)
+    return _here(r).astype(np.float64, copy=False)
+
+
+def _axpy_there(x: Any, y: Any, a: Any) -> Any:
+    """Return y + ax in the place of y, on a device: where numbers like a stay as well."""
+    return y.add_(x * a)
+
+
+def _solved(solve: Solve, b: Any) -> Any:
+    """Return the solution as b is: on a device, if ``solve`` can do it there."""
+    if isinstance(solve, Scaled):
+        return solve.factor * _solved(solve.solve, b)
+    there = getattr(solve, "there", None)
+    if there is not None and not isinstance(b, np.ndarray):
+        return there(b)
+    return _beside(solve(_here(b).astype(np.float64, copy=False)), b)
+
+
+def _beside(vector: Array, like: Any) -> Any:
+    """Return a vector as another one is: in its precision, and on its device."""
+    return vector.astype(like.dtype, copy=False) if isinstance(like, np.ndarray) else like.new_tensor(vector)
+
+
+def _here(vector: Any) -> Array:
+    """Return a vector as an array."""
+    return vector if isinstance(vector, np.ndarray) else np.asarray(vector.cpu())
 
 
 def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
