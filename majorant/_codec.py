@@ -25,7 +25,8 @@ MODULES = frozenset(
     for names in (
         "_bound _solution design.moments estimators.stream kernels.chain_dual objective.cuts objective.ray",
         "curvature.block curvature.by_class curvature.cholesky curvature.dense curvature.diagonal curvature.growing",
-        "curvature.arrow curvature.kronecker curvature.low_rank models.binary models.chain_dual models.multinomial",
+        "curvature.arrow curvature.centred curvature.kronecker curvature.low_rank",
+        "models.binary models.chain_dual models.multinomial",
         "solvers.ascent solvers.base solvers.batch solvers.descent solvers.dual solvers.memory solvers.online",
         "solvers.preconditioners solvers.proximal solvers.quasi_newton solvers.renting solvers.sampling solvers.scipy",
         "solvers.secants solvers.sgd solvers.starts solvers.stochastic solvers.stochastic_low_rank solvers.stream",

@@ -160,6 +160,25 @@ def test_pairs_of_many_parameters_are_kept_on_the_device(device, tmp_path, monke
     assert distance(path.coefs[-1], expected.coef_) < 0.02  # to its default tolerance
 
 
+@pytest.mark.parametrize("labels", [0, 4])
+def test_a_curvature_on_a_device_is_that_of_arrays(device, labels):
+    from majorant.curvature import Centred
+    from majorant.curvature.centred_tensor import TensorCentred
+
+    rng = np.random.default_rng(0)
+    rows, B, N = rng.normal(size=(30, 6)), rng.normal(size=(labels, 4)), rng.normal(size=(labels, 6))
+    C, G = np.cov(rng.normal(size=(4, 9))), rows.T @ rows
+    there = TensorCentred.of_arrays(Centred(C, G, B, N), device)
+    ridge = np.tile([0.3] * 5 + [0.0], 4)
+    solve = there.nearly_factorized(ridge)
+    inverse = np.column_stack([solve(unit) for unit in np.eye(24)])
+    # Eigenvalues of C are rounded to levels, and where it has least their mean stands in.
+    levels, basis = (each.cpu().numpy() for each in there.classes_there)
+    rounded = Centred(basis * levels @ basis.T, G, B, N).as_matrix()
+    np.testing.assert_allclose(inverse @ (rounded + np.diag(ridge)), np.eye(24), atol=1e-8)
+    assert np.abs(np.log2(levels[1:] / np.linalg.eigvalsh(C)[1:])).max() <= 0.13
+
+
 def test_settings_of_pytorch_stay_as_they_are(device):
     X, y = drawn(100, 3, 3)
     there = torch.as_tensor(X).float().to(device).requires_grad_()
@@ -253,3 +272,17 @@ def test_pytorch_is_imported_by_who_brings_a_tensor():
 
     fit = "import majorant, sys; majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1])"
     subprocess.run([sys.executable, "-c", f"{fit}; assert 'torch' not in sys.modules"], check=True)
+
+
+def test_a_device_that_is_lost_is_named(device, monkeypatch):
+    from majorant.objective.reduce import LocalBlocks
+
+    def lost(self, task, *kept):
+        raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA")
+
+    X, y = drawn(100, 3, 2)
+    monkeypatch.setattr(LocalBlocks, "run", lost)
+    with pytest.raises(
+        RuntimeError, match=r"failed in the middle of a fit \(CUDA error: unspecified launch.*resume_from"
+    ):
+        LogisticRegression().fit(torch.as_tensor(X).to(device), y)

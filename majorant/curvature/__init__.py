@@ -8,6 +8,7 @@ from majorant.curvature.arrow import Arrow, Pattern
 from majorant.curvature.base import Curvature, Factorize, Factors, Form, Solve
 from majorant.curvature.block import Block
 from majorant.curvature.by_class import DiagonalByClass
+from majorant.curvature.centred import Centred, balanced
 from majorant.curvature.dense import Dense
 from majorant.curvature.diagonal import Diagonal
 from majorant.curvature.forms import form
@@ -18,6 +19,7 @@ from majorant.curvature.low_rank import LowRank
 __all__ = [
     "Arrow",
     "Block",
+    "Centred",
     "Curvature",
     "Dense",
     "Diagonal",
@@ -30,5 +32,6 @@ __all__ = [
     "LowRank",
     "Pattern",
     "Solve",
+    "balanced",
     "form",
 ]

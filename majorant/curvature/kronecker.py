@@ -106,13 +106,24 @@ class KroneckerSolve:
 
     def __call__(self, b: Array) -> Array:
         """Return the solution."""
-        n = len(self.groups[0][0])
-        if self.basis is None:
-            return self.groups[0][1](b.reshape(n, -1).T).T.ravel()
-        rotated = self.basis.T @ b.reshape(n, -1)
+        return self.rotated_back(self.apart(self.rotated(b)))
+
+    def rotated(self, b: Array) -> Array:
+        """Return a vector as rows, one for each eigenvector of C."""
+        B = b.reshape(len(self.groups[0][0]), -1)
+        return B if self.basis is None else self.basis.T @ B
+
+    def apart(self, R: Array) -> Array:
+        """Return the solution where C is diagonal; R may be overwritten."""
+        if len(self.groups) == 1:
+            return self.groups[0][1](R.T).T
         for rows, solve in self.groups:
-            rotated[rows] = solve(rotated[rows].T).T
-        return (self.basis @ rotated).ravel()
+            R[rows] = solve(R[rows].T).T
+        return R
+
+    def rotated_back(self, R: Array) -> Array:
+        """Return such rows as a vector."""
+        return (R if self.basis is None else self.basis @ R).ravel()
 
 
 def largest_eigenvalues(B: Array) -> Array:

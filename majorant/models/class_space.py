@@ -168,20 +168,28 @@ class ClassModel(RowModel[Labelled]):
 
         A row weighs no less than a share of their mean.
         """
-        C, each = self._class_means(scores, batch)
+        C, each = self._class_means(self.loss_and_residual(scores, batch)[1], batch)
         return C, batch.design.pull_back_squares(each[None])[0]
 
-    def mean_gram(self, scores: Array, batch: Labelled, dtype: Any) -> tuple[Array, Array]:
-        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j."""
-        C, each = self._class_means(scores, batch)
-        return C, batch.design.gram(each[None, None], dtype)
+    def mean_gram(self, scores: Array, batch: Labelled, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j, and what the rows of each label, or none, share."""
+        residual = self.loss_and_residual(scores, batch)[1]
+        C, each = self._class_means(residual, batch)
+        G = batch.design.gram(each[None, None], dtype)
+        if labels and not batch.soft:
+            return C, G, *self.of_labels(residual, each, batch)
+        return C, G, np.zeros((0, self.coefficient_rows)), np.zeros(0), np.zeros((0, batch.design.shape[1]))
+
+    def of_labels(self, residual: Array, each: Array, batch: Labelled) -> tuple[Array, Array, Array]:
+        """Return of the rows of each label k Σ_j B_j e_k, Σ_j w_j and Σ_j w_j x_j."""
+        raise NotImplementedError
 
     def between_classes_at(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return :meth:`between_classes` from scores alone."""
         return self.between_classes(self.loss_and_residual(scores, batch)[1], batch)
 
-    def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
-        C, weights = self.between_classes_at(scores, batch)
+    def _class_means(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
+        C, weights = self.between_classes(residual, batch)
         each = weights.sum(axis=0) / max(self.coefficient_rows - 1, 1)
         mean = float(each.sum()) / max(total_weight(batch), TINY)
         return C, np.maximum(each, LEAST_WEIGHT * mean * weights_of(batch))

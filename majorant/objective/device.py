@@ -11,16 +11,18 @@ import numpy as np
 import torch
 
 from majorant._checks import Array
-from majorant.curvature import Kronecker
-from majorant.curvature.kronecker_tensor import TensorKronecker
+from majorant.curvature import Centred
+from majorant.curvature.centred_tensor import TensorCentred
 from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.spreads import ClassSpreads
 from majorant.models.tensors import twin, twin_of_spreads
 from majorant.objective.reduce import Blocks, Kept, LocalBlocks, Reducer, Task
 
-# Numbers of a block, columns and scores of a row together: large enough for a GPU, and a few hundred megabytes.
-BLOCK = 2**27
+# Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU.
+BLOCK = 2**29
+# What PyTorch says when a device is lost.
+GONE = ("CUDA error", "HIP error", "NCCL error", "CUBLAS_STATUS", "CUSOLVER_STATUS", "device-side")
 # What may be kept with blocks: bytes, and a share of the memory that is free.
 KEPT, KEPT_SHARE = 10.5 * 2**30, 0.4
 
@@ -42,7 +44,7 @@ class OnDevice(Reducer):
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
-        many = max(BLOCK // (design.shape[1] + self.scores), 1)
+        many = max(BLOCK // (design.dtype.itemsize * (design.shape[1] + self.scores)), 1)
         return DeviceBlocks(data.blocks(many), self.device)
 
 
@@ -61,7 +63,7 @@ class DeviceBlocks(LocalBlocks):
 
     def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
         """Return the sum over all blocks, and what was kept with them."""
-        with torch.no_grad(), _out_of_memory(self._device):
+        with torch.no_grad(), _in_words(self._device):
             total, pieces = super().run(self._sent(task), *kept)
             return brought(total), pieces
 
@@ -69,9 +71,9 @@ class DeviceBlocks(LocalBlocks):
         """Return the sum over all blocks, which are large."""
         return self.total(task, *kept)
 
-    def kronecker(self, classes: Array, features: Array) -> Kronecker:
-        """Return C ⊗ G as a curvature whose eigenvectors are found on the device."""
-        return TensorKronecker(classes, features, majorizes=False, device=self._device)
+    def scaling(self, curvature: Centred) -> Centred:
+        """Return a curvature whose eigenvectors are found on the device."""
+        return TensorCentred.of_arrays(curvature, self._device)
 
     def placed(self, vector: Array) -> Any:
         """Return a vector of parameters on the device."""
@@ -113,7 +115,8 @@ def free_memory(device: torch.device) -> float:
 
 
 @contextmanager
-def _out_of_memory(device: torch.device) -> Iterator[None]:
+def _in_words(device: torch.device) -> Iterator[None]:
+    """Say what can be done where a device has too little memory, or is gone."""
     try:
         yield
     except torch.OutOfMemoryError as problem:
@@ -121,4 +124,12 @@ def _out_of_memory(device: torch.device) -> Iterator[None]:
         raise MemoryError(
             f"{device} has {free:.1f} GiB free, too little for a block of rows: free some (del tensors, "
             "torch.cuda.empty_cache()), or leave X in host memory and pass it as an array"
+        ) from problem
+    except RuntimeError as problem:
+        if not any(sign in str(problem) for sign in GONE):
+            raise
+        raise RuntimeError(
+            f"{device} failed in the middle of a fit ({str(problem).splitlines()[0]}): this process cannot use it any "
+            "more. Start another one; where there was a Checkpoint, fit(..., resume_from=path) goes on from there, on "
+            "any device"
         ) from problem

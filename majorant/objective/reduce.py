@@ -18,7 +18,7 @@ import numpy as np
 
 from majorant._checks import Array, whole
 from majorant._threads import for_each
-from majorant.curvature import Kronecker
+from majorant.curvature import Centred
 from majorant.data.base import Data, InMemory
 
 # What a task left with every block; only blocks know what is in it.
@@ -98,9 +98,9 @@ class Blocks(ABC):
         """Return the rows in single precision, if workers can have a copy of them."""
         return self
 
-    def kronecker(self, classes: Array, features: Array) -> Kronecker:
-        """Return C ⊗ G as a curvature whose factors are found where that is quick."""
-        return Kronecker(classes, features, majorizes=False)
+    def scaling(self, curvature: Centred) -> Centred:
+        """Return a curvature whose factors are found where that is quick."""
+        return curvature
 
     def placed(self, vector: Array) -> Any:
         """Return a vector of parameters where it is best kept from step to step."""

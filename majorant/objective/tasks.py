@@ -256,14 +256,15 @@ class ClassCurvature:
 
 @dataclass(frozen=True, eq=False)
 class MeanGram:
-    """Σ_j B_j and Σ_j w_j x_j x_jᵀ at θ, from an evenly spread share of the rows, scaled up to all."""
+    """Σ_j B_j and Σ_j w_j x_j x_jᵀ at θ, and what labels add, of an evenly spread share of the rows, scaled to all."""
 
     model: Model[Any]
     theta: Array
     share: float
     dtype: Any
+    labels: bool
 
-    def __call__(self, block: Any, scores: Array | None = None) -> tuple[tuple[Array, Array], None]:
+    def __call__(self, block: Any, scores: Array | None = None) -> tuple[tuple[Array, ...], None]:
         """Return them; scores that are not known are found of that share alone."""
         t = len(block)
         some = min(int(np.ceil(t * self.share)), t)
@@ -271,8 +272,8 @@ class MeanGram:
             rows = _spread_evenly(some, t)
             block, scores = block.take(rows), None if scores is None else scores[:, rows]
         found = self.model.scores(self.theta, block) if scores is None else scores
-        C, G = self.model.mean_gram(found, block, self.dtype)
-        return (C, G) if some == t else (C * (t / some), G * (t / some)), None
+        sums = self.model.mean_gram(found, block, self.dtype, labels=self.labels)
+        return sums if some == t else tuple([each * (t / some) for each in sums]), None
 
 
 @dataclass(frozen=True, eq=False)

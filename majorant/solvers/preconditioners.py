@@ -9,12 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Diagonal, DiagonalByClass, Factorize, Kronecker, Solve
+from majorant.curvature import Centred, Diagonal, DiagonalByClass, Factorize, Solve, balanced
 from majorant.objective import Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.solvers.descent import grounded_hessian
 from majorant.solvers.prices import FAR, Prices
 
+# Rows of each label, and of each column, for what the rows of a label have in common to tell of them.
+ROWS_PER_LABEL, ROWS_PER_COLUMN = 50, 10
 # Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
 GRAM_ROWS_PER_COLUMN = 10
 GRAM_COST = 4
@@ -95,14 +97,16 @@ class DiagonalBetweenClasses(Preconditioner):
         """Return what makes its inverse."""
         objective.spend(curvatures=1)
         C, squares = objective.class_curvature(point)
-        return DiagonalByClass(*_balanced(C, squares)).nearly_factorized
+        return DiagonalByClass(*balanced(C, squares)).nearly_factorized
 
 
 @dataclass(frozen=True)
 class GramOfColumns(Preconditioner):
     """C ⊗ G, with C = Σ_j B_j the Hessian between classes and G = Σ_j w_j x_j x_jᵀ, w_j = tr(B_j)/(n − 1).
 
-    p×p for any number of classes, from as many rows as it takes. Eigenvalues of C within a factor of two share one.
+    What the rows of a label have in common is taken out of G and put where it belongs (:class:`~.Centred`): where
+    classes are far apart, that halves the steps. p×p for any number of classes, from as many rows as it takes.
+    Eigenvalues of C within a factor of two share one.
     """
 
     name: ClassVar[str] = "a Gram matrix"
@@ -124,8 +128,14 @@ class GramOfColumns(Preconditioner):
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse."""
         objective.spend(curvatures=1)
-        share = self._rows(Prices.of(objective)) / objective.rows
-        return _gram(objective, point, share if share < 1 and _speaks_for_all(objective, share) else 1.0)
+        prices = Prices.of(objective)
+        share = self._rows(prices) / objective.rows
+        return _gram(
+            objective,
+            point,
+            share if share < 1 and _speaks_for_all(objective, share) else 1.0,
+            labels=_has_labels(prices, point),
+        )
 
     @staticmethod
     def _rows(prices: Prices) -> float:
@@ -211,20 +221,11 @@ def _speaks_for_all(objective: Objective, share: float) -> bool:
     return bool(np.all((ratio <= MISJUDGED) & (ratio >= 1 / MISJUDGED) | (of_all == 0)))
 
 
-def _balanced(C: Array, features: Array) -> tuple[Array, Array]:
-    """Return the class matrix with a trace of n − 1: how much there is in all, the features say."""
-    n = len(C)
-    if n == 1:
-        return np.ones((1, 1)), features
-    total = float(np.trace(C)) / (n - 1)
-    return C / total if total > 0 else np.eye(n), features
-
-
 @dataclass(frozen=True, eq=False)
 class RoundedGram:
     """C ⊗ G from products in single precision: a smaller ridge than ``least`` is lost in their rounding errors."""
 
-    curvature: Kronecker
+    curvature: Centred
     least: float
 
     def __call__(self, ridge: Array) -> Solve:
@@ -232,15 +233,23 @@ class RoundedGram:
         return self.curvature.nearly_factorized(np.where(ridge > 0, np.maximum(ridge, self.least), 0.0))
 
 
-def _gram(objective: Objective, point: Point, share: float) -> Factorize:
-    """Return Σ_j B_j ⊗ Σ_j w_j x_j x_jᵀ, from a share of the rows.
+def _has_labels(prices: Prices, point: Point) -> bool:
+    """Return whether labels tell rows apart: where coefficients are zero they all weigh alike."""
+    n, t = prices.classes, prices.rows
+    enough = n > 2 and t >= ROWS_PER_LABEL * n and t >= ROWS_PER_COLUMN * prices.columns
+    return enough and bool(point.theta.reshape(n, -1)[:, :-1].any())
+
+
+def _gram(objective: Objective, point: Point, share: float, *, labels: bool) -> Factorize:
+    """Return Σ_j B_j ⊗ Σ_j w_j x_j x_jᵀ, corrected for labels, from a share of the rows.
 
     Single precision is enough where the penalty is larger than its rounding errors.
     """
     λ = objective.ridge
     if λ.any() and not objective.model.as_rows().design(objective.like).is_sparse:
-        C, G = objective.mean_gram(point, share, np.float32)
-        least = ROUNDING * float(np.max(G.diagonal()))
+        sums = objective.mean_gram(point, share, np.float32, labels=labels)
+        least = ROUNDING * float(np.max(sums[1].diagonal()))
         if np.min(λ[λ > 0]) > least:
-            return RoundedGram(objective.blocks.kronecker(*_balanced(C, G)), least)
-    return objective.blocks.kronecker(*_balanced(*objective.mean_gram(point, share, np.float64))).nearly_factorized
+            return RoundedGram(objective.blocks.scaling(Centred.of(*sums)), least)
+    sums = objective.mean_gram(point, share, np.float64, labels=labels)
+    return objective.blocks.scaling(Centred.of(*sums)).nearly_factorized
