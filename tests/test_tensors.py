@@ -282,7 +282,5 @@ def test_a_device_that_is_lost_is_named(device, monkeypatch):
 
     X, y = drawn(100, 3, 2)
     monkeypatch.setattr(LocalBlocks, "run", lost)
-    with pytest.raises(
-        RuntimeError, match=r"failed in the middle of a fit \(CUDA error: unspecified launch.*resume_from"
-    ):
+    with pytest.raises(RuntimeError, match=r"in the middle of a fit \(CUDA error: unspecified.*resume_from"):
         LogisticRegression().fit(torch.as_tensor(X).to(device), y)
