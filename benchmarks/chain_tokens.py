@@ -69,7 +69,9 @@ def read(form, train, test):
     X = in_form(X, form)
     ChainCRF(solver="lbfgs", max_iter=1).fit(X[:50], y[:50]).predict(X_test[:50])  # compile
     setup, (trainer, _) = best(
-        SETUPS, lambda: handed_over(X, y), lambda: ChainCRF(solver="lbfgs", max_iter=0)._read(X, y, None, None)
+        SETUPS,
+        lambda: handed_over(X, y),
+        lambda: ChainCRF(solver="lbfgs", max_iter=0)._prepared(X, y, None, None, None),
     )
     model = ChainCRF(solver="lbfgs", max_iter=5).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
-from majorant.data import Sequences
+from majorant.data import Sequences, universe
 from majorant.data.universe import Universe
 from majorant.kernels import chain_paths, partition
 from majorant.models.chain import split_scores
@@ -207,6 +207,38 @@ def test_batch_majorization_of_an_optical_character_problem_is_monotone():
     assert rises(trace) <= 1e-12
     best = minimize(F, QuasiNewton(), tol=1e-6).trace["objective"][-1]
     assert trace["objective"][-1] <= 1.001 * best
+
+
+def features_token_by_token(data):
+    """Of each token: its rows of the table and its codes, each with the value of its attribute."""
+    known, shift = data.universe, int(data.features.bits)
+    for i, k in zip(data.indptr[:-1].tolist(), data.indptr[1:].tolist(), strict=True):
+        rows, codes = [], []
+        for e in range(i, k):
+            a, value = int(data.attributes[e]), 1.0 if data.values is None else data.values[e]
+            if a < known.tabled:
+                rows.append((a, value))
+                continue
+            codes += [((f << shift) + int(known.label[f]), value) for f in range(known.first[a], known.first[a + 1])]
+        yield rows, codes
+
+
+@pytest.mark.parametrize("kind", [dict(), dict(share=0.3), dict(values=True, share=0.3), dict(n=9, values=True)])
+@pytest.mark.parametrize("tokens", [1, 3, 100])
+def test_parameters_are_looked_up_some_tokens_at_a_time(kind, tokens, monkeypatch):
+    monkeypatch.setattr(universe, "SOME_TOKENS", tokens)
+    both = []
+    for seed in range(10):
+        data = make(lengths=(4, 0, 3, 2), seed=seed, attributes=8, **kind)
+        x, every = data.features, list(features_token_by_token(data))
+        both.append(len(x.rows) > 0 and len(x.codes) > 0)
+        found = ((x.row_starts, x.rows, x.row_values), (x.starts, x.codes, x.values))
+        for which, (starts, names, values) in enumerate(found):
+            np.testing.assert_array_equal(starts, np.cumsum([0, *(len(token[which]) for token in every)]))
+            flat = [pair for token in every for pair in token[which]]
+            assert names.tolist() == [name for name, _ in flat]
+            assert values is None or values.tolist() == [value for _, value in flat]
+    assert any(both) or "share" not in kind
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,6 +21,8 @@ LANES = 8
 MANY = 64
 # An attribute with at least this share of all labels is worth a whole row of a table.
 TABLED = 0.25
+# Tokens whose attributes are looked up at a time.
+SOME_TOKENS = 20_000
 # The score of a label that there is not; its products with zero are zero, also in single precision.
 NEVER = -1e30
 
@@ -160,28 +162,45 @@ class Universe:
         return states
 
     def features(self, indptr: Array, attributes: Array, values: Array | None) -> Features:
-        """Return tokens with their parameters looked up, as kernels take them."""
+        """Return tokens with their parameters looked up, as kernels take them.
+
+        Some tokens at a time: what is counted for every attribute on the way would be larger than the features.
+        """
+        some = [slice(begin, begin + SOME_TOKENS) for begin in range(0, max(len(indptr) - 1, 1), SOME_TOKENS)]
+        row_starts, starts = self._feature_starts(indptr, attributes, some)
+        bits = max(self.n - 1, 1).bit_length()
+        codes = np.empty(starts[-1], dtype=np.uint32 if self.size < 2 ** (32 - bits) else np.uint64)
+        rows = np.empty(row_starts[-1], dtype=attributes.dtype)
+        row_values = None if values is None else np.empty(len(rows), dtype=values.dtype)
+        code_values = None if values is None else np.empty(len(codes), dtype=values.dtype)
+        for tokens in some:
+            here, to_rows, to_codes = (_stretch(each, tokens) for each in (indptr, row_starts, starts))
+            named = attributes[here]
+            tabled = named < self.tabled
+            single = named[~tabled]
+            rows[to_rows] = named[tabled]
+            kernels.chain.look_up(single, self.first, self.label, bits, codes[to_codes])
+            if values is not None and row_values is not None and code_values is not None:
+                row_values[to_rows] = values[here][tabled]
+                code_values[to_codes] = np.repeat(values[here][~tabled], self._labels_of[single])
+        kind = codes.dtype.type
+        return Features(row_starts, rows, row_values, starts, codes, code_values, kind(bits), kind(2**bits - 1))
+
+    def _feature_starts(self, indptr: Array, attributes: Array, some: list[slice]) -> tuple[Array, Array]:
+        """Return where the rows of each token begin, and where its codes do."""
+        row_starts, starts = np.zeros(len(indptr), dtype=np.int64), np.zeros(len(indptr), dtype=np.int64)
+        for tokens in some:
+            named, ends = attributes[_stretch(indptr, tokens)], indptr[tokens.start : tokens.stop + 1]
+            _add_starts(row_starts, tokens, named < self.tabled, ends)
+            _add_starts(starts, tokens, self._labels_of[named], ends)
+        return row_starts, starts
+
+    @cached_property
+    def _labels_of(self) -> Array:
+        """How many labels each attribute has parameters for that are no row of the table."""
         labels_of = np.diff(self.first)
         labels_of[: self.tabled] = 0
-        counts, tabled = labels_of[attributes], attributes < self.tabled
-        single = ~tabled
-        codes, bits = self._codes(attributes[single], int(counts.sum(dtype=np.int64)))
-        return Features(
-            _starts(tabled, indptr),
-            attributes[tabled],
-            None if values is None else values[tabled],
-            _starts(counts, indptr),
-            codes,
-            None if values is None else np.repeat(values[single], counts[single]),
-            codes.dtype.type(bits),
-            codes.dtype.type(2**bits - 1),
-        )
-
-    def _codes(self, attributes: Array, count: int) -> tuple[Array, int]:
-        bits = max(self.n - 1, 1).bit_length()
-        codes = np.empty(count, dtype=np.uint32 if self.size < 2 ** (32 - bits) else np.uint64)
-        kernels.chain.look_up(attributes, self.first, self.label, bits, codes)
-        return codes, bits
+        return labels_of
 
     @cached_property
     def _tabled_places(self) -> tuple[Array, Array]:
@@ -196,8 +215,13 @@ def _owned(others: Array, labels: Array, first: Array) -> tuple[Array, Array]:
     return np.repeat(others, many), np.arange(many.sum()) + np.repeat(first[labels] - before, many)
 
 
-def _starts(counts: Array, indptr: Array) -> Array:
-    """Return where what is counted for each occurrence begins for each token, if it stands one after the other."""
+def _stretch(starts: Array, tokens: slice) -> slice:
+    """Return where stands what belongs to some tokens."""
+    return slice(int(starts[tokens.start]), int(starts[tokens.start : tokens.stop + 1][-1]))
+
+
+def _add_starts(starts: Array, tokens: slice, counts: Array, ends: Array) -> None:
+    """Write where what is counted for each occurrence begins for each of some tokens, and for the one after them."""
     before = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=before[1:])
-    return before[indptr]
+    starts[tokens.start : tokens.stop + 1] = before[ends - ends[0]] + starts[tokens.start]

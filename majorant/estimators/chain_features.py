@@ -116,12 +116,12 @@ def _kept(some: Iterable[Occurrences], size: int, least: float, every: bool) -> 
     """Return the keys that occur, or all of them; above a frequency of 0, those whose values sum to that."""
     if least > 0:
         return _frequent(some, size, least)
-    return np.arange(size) if every else _seen([keys for keys, _ in some], size)
+    return np.arange(size) if every else _seen((keys for keys, _ in some), size)
 
 
-def _seen(some: list[Array], size: int) -> Array:
+def _seen(some: Iterable[Array], size: int) -> Array:
     if size > LARGEST_TABLE:
-        return np.unique(np.concatenate(some))
+        return np.unique(np.concatenate([np.unique(keys) for keys in some]))
     seen = np.zeros(size, dtype=bool)
     for keys in some:
         seen[keys] = True

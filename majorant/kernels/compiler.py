@@ -43,7 +43,9 @@ def compile_part(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     # NumPy's errors: what divides by zero is found where results are seen not to be finite, as it is everywhere else.
-    return numba.njit(cache=_can_keep(), nogil=True, error_model="numpy", **options)(function)
+    # Nobody calls kernels from C: what would let them takes a few hundredths of the time it takes to compile.
+    options |= {"error_model": "numpy", "no_cfunc_wrapper": True}
+    return numba.njit(cache=_can_keep(), nogil=True, **options)(function)
 
 
 @cache

@@ -5,6 +5,11 @@ Each sequence is moved exactly as far as the dual objective rises (a model's
 ones those that promise most: what a visit brought the last time says what another one would. Neither F nor the dual
 objective is evaluated on the way; promises tell when to look. The mean of θ over a round is far better than θ at its
 end: what is looked at is that of a round of its own, since a mean that is worth it takes many looks at θ.
+
+Rounds are the work of one thread. Groups of sequences that move copies of θ, added up eight times a round, each settle
+what is frequent for themselves, and together go too far: four diverged on CoNLL-2000. If each expects the others to
+move frequent attributes as it does, that ends, but to 1.001 times the least objective seen, with copies added up ten
+times a round, two groups took 9.5 passes and four 15.9, where one thread took 6.6.
 """
 
 from __future__ import annotations
