@@ -21,13 +21,29 @@ class ChainFiles:
         """Write the fitted model to a file that holds data only; what ``partial_fit`` has gathered is included.
 
         Callbacks and a random state that is not a number are left out.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it comes back as ``notes_``.
         """
         check_is_fitted(self, "_weights")
         self._write(path, notes, {})
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`."""
+        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
         facts, arrays = storage.read(path, cls.__name__)
         model: Any = cls(**storage.settings_from(facts))
         names = storage.unpacked(arrays)

@@ -36,7 +36,17 @@ class Files:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`."""
+        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
         facts, arrays = storage.read(path, cls.__name__)
         model = cls(**storage.settings_from(facts))
         storage.restore(model, facts, arrays)

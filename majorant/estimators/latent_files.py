@@ -14,9 +14,15 @@ class LatentClassifierFiles:
     """``save`` and ``load``, for classifiers with hidden states."""
 
     def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only; ``notes`` come back as ``notes_``.
+        """Write the fitted model to a file that holds data only.
 
         Callbacks and a random state that is not a number are left out.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it comes back as ``notes_``.
         """
         self._write(path, notes, {})
 
@@ -27,7 +33,17 @@ class LatentClassifierFiles:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
+        """Return the model that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
         facts, arrays = storage.read(path, cls.__name__)
         model: Any = cls(**storage.settings_from(facts))
         storage.restore(model, facts, arrays)

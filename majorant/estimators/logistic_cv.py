@@ -161,6 +161,11 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
             share every read.
         **params
             What the splitter (``groups``) and the scorer ask for, with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             if isinstance(X, Source):
@@ -258,13 +263,30 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
     # --- scores -------------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **score_params: Any) -> float:
-        """Return the score by ``scoring`` (accuracy by default)."""
+        """Return the score by ``scoring`` (accuracy by default).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`LogisticRegression.score`.
+        **score_params
+            What the scorer asks for, with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        float
+        """
         routed = self._route("score", score_params, sample_weight)
         scored = Brought.of(self) if is_tensor(X) else self
         return float(self._get_scorer()(scored, X, to_array(y), **routed.scorer.score))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return who asks for what: this estimator, the splitter and the scorer."""
+        """Return who asks for what: this estimator, the splitter and the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+        """
         to_scorer = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
         return (
             MetadataRouter(owner=self)
@@ -297,6 +319,12 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
         """Write the fitted model to a file that holds data only.
 
         As :meth:`LogisticRegression.save`; a splitter or a scorer that is an object is left out as well.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it comes back as ``notes_``.
         """
         check_is_fitted(self, "coef_")
         found = Folds.of(self)
@@ -305,7 +333,17 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
+        """Return the model that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
         facts, arrays = storage.read(path, cls.__name__)
         model = cls(**storage.settings_from(facts))
         storage.restore(model, facts, arrays)

@@ -37,7 +37,17 @@ class LatentFiles:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
+        """Return the model that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
         facts, arrays = storage.read(path, cls.__name__)
         model: Any = cls(**storage.settings_from(facts))
         for name in ARRAYS:
