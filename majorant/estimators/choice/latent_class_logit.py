@@ -34,8 +34,13 @@ from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 SUMS_TO_ONE = 1e-6
 
 
-class LatentClassLogit(  # type: ignore[misc]
-    LatentInference, ByClasses, LatentFiles, LatentFrames, InNotebooks, BaseEstimator
+class LatentClassLogit(
+    LatentInference,
+    ByClasses,
+    LatentFiles,
+    LatentFrames,
+    InNotebooks,
+    BaseEstimator,  # type: ignore[misc]
 ):
     """Latent class conditional logit: every person belongs to one hidden class in all their choices.
 
