@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import accumulate
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant.cli.refusals import NoRows
 from majorant.cli.tables.arrow_csv import ArrowCells
 from majorant.cli.tables.column import BooleanColumn, Column, NumberColumn, OpaqueColumn, TextColumn
@@ -25,12 +27,8 @@ GROUP = 2**17
 
 def arrow() -> Any:
     """Return pyarrow, with its Parquet part loaded."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ValueError("Parquet files need pyarrow: pip install 'majorant[files]'") from None
-    return pyarrow
+    needed("pyarrow.parquet", "a Parquet file", "files")
+    return import_module("pyarrow")
 
 
 def read_parquet(file: BinaryIO, origin: str, rows: int | None, groups: Sequence[int] | None = None) -> Iterator[Table]:
