@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from itertools import accumulate
 from typing import Any, BinaryIO
 
@@ -27,8 +26,8 @@ GROUP = 2**17
 
 def arrow() -> Any:
     """Return pyarrow, with its Parquet part loaded."""
-    needed("pyarrow.parquet", "a Parquet file", "files")
-    return import_module("pyarrow")
+    pyarrow, _ = (needed(module, "a Parquet file", "files") for module in ("pyarrow", "pyarrow.parquet"))
+    return pyarrow
 
 
 def read_parquet(file: BinaryIO, origin: str, rows: int | None, groups: Sequence[int] | None = None) -> Iterator[Table]:
