@@ -31,6 +31,8 @@ COLOURS = {
 }
 # A relative distance that double precision cannot tell from none.
 NOTHING = 1e-16
+# benchopt, by a clock that only counts what this process does: others may work on the machine as well.
+BENCHOPT = "import time; time.perf_counter = time.process_time; from benchopt.cli import benchopt; benchopt()"
 
 
 def main():
@@ -87,12 +89,12 @@ def run(benchmark, repetitions):
         "--no-cache",
     ]
     chosen = [word for name in data for word in ("-d", name)]
-    command = [sys.executable, "-m", "benchopt", "run", str(benchmark), "-o", "*[lmbd=1.0]", *chosen, *flags]
+    command = [sys.executable, "-c", BENCHOPT, "run", str(benchmark), "-o", "*[lmbd=1.0]", *chosen, *flags]
     subprocess.run(command, check=True)
 
 
 def curves(found, shape):
-    """Yield the name of each solver with seconds, the least of its runs, and (F − F*)/F*, step by step."""
+    """Yield the name of each solver with CPU seconds, the least of its runs, and (F − F*)/F*, step by step."""
     rows, columns = shape
     name = f"n_features={columns},n_samples={rows}]"
     there = found[found.dataset_name.str.endswith(name)]
@@ -114,17 +116,17 @@ def seconds_to(found, distances=(1e-4, 1e-8, 1e-12)):
 
 
 def draw(found):
-    figure, panels = plt.subplots(1, len(SHAPES), figsize=(12, 4.1), layout="constrained")
+    figure, panels = plt.subplots(1, len(SHAPES), figsize=(12, 4.4), layout="constrained")
     for axes, shape in zip(panels, SHAPES, strict=True):
         for solver, seconds, distance in curves(found, shape):
             style = "-" if solver.startswith("majorant") else "--"
             axes.loglog(seconds, distance, style, marker="o", ms=3, label=solver, color=COLOURS[solver])
-        axes.set(title=f"simulated, {shape[0]:,} × {shape[1]}", xlabel="seconds", ylim=(NOTHING / 3, 1e3))
+        axes.set(title=f"simulated, {shape[0]:,} × {shape[1]}", xlabel="CPU seconds", ylim=(NOTHING / 3, 1e3))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("(F − F*)/F*")
     handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False, fontsize=9)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
