@@ -113,7 +113,7 @@ METHODS = {
 
 
 def timed_fit(fit, X, y, ridge, tol, pipe):
-    """Run in a process of its own: fit twice if that is quick, so that nothing is charged for being first."""
+    """Run in a process of its own: fit three times if that is quick, so that nothing is charged for being first."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -174,7 +174,6 @@ def measure(name, limit, standardised):
         if method.endswith("newton-cholesky") and F.size > 12_000:
             runs.append({"method": method, "tol": None, "note": f"needs a {F.size}² matrix"})
             continue
-        best = np.inf
         for tol in tolerances:
             answer = attempt(fit, X, y, ridge, tol, limit)
             if isinstance(answer, str):
@@ -183,7 +182,6 @@ def measure(name, limit, standardised):
             seconds, W = answer
             value = F.value(W.ravel()) if W.size == F.size else np.nan
             runs.append({"method": method, "tol": tol, "seconds": seconds, "objective": value})
-            best = min(best, value)
             if seconds > limit / 3:
                 break
     optimum = min(run.get("objective", np.inf) for run in runs)

@@ -73,11 +73,22 @@ class QuadraticBound:
         )
 
     def step(self) -> Array:
-        """Return the way from the anchor to the minimiser."""
+        """Return the way from the anchor to the minimiser.
+
+        Returns
+        -------
+        array of shape (d,)
+        """
         return -self.curvature.solve(self.gradient, self.ridge)
 
     def minimizer(self) -> Array:
-        """Return the parameters at which the bound is least."""
+        """Return the parameters at which the bound is least.
+
+        Returns
+        -------
+        array of shape (d,)
+            The anchor plus :meth:`step`.
+        """
         return self.anchor + self.step()
 
 

@@ -113,7 +113,16 @@ class Trace(Mapping[str, Array]):
 
     @classmethod
     def of(cls, columns: Mapping[str, Array]) -> Trace:
-        """Return the trace of these columns."""
+        """Return the trace of these columns.
+
+        Parameters
+        ----------
+        columns : mapping of names to arrays of one length
+
+        Returns
+        -------
+        Trace
+        """
         trace = cls()
         trace._columns = {name: values.tolist() for name, values in columns.items()}
         return trace
@@ -124,11 +133,27 @@ class Trace(Mapping[str, Array]):
         return len(next(iter(self._columns.values()), []))
 
     def first(self, entries: int) -> dict[str, Array]:
-        """Return the first entries of every column."""
+        """Return the first entries of every column.
+
+        Parameters
+        ----------
+        entries : int
+            How many.
+
+        Returns
+        -------
+        dict of arrays
+        """
         return {name: np.array(values[:entries], dtype=np.float64) for name, values in self._columns.items()}
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Add one step."""
+        """Add one step.
+
+        Parameters
+        ----------
+        row : mapping of names to numbers
+            With the same names each time.
+        """
         for name, value in row.items():
             self._columns.setdefault(name, []).append(value)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from majorant._checks import Array
+from majorant._extras import needed
 
 # Okabe & Ito's colour-blind safe palette; line styles differ too, for print without colour.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -26,6 +27,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 )
 GREY = "#8A8A8A"
 STYLES: dict[str, tuple[str, Any]] = {
+    "auto": (SKY, "-"),
     "proximal": (BLUE, "-"),
     "sbm": (VERMILION, "-"),
     "bbm": (GREEN, (0, (6, 2))),
@@ -35,7 +37,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "sgd tuned": (GREY, (0, (4, 2))),
     "asgd tuned": (SKY, (0, (3, 1, 1, 1))),
 }
-SPARE = ((SKY, "-"), (YELLOW, "-"), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
+SPARE = ((YELLOW, "-"), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
 
 LABELS = {
     "passes": "passes through the data",
@@ -125,11 +127,7 @@ def save(figure: Any, path: str | Path) -> None:
 
 def pyplot() -> Any:
     """Return ``matplotlib.pyplot``, drawing to files only."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'majorant[plot]'") from None
-    matplotlib.use("Agg")
+    needed("matplotlib", "a figure", "plot").use("Agg")
     import matplotlib.pyplot as plt
 
     return plt

@@ -4,6 +4,7 @@ The wheel holds the package and nothing else: no tests, no results, nothing comp
 it, since ``majorant reproduce`` and ``majorant compare`` are; what they found is not.
 """
 
+import re
 import sys
 import tarfile
 import zipfile
@@ -53,6 +54,14 @@ def contents(path: Path) -> list[str]:
         return [member.name for member in archive if member.isfile()]
 
 
+def odd_in_description(wheel: Path) -> list[str]:
+    """Return links and pictures of the description that lead nowhere on the page of an index."""
+    with zipfile.ZipFile(wheel) as archive:
+        about = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(about).decode()
+    return [f"{target} in the description" for target in re.findall(r"\]\(((?!https?:)[^)]*)\)", text)]
+
+
 def main(folder: str) -> int:
     """Print what is in the files of a folder by folders; return 1 if anything is odd."""
     paths = sorted(Path(folder).iterdir())
@@ -66,6 +75,7 @@ def main(folder: str) -> int:
         for place, count in sorted(Counter(str(Path(name).parent) for name in names).items()):
             print(f"  {count:4d} {place}")
         problems += odd_in_wheel(names) if path.suffix == ".whl" else odd_in_source(names)
+        problems += odd_in_description(path) if path.suffix == ".whl" else []
         problems += [f"{path.name} is larger than {MEGABYTES[path.suffix]} MB"] * (size > MEGABYTES[path.suffix])
     print("\n".join(f"unexpected or missing: {problem}" for problem in problems) or "nothing unexpected")
     return int(bool(problems))

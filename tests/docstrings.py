@@ -1,19 +1,29 @@
 """What public names say of themselves: ``python -m tests.docstrings`` exits with 1 if something is left unsaid.
 
-Every public name has a docstring; every parameter of a function or class, inherited ones included, is among its
-Parameters; a function that returns something has Returns; every class and function has an example. Methods have a
-docstring, and those with Parameters have all of them.
+Public are the names of ``majorant`` and those that ``docs/api`` shows. Each has a docstring, all its parameters,
+inherited ones included, what it returns, and an example; of an abstract class that is one that derives from it, in
+``CONTRIBUTING.md``. Each public method, inherited ones included, says what it takes and returns. Below the estimators
+that may be said once for all methods, in ``docs/api/names.md``, and by a sentence that begins with *Return*; a method
+that is another one for its class need not say again what that one takes.
 """
 
 import inspect
 import re
 import sys
 from enum import Enum
+from pathlib import Path
 
 import majorant
 
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "docs" / "_ext"))
+
+from argument_names import meaning, meanings  # noqa: E402
+
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 SELF = ("self", "cls")
+# Where methods are for people rather than for other parts: nothing is left to names that are explained elsewhere.
+FOR_PEOPLE = ("majorant.estimators.", "majorant._")
 
 
 def sections(text):
@@ -47,7 +57,24 @@ def parameters(thing):
     return [name for name in inspect.signature(thing).parameters if name not in SELF]
 
 
-def faults(name, thing):
+def public():
+    """Return public names and what they are: those of the package and those that pages of the API show."""
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "api").glob("*.md")))
+    shown = re.findall(r"^   ([\w.]+)$", pages, re.MULTILINE)
+    exported = [name for name in majorant.__all__ if not inspect.ismodule(getattr(majorant, name))]
+    missing = [f"{name} is on no page of docs/api" for name in exported if name not in shown]
+    return {name: found(name) for name in dict.fromkeys([*exported, *shown])}, missing
+
+
+def found(name):
+    """Return what a name such as ``models.Model`` stands for."""
+    thing = majorant
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
+def faults(name, thing, guide):
     """Return what the docstring of a public function or class leaves unsaid."""
     said = sections(inspect.getdoc(thing) or "")
     if not said[""]:
@@ -55,32 +82,68 @@ def faults(name, thing):
     listed = documented(said.get("Parameters", ""))
     found = [f"{name}: parameter {each} is not documented" for each in parameters(thing) if each not in listed]
     found += [f"{name}: {each} is documented, and no parameter" for each in listed - set(parameters(thing))]
-    found += [f"{name} has no example"] * ("Examples" not in said)
-    if inspect.isfunction(thing) and inspect.signature(thing).return_annotation not in ("None", None):
+    shown = "Examples" in said or (inspect.isabstract(thing) and thing.__name__ in guide)
+    found += [f"{name} has no example"] * (not shown)
+    if inspect.isfunction(thing) and returns(thing):
         found += [f"{name} does not say what it returns"] * ("Returns" not in said)
-    return found + (method_faults(name, thing) if isinstance(thing, type) else [])
+    return found
 
 
-def method_faults(name, kind):
-    """Return what public methods leave unsaid."""
-    found = []
-    for method, function in inspect.getmembers(kind, inspect.isroutine):
-        if method.startswith("_") or not (getattr(function, "__module__", None) or "").startswith("majorant"):
-            continue
-        text = inspect.getdoc(function) or ""
-        unsaid = [each for each in parameters(function) if not re.search(rf"\b{each}\b", text)]
-        found += [f"{name}.{method} has no docstring"] * (not text)
-        if "Parameters" in sections(text):
-            found += [f"{name}.{method}: parameter {each} is not documented" for each in unsaid]
+def returns(function):
+    """Return whether a function returns anything."""
+    return inspect.signature(function).return_annotation not in ("None", None, "NoReturn")
+
+
+def methods(kind):
+    """Yield the public methods of a class that are ours, by name, the ones of its bases that they stand for first."""
+    for name in dir(kind):
+        static = [vars(base)[name] for base in reversed(kind.__mro__) if name in vars(base)]
+        defined = [getattr(each, "__func__", each) for each in static]
+        ours = [each for each in defined if (getattr(each, "__module__", None) or "").startswith("majorant")]
+        if not name.startswith("_") and ours and all(map(inspect.isfunction, ours)):
+            yield name, ours
+
+
+def method_faults(name, defined, used):
+    """Return what a method leaves unsaid; ``used`` gathers names whose meaning was looked up."""
+    method, text = defined[-1], inspect.getdoc(defined[-1])
+    if not text:
+        return [f"{name} has no docstring"]
+    said = sections(text)
+    listed = documented(said.get("Parameters", ""))
+    people = method.__module__.startswith(FOR_PEOPLE)
+    told_once = not people and "Parameters" not in said
+    unsaid = [each for each in parameters(method) if told_once and meaning(method, each)]
+    used.update((method.__module__.split(".")[1], each) for each in unsaid)
+    left = set(parameters(method)) - listed - set(unsaid)
+    before = [sections(inspect.getdoc(other) or "").get("Parameters", "") for other in defined[:-1]]
+    left -= {each for section in before for each in documented(section)}
+    found = [f"{name}: parameter {each} is not documented" for each in sorted(left)]
+    found += [f"{name}: {each} is documented, and no parameter" for each in sorted(listed - set(parameters(method)))]
+    sentence = not people and said[""].startswith(("Return", "Yield"))
+    if returns(method) and not sentence and not {"Returns", "Yields"} & set(said):
+        found.append(f"{name} does not say what it returns")
     return found
 
 
 def main():
     """Print what is left unsaid; return whether anything is."""
-    public = {name: getattr(majorant, name) for name in majorant.__all__}
-    found = [fault for name, thing in public.items() if not inspect.ismodule(thing) for fault in faults(name, thing)]
-    print("\n".join(found) or f"{len(public)} public names say what they are")
+    names, found = public()
+    guide, used = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), set()
+    for name, thing in names.items():
+        found += faults(name, thing, guide)
+        for method, defined in methods(thing) if isinstance(thing, type) else ():
+            found += method_faults(f"{name}.{method}", defined, used)
+    found += [f"docs/api/names.md explains {name} of {part}, which no method takes" for part, name in unused(used)]
+    print("\n".join(dict.fromkeys(found)) or f"{len(names)} public names say what they are")
     return bool(found)
+
+
+def unused(used):
+    """Return the names that are explained for nobody."""
+    known = meanings()
+    takers = {(where if name in known.get(where, {}) else "everywhere", name) for where, name in used}
+    return [(part, name) for part, of_part in known.items() for name in of_part if (part, name) not in takers]
 
 
 if __name__ == "__main__":

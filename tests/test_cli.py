@@ -301,6 +301,7 @@ def test_compare_on_ecoli(folder):
     rows = {line.split()[0]: line.split() for line in said.splitlines() if line}
     assert float(rows["proximal"][6]) < 1e-3 < float(rows["lbfgs"][6])
     assert "Tuning, not counted above" in said
+    assert "default: auto,proximal,sbm,lbfgs,sgd,asgd" in " ".join(call("compare", "--help").split())
     results = json.loads((folder / "c" / "results.json").read_text())
     assert len(results["runs"]) == 8
     assert results["summary"][3]["tuning"]["settings"] > 50

@@ -102,4 +102,4 @@ def test_without_typer_one_sentence():
     code = "import sys; sys.modules['typer'] = None\nfrom majorant.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert done.stderr == "majorant: error: the command line needs two more packages: pip install 'majorant[cli]'\n"
+    assert done.stderr == "majorant: error: the command line needs typer and rich: pip install 'majorant[cli]'\n"

@@ -438,7 +438,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"majorant\[files\]"):
+    with pytest.raises(ImportError, match=r"majorant\[files\]"):
         Source(str(tmp_path / "t.parquet")).read()
     assert len(Source(write_csv(tmp_path / "t.csv")).read()) == 4  # CSV needs nothing
 

@@ -21,7 +21,7 @@ def test_every_public_name_exists_and_is_documented():
 def test_version_is_that_of_the_project():
     """The module has it and the project reads it there; what people cite and what changed has to agree."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["dynamic"] == ["version"]
+    assert project["project"]["dynamic"] == ["version", "readme"]
     assert project["tool"]["hatch"]["version"]["path"] == "majorant/__init__.py"
     newest, dated = re.search(
         r"^## (\S+)(?: - (\d{4}-\d\d-\d\d))?$", (ROOT / "CHANGELOG.md").read_text(), re.M

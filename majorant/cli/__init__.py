@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 
+from majorant._extras import needed
+
 
 def main() -> None:
     """Run the application."""
     try:
-        import rich  # noqa: F401
-        import typer  # noqa: F401
-    except ImportError:
-        sys.stderr.write("majorant: error: the command line needs two more packages: pip install 'majorant[cli]'\n")
+        for module in ("rich", "typer"):
+            needed(module, "the command line", "cli")
+    except ImportError as problem:
+        sys.stderr.write(f"majorant: error: {problem}\n")
         sys.exit(1)
     from majorant.cli.app import build
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from majorant._extras import needed
+
 # Names by which features and labels are known, where a file holds several arrays and nobody says which.
 FEATURES = ("features", "embeddings", "feats", "X", "x", "data")
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -67,7 +69,7 @@ def _joined(parts: list[Any], path: str) -> Any:
         if len(widths) > 1:
             raise ValueError(f"the shards in {path} must have rows of one shape, got {sorted(widths)}")
         return np.concatenate(parts)
-    return _torch(".pt files").cat(parts)
+    return needed("torch", "a .pt file", "torch").cat(parts)
 
 
 def _npy(path: Path, wanted: Wanted) -> Any:
@@ -100,29 +102,22 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 def _safetensors(path: Path, wanted: Wanted) -> Any:
+    safetensors = needed("safetensors", str(path), "safetensors")
     try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise ValueError(f"{path}: reading safetensors needs pip install 'majorant[safetensors]'") from None
-    try:
-        with safe_open(path, framework="numpy") as file:
+        with safetensors.safe_open(path, framework="numpy") as file:
             name = wanted.of(list(file.keys()), path)
             if file.get_slice(name).get_dtype() != "BF16":
                 return file.get_tensor(name)
-        with safe_open(path, framework="pt") as file:  # NumPy has no bfloat16
-            _torch("bfloat16")
+        with safetensors.safe_open(path, framework="pt") as file:  # NumPy has no bfloat16
+            needed("torch", "bfloat16", "torch")
             return file.get_tensor(name)
-    except SafetensorError as problem:
+    except safetensors.SafetensorError as problem:
         raise ValueError(f"{path} is not a safetensors file, or is incomplete ({problem})") from None
 
 
 def _parquet(path: Path, wanted: Wanted) -> Any:
     """Return a column, one of lists as rows; or, for features that have no name, all columns of numbers."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ValueError(f"{path}: reading Parquet needs pip install 'majorant[files]'") from None
+    pa, pq = (needed(module, str(path), "files") for module in ("pyarrow", "pyarrow.parquet"))
     try:
         schema = pq.read_schema(path)
     except pa.ArrowInvalid as problem:
@@ -145,7 +140,7 @@ def _is_number(pa: Any, kind: Any) -> bool:
 
 
 def _pt(path: Path, wanted: Wanted) -> Any:
-    torch = _torch(".pt files")
+    torch = needed("torch", "a .pt file", "torch")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # whatever a file that is none makes it say
@@ -159,19 +154,11 @@ def on_device(X: Any, device: str | None) -> Any:
     """Return features where they are to be worked on: as they are, or a tensor on a device."""
     if device is None:
         return X
-    torch = _torch("--device")
+    torch = needed("torch", "--device", "torch")
     try:
         return torch.as_tensor(np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X).to(device)
     except RuntimeError as problem:
         raise ValueError(f"--device {device} cannot be used: {str(problem).splitlines()[0]}") from None
-
-
-def _torch(what: str) -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise ValueError(f"{what} need PyTorch: pip install 'majorant[torch]'") from None
-    return torch
 
 
 READERS: dict[str, Callable[[Path, Wanted], Any]] = {

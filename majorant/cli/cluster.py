@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from majorant._extras import needed
+
 # Seconds that a scheduler has to answer, and then to name a worker.
 PATIENCE = 5.0
 LOCAL = re.compile(r"local(?::(\d+))?")
@@ -20,10 +22,7 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         yield None
         return
-    try:
-        import distributed
-    except ImportError:
-        raise ValueError("--scheduler needs Dask: pip install 'majorant[dask]'") from None
+    distributed = needed("distributed", "--scheduler", "dask")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # who waits is told by us
     local = LOCAL.fullmatch(address)
     with _local(distributed, local[1]) if local else _client(distributed, address) as client:

@@ -60,7 +60,7 @@ def compare(
     target: Target = None,
     out: Folder = None,
     as_json: AsJson = False,
-    solvers: Solvers = "proximal,sbm,lbfgs,sgd,asgd",
+    solvers: Solvers = "auto,proximal,sbm,lbfgs,sgd,asgd",
     passes: Passes = 10,
     runs: Runs = 3,
     C: Penalty = None,
@@ -80,7 +80,7 @@ def compare(
 
     \b
     majorant compare ecoli --passes 5
-    majorant compare flowers.csv --target species --solvers proximal,lbfgs,sgd --out flowers
+    majorant compare flowers.csv --target species --solvers auto,lbfgs,sgd --out flowers
     """
     names, penalty = _known(listed(solvers)), _penalty(C, ridge)
     problem = _problem(reading.source(data), learning.wanted(target), penalty, test_size, seed)

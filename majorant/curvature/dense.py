@@ -22,6 +22,13 @@ class Dense(Curvature):
     Solving costs O(d³) by Cholesky; a singular matrix falls back to a pseudo-inverse, in coordinates scaled to a
     unit diagonal, so that the units of the features do not matter.
 
+    Parameters
+    ----------
+    matrix : array of shape (d, d)
+        Symmetric and positive semi-definite.
+    majorizes : bool
+        Whether it is known to dominate.
+
     Examples
     --------
     >>> import numpy as np
@@ -35,7 +42,7 @@ class Dense(Curvature):
 
     @classmethod
     def of(cls, factors: Factors) -> Dense:
-        """Absorb the factors of a batch by weighted Gram products."""
+        """Return what the factors of a batch add up to, by weighted Gram products."""
         return cls(factors.matrix(), factors.majorizes)
 
     @property

@@ -12,14 +12,26 @@ from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
 
 @dataclass(frozen=True, eq=False)
 class Diagonal(Curvature):
-    """A non-negative vector D; a term q qᵀ is dominated by ``diag(|q| ‖q‖₁)``."""
+    """A non-negative vector D; a term q qᵀ is dominated by ``diag(|q| ‖q‖₁)``.
+
+    Parameters
+    ----------
+    entries : array of shape (d,)
+    majorizes : bool
+        Whether it is known to dominate.
+
+    Examples
+    --------
+    >>> Diagonal(np.array([1.0, 3.0]), majorizes=True).solve(np.array([2.0, 2.0]), ridge=1.0)
+    array([1. , 0.5])
+    """
 
     entries: Array
     majorizes: bool
 
     @classmethod
     def of(cls, factors: Factors) -> Diagonal:
-        """Absorb the factors of a batch: ``D = Σ |q| ‖q‖₁``."""
+        """Return what dominates the factors of a batch: ``D = Σ |q| ‖q‖₁``."""
         return cls(factors.diagonal(), factors.majorizes)
 
     @property

@@ -24,6 +24,23 @@ def form(curvature: str | Form, rank: int = 10) -> Form:
     ``kronecker``   I ⊗ Σ_j λmax(B_j) x_j x_jᵀ                              p²
     ``boehning``    ½(I − 11ᵀ/n) ⊗ XᵀWX (¼ XᵀWX for one row)                p²
     ==============  ======================================================  ==================
+
+    Parameters
+    ----------
+    curvature : str or callable
+        One of these names, or a function from factors to a curvature.
+    rank : int
+        Directions that "low-rank" keeps.
+
+    Returns
+    -------
+    callable
+        A function from factors to a curvature.
+
+    Examples
+    --------
+    >>> form("boehning").__qualname__
+    'Kronecker.boehning'
     """
     if callable(curvature):
         return curvature

@@ -18,6 +18,19 @@ class Kronecker(Curvature):
     """A Kronecker product C ⊗ G of an n×n and a p×p matrix.
 
     It majorizes only if built so: by :meth:`of` from the largest eigenvalue of each B_j, or by :meth:`boehning`.
+
+    Parameters
+    ----------
+    classes : array of shape (n, n)
+    features : array of shape (p, p)
+    majorizes : bool
+        Whether it is known to dominate.
+
+    Examples
+    --------
+    >>> curvature = Kronecker(np.eye(2), np.diag([1.0, 3.0]), majorizes=False)
+    >>> curvature.matvec(np.ones(4))
+    array([1., 3., 1., 3.])
     """
 
     classes: Array
@@ -26,12 +39,12 @@ class Kronecker(Curvature):
 
     @classmethod
     def of(cls, factors: Factors) -> Kronecker:
-        """Absorb the factors of a batch as I ⊗ Σ_j w_j λmax(B_j) x_j x_jᵀ."""
+        """Return I ⊗ Σ_j w_j λmax(B_j) x_j x_jᵀ, which dominates the factors of a batch."""
         return cls(*factors.kronecker(largest_eigenvalues), factors.majorizes)
 
     @classmethod
     def boehning(cls, factors: Factors) -> Kronecker:
-        """Ignore the scores: Böhning's ½(I − 11ᵀ/n) ⊗ XᵀWX holds for all of them.
+        """Return Böhning's ½(I − 11ᵀ/n) ⊗ XᵀWX, which holds whatever the scores are.
 
         References
         ----------

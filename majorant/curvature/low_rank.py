@@ -23,6 +23,21 @@ class LowRank(Curvature):
     terms between V and the residual of a new direction, and lose the bound; here the smallest eigenpair of
     the exact (k+1)×(k+1) matrix leaves for the diagonal. And Woodbury's identity, printed with a plus sign in
     the 2013 paper, has a minus. ``tests/test_errata.py`` shows both printed forms failing.
+
+    Parameters
+    ----------
+    V : array of shape (k, d)
+    S : array of shape (k, k)
+    D : array of shape (d,)
+    majorizes : bool
+        Whether it is known to dominate.
+
+    Examples
+    --------
+    >>> curvature = LowRank.empty(rank=1, size=2, majorizes=True).absorb(np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> curvature.as_matrix()
+    array([[1., 0.],
+           [0., 4.]])
     """
 
     V: Array
@@ -38,7 +53,7 @@ class LowRank(Curvature):
 
     @classmethod
     def of(cls, factors: Factors, rank: int) -> LowRank:
-        """Absorb the factors of a batch row by row, keeping ``rank`` directions."""
+        """Return what dominates the factors of a batch, absorbed row by row, keeping ``rank`` directions."""
         total = cls.empty(rank, factors.size, majorizes=factors.majorizes)
         for rows in factors.rows():
             total = total.absorb(rows)

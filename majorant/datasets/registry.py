@@ -235,6 +235,11 @@ def load(name: str, *, progress: Progress | None = None) -> tuple[Any, Array]:
         Called while downloading with a file's name, the bytes received and the bytes expected. By default a line
         on the terminal.
 
+    Returns
+    -------
+    X : array or CSR matrix of shape (t, p)
+    y : array of shape (t,)
+
     Examples
     --------
     >>> X, y = load("ecoli")
@@ -247,13 +252,43 @@ def load(name: str, *, progress: Progress | None = None) -> tuple[Any, Array]:
 
 
 def available(name: str) -> bool:
-    """Return whether a set can be loaded without a network."""
+    """Return whether a data set can be loaded without a network.
+
+    Parameters
+    ----------
+    name : str
+        One of ``majorant.datasets.NAMES``.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> available("ecoli")
+    True
+    """
     one_of("name", name, NAMES)
     return all(find(file) is not None for file in _files(DATA_SETS[name]))
 
 
 def describe(name: str) -> str:
-    """Return what a data set is, in a line."""
+    """Return what a data set is, in a line.
+
+    Parameters
+    ----------
+    name : str
+        One of ``majorant.datasets.NAMES``.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> describe("ecoli")
+    'protein localisation sites, 336 rows, 7 features, 8 classes; bundled'
+    """
     one_of("name", name, NAMES)
     return DATA_SETS[name].summary
 

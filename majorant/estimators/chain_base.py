@@ -99,6 +99,11 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
             Whose workers add up over the sequences; each reads its pieces of a source for itself.
         resume_from : str or Path, optional
             A file of :class:`~majorant.Checkpoint` to go on from, as in :class:`~majorant.LogisticRegression`.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         self._check_settings()
         check_executor(executor)
@@ -136,27 +141,77 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         """Return the likeliest labels of each sequence, which may come from a source: it is read chunk by chunk.
 
         Attributes that are not known count for nothing.
+
+        Parameters
+        ----------
+        X, lengths
+            Sequences as for :meth:`fit`, or a source.
+
+        Returns
+        -------
+        list of lists of labels
         """
         data, scores = self._scored(X, lengths)
         return apart(self.classes_[self._model().decode(scores, data)].tolist(), data)
 
     @chunkwise
     def predict_marginals(self, X: Any, lengths: Any = None) -> list[list[dict[Any, float]]]:
-        """Return for each token the probability of each label."""
+        """Return for each token the probability of each label.
+
+        Parameters
+        ----------
+        X, lengths
+            Sequences as for :meth:`fit`, or a source.
+
+        Returns
+        -------
+        list of lists of dicts
+            ``result[j][t][label]`` for token t of sequence j.
+        """
         data, scores = self._scored(X, lengths)
         names = self.classes_.tolist()
         return apart([dict(zip(names, p, strict=True)) for p in self._model().marginals(scores, data).tolist()], data)
 
     def predict_single(self, tokens: Any) -> list[Any]:
-        """Return the likeliest labels of one sequence."""
+        """Return the likeliest labels of one sequence.
+
+        Parameters
+        ----------
+        tokens : one sequence as for :meth:`fit`
+
+        Returns
+        -------
+        list of labels
+        """
         return self.predict([tokens])[0]
 
     def predict_marginals_single(self, tokens: Any) -> list[dict[Any, float]]:
-        """Return for each token of one sequence the probability of each label."""
+        """Return for each token of one sequence the probability of each label.
+
+        Parameters
+        ----------
+        tokens : one sequence as for :meth:`fit`
+
+        Returns
+        -------
+        list of dicts
+            A probability for each label.
+        """
         return self.predict_marginals([tokens])[0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, lengths: Any = None) -> float:
-        """Return the share of tokens labelled right. A label that was not trained on is never right."""
+        """Return the share of tokens labelled right. A label that was not trained on is never right.
+
+        Parameters
+        ----------
+        X, y, sample_weight, lengths
+            As for :meth:`fit`; weights of sequences or tokens count here as well.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
         return share_right(self, X, y, sample_weight, lengths)
 
     @cached_property

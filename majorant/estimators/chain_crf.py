@@ -127,10 +127,23 @@ class ChainCRF(ChainEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, lengths: Any = None) -> Self:
         """Learn from one more chunk of sequences in one pass, without keeping them.
 
-        ``classes`` names all labels at the first call; without it those of the first chunk are all. The vocabulary
-        grows with what is new, and old weights keep their meaning; a chunk costs what it holds, however much is known.
-        After ``fit`` a stream starts afresh. Weights of tokens scale what each token teaches: roughly, not exactly, the
-        loss that ``fit`` minimises.
+        The vocabulary grows with what is new, and old weights keep their meaning; a chunk costs what it holds, however
+        much is known. After ``fit`` a stream starts afresh.
+
+        Parameters
+        ----------
+        X, y, lengths
+            Sequences and their labels, as for :meth:`fit`.
+        classes : list of labels, optional
+            All that will ever come, at the first call; without it those of the first chunk are all.
+        sample_weight : array, or list of arrays, optional
+            Of sequences or of tokens. Those of tokens scale what each token teaches: roughly, not exactly, the loss
+            that ``fit`` minimises.
+
+        Returns
+        -------
+        estimator
+            As far as it has learnt.
         """
         self._check_settings()
         before = getattr(self, "_weights", None)

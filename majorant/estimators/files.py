@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from majorant._checks import Array
 from majorant.estimators import storage
+from majorant.estimators.saved import Notes, Saved, Written
 
 STREAM = "stream"
 
 
-class Files:
-    """``save`` and ``load``, for a linear classifier."""
+class Files(Saved):
+    """``save`` and ``load``, for a linear classifier, its stream included if that is wished."""
 
-    def save(self: Any, path: Any, notes: dict[str, Any] | None = None, stream: bool = False) -> None:
+    def save(self: Any, path: Any, notes: Notes = None, stream: bool = False) -> None:
         """Write the fitted model to a file that holds data only.
 
         Callbacks and a random state that is not a number are left out.
@@ -34,20 +35,14 @@ class Files:
             raise ValueError("stream=True needs a model that has learnt by partial_fit; there is no stream to save")
         self._write(path, notes, {STREAM: {"state": self._stream, "dtype": self._dtype.str}} if stream else {})
 
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`."""
-        facts, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(facts))
-        storage.restore(model, facts, arrays)
-        rebuild = storage.read_part(path, cls.__name__, STREAM)
-        if rebuild is not None:
-            _take_up(model, path, rebuild())
-        return model
+    def _written(self: Any, notes: Notes) -> Written:
+        return storage.facts_of(self, notes), storage.arrays_of(self)
 
-    def _write(self: Any, path: Any, notes: dict[str, Any] | None, parts: Mapping[str, Any]) -> None:
-        facts, arrays = storage.facts_of(self, notes), storage.arrays_of(self)
-        storage.write(path, type(self).__name__, facts, arrays, parts)
+    def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        storage.restore(self, facts, arrays)
+        rebuild = storage.read_part(path, type(self).__name__, STREAM)
+        if rebuild is not None:
+            _take_up(self, path, rebuild())
 
 
 def _take_up(model: Any, path: Any, part: Any) -> None:

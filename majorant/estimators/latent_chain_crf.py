@@ -137,7 +137,17 @@ class LatentChainCRF(ChainEstimator):
 
     @chunkwise
     def predict_latent(self, X: Any, lengths: Any = None) -> list[list[tuple[Any, int]]]:
-        """Return for each token the state of the likeliest path: its label, and its number among those of the label."""
+        """Return for each token the state of the likeliest path: its label, and its number among those of the label.
+
+        Parameters
+        ----------
+        X, lengths
+            Sequences as for :meth:`fit`, or a source.
+
+        Returns
+        -------
+        list of lists of pairs (label, number)
+        """
         data, scores = self._scored(X, lengths)
         names, path = self._state_names(), self._model().decode_states(scores, data)
         return apart([names[state] for state in path.tolist()], data)

@@ -29,26 +29,80 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
     states_: Array  # how many each class has
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """Return log p(y|x) less its mean over classes, (n_samples, n_classes); of two classes, log p(1|x)/p(0|x)."""
+        """Return log p(y|x) less its mean over classes, (n_samples, n_classes); of two classes, log p(1|x)/p(0|x).
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        offset : array, optional
+            As for ``fit``.
+
+        Returns
+        -------
+        array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
+        """
         scores = self._class_scores(X, offset)
         return (scores[1] - scores[0]) if len(scores) == 2 else (scores - scores.mean(axis=0)).T.copy()
 
     def predict(self, X: Any, offset: Any = None) -> Array:
-        """Return the likeliest class of each row, its states taken together."""
+        """Return the likeliest class of each row, its states taken together.
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels as ``y`` had them.
+        """
         likeliest = self._class_scores(X, offset).argmax(axis=0)
         return self.classes_[likeliest]
 
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
-        """Return p(y|x) = Σ_m p(y, m|x), shape (n_samples, n_classes)."""
+        """Return p(y|x) = Σ_m p(y, m|x).
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return log_partition_and_probabilities(self._class_scores(X, offset))[1].T.copy()
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
-        """Return the logarithms of the probabilities."""
+        """Return the logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
         scores = self._class_scores(X, offset)
         return (scores - log_partition(scores)).T.copy()
 
     def predict_joint_proba(self, X: Any, offset: Any = None) -> Array:
-        """Return p(y, m|x), shape (n_samples, states of all classes), the states of a class side by side."""
+        """Return p(y, m|x) for every class y and each of its states m.
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n_samples, states of all classes)
+            The states of a class side by side.
+        """
         return log_partition_and_probabilities(self._state_scores(X, offset))[1].T.copy()
 
     def predict_latent(self, X: Any, y: Any = None, offset: Any = None) -> Array:
@@ -61,6 +115,11 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
             The class of each row; if not given, the one that is predicted.
         offset : array, optional
             As in the fit.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Numbers of states, counted within each class.
         """
         scores = self._state_scores(X, offset)
         labels = self._class_scores(X, offset).argmax(axis=0) if y is None else self._numbers(y, scores.shape[1])

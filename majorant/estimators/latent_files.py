@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
+from majorant._checks import Array
 from majorant.estimators import storage
+from majorant.estimators.saved import Notes, Saved, Written
 
 MORE = ("restarts", "state_shares")
 
 
-class LatentClassifierFiles:
+class LatentClassifierFiles(Saved):
     """``save`` and ``load``, for classifiers with hidden states."""
 
-    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only; ``notes`` come back as ``notes_``.
-
-        Callbacks and a random state that is not a number are left out.
-        """
-        self._write(path, notes, {})
-
-    def _write(self: Any, path: Any, notes: dict[str, Any] | None, parts: Mapping[str, Any]) -> None:
+    def _written(self: Any, notes: Notes) -> Written:
         arrays = storage.arrays_of(self) | {"states": self.states_}
         arrays |= {name: getattr(self, f"{name}_") for name in MORE if hasattr(self, f"{name}_")}
-        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays, parts)
+        return storage.facts_of(self, notes), arrays
 
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
-        facts, arrays = storage.read(path, cls.__name__)
-        model: Any = cls(**storage.settings_from(facts))
-        storage.restore(model, facts, arrays)
-        model.states_ = arrays["states"]
+    def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        storage.restore(self, facts, arrays)
+        self.states_ = arrays["states"]
         for name in MORE:
             if name in arrays:
-                setattr(model, f"{name}_", arrays[name])
-        return model
+                setattr(self, f"{name}_", arrays[name])

@@ -195,6 +195,11 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
             classes, of which it is that of the second, (n_samples, n_classes) for more.
         resume_from : str or Path, optional
             A file of :class:`~majorant.Checkpoint`, as for ``LogisticRegression``; ``n_init`` has to be 1.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             self._check_settings()

@@ -42,7 +42,20 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
 
     @chunkwise
     def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """Return scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
+        """Return the score of each row and class: coefficients times features, plus intercept.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix, tensor or Source
+            Rows with the columns of the fit; a source is read chunk by chunk.
+        offset : array, optional
+            Added to the scores, as for :meth:`fit`; a source has none.
+
+        Returns
+        -------
+        array of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+            A tensor on the device of X, if X is one.
+        """
         check_is_fitted(self, "coef_")
         if is_on_device(X):
             return decision(self, X, offset)
@@ -60,7 +73,18 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
 
     @chunkwise
     def predict(self, X: Any, offset: Any = None) -> Array:
-        """Return the likeliest class of each row."""
+        """Return the likeliest class of each row.
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels as ``y`` had them.
+        """
         scores = self.decision_function(X, offset)
         if is_tensor(scores):
             return named(self.classes_, scores)
@@ -73,6 +97,18 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         With ``posterior=True`` they are averaged over the Laplace approximation of the posterior, by MacKay's formula
         p ≈ softmax(score / √(1 + πv/8)) with v the variance of each score (of each less their mean, for more than two
         classes): an approximation of an approximation, which pulls uncertain predictions towards even ones.
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+        posterior : bool
+            Whether to average; the posterior has to be known, by :meth:`posterior_covariance` or ``partial_fit``.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            In the order of ``classes_``.
         """
         scores = self.decision_function(X, offset)
         if is_tensor(scores) and posterior:
@@ -89,7 +125,17 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
 
     @chunkwise
     def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
-        """Return the logarithms of the probabilities."""
+        """Return the logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X, offset
+            As for :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
         scores = self.decision_function(X, offset)
         if is_tensor(scores):
             return probabilities(scores, log=True)
@@ -98,7 +144,19 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the share of rows whose label is the likeliest one; a source brings its own labels and weights."""
+        """Return the share of rows whose label is the likeliest one; a source brings its own labels and weights.
+
+        Parameters
+        ----------
+        X : as for :meth:`predict`
+        y : array of labels, shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
         if isinstance(X, Source):
             return accuracy(self, X, y=y, sample_weight=sample_weight)
         if is_on_device(X):
@@ -107,13 +165,25 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         return float(super().score(X, y, sample_weight))
 
     def sparsify(self) -> Self:
-        """Keep ``coef_`` as a sparse CSR matrix; predictions stay as they are. Few coefficients are zero under ℓ2."""
+        """Keep ``coef_`` as a sparse CSR matrix; predictions stay as they are. Few coefficients are zero under ℓ2.
+
+        Returns
+        -------
+        estimator
+            Itself.
+        """
         check_is_fitted(self, "coef_")
         self.coef_ = sparse.csr_matrix(self.coef_)
         return self
 
     def densify(self) -> Self:
-        """Keep ``coef_`` as an array again, as fits leave it."""
+        """Keep ``coef_`` as an array again, as fits leave it.
+
+        Returns
+        -------
+        estimator
+            Itself.
+        """
         check_is_fitted(self, "coef_")
         if sparse.issparse(self.coef_):
             self.coef_ = sparse.csr_matrix(self.coef_).toarray()
@@ -134,6 +204,11 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
             The rows of the fit, which models do not keep; needed at the first call.
         y : array of labels, optional
             Needed where there are class weights.
+
+        Returns
+        -------
+        array of shape (d, d)
+            d is the number of coefficients and intercepts of all classes; of two classes, of the second alone.
         """
         if X is not None and not hasattr(self, "_stream"):
             self._check_posterior_size()

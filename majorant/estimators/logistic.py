@@ -32,7 +32,6 @@ from majorant.estimators.settings import (
     check_penalty,
     check_settings,
     distinct,
-    read_distributions,
     read_feature_penalty,
     read_offset,
     read_weights,
@@ -41,9 +40,10 @@ from majorant.estimators.settings import (
     with_class_weight,
 )
 from majorant.estimators.sklearn_callbacks import StepTasks, WithCallbacks, with_callbacks
+from majorant.estimators.soft_labels import SoftLabels
 from majorant.estimators.step_count import StepCount
 from majorant.estimators.sweep import Sweep
-from majorant.estimators.tensors import check_device_solver, is_on_device, read_tensor, read_tensors, to_array
+from majorant.estimators.tensors import check_device_solver, is_on_device, read_tensors, to_array
 from majorant.estimators.threads import fit_threads
 from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
@@ -57,7 +57,9 @@ from majorant.sources.dask import DaskCollections, is_dask
 STUCK = 1e-4
 
 
-class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files, LogisticInference, LinearClassifier):
+class LogisticRegression(
+    WithCallbacks, FitSource, SoftLabels, PartialFit, WarmStart, Files, LogisticInference, LinearClassifier
+):
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -208,6 +210,11 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         resume_from : str or Path, optional
             A file of :class:`~majorant.Checkpoint`: go on from there, to the same coefficients and trace as if the fit
             had never stopped. Data and settings have to be the same; ``tol`` and ``max_iter`` may be others.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             self._check_settings()
@@ -224,27 +231,6 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
             if weight is not None and len(np.unique(labels[weight > 0])) < 2:
                 raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
             return self._fit(X, labels, weight, offset, how)
-
-    @with_callbacks
-    def fit_soft(
-        self,
-        X: Any,
-        P: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        classes: Any = None,
-        resume_from: Any = None,
-    ) -> Self:
-        """Fit to rows X with a distribution over the classes for each (rows of P sum to one)."""
-        with all_or_nothing(self):
-            self._check_settings()
-            if self.class_weight is not None:
-                raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-            X = validated(self, X, reset=True) if not is_on_device(X) else read_tensor(self, X, reset=True)
-            self._dtype = X.dtype
-            names, P = read_distributions(to_array(P), classes)
-            self._set_classes(names)
-            return self._fit(X, P, read_weights(sample_weight, X), offset, How(None, resume_from))
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
         numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_method_params, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_method_params, validate_data
 
 from majorant._checks import Array
 from majorant._solution import Outcome, Result
@@ -26,6 +26,7 @@ from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
 from majorant.estimators.placing import refuse_beside
+from majorant.estimators.saved import Notes, Saved, Written
 from majorant.estimators.settings import check_labels, check_settings, read_offset
 from majorant.estimators.sklearn_callbacks import WithCallbacks, hand_over
 from majorant.estimators.tensors import is_tensor, read_tensors, to_array
@@ -40,7 +41,7 @@ LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
 OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_")
 
 
-class LogisticRegressionCV(WithCallbacks, LinearClassifier):
+class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
     """:class:`LogisticRegression` with C chosen by cross-validation.
 
     Classes are those of all rows: a fold whose rows lack one gives it (next to) no chance, as in scikit-learn, and
@@ -161,6 +162,11 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
             share every read.
         **params
             What the splitter (``groups``) and the scorer ask for, with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             if isinstance(X, Source):
@@ -258,13 +264,30 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
     # --- scores -------------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **score_params: Any) -> float:
-        """Return the score by ``scoring`` (accuracy by default)."""
+        """Return the score by ``scoring`` (accuracy by default).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`LogisticRegression.score`.
+        **score_params
+            What the scorer asks for, with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        float
+        """
         routed = self._route("score", score_params, sample_weight)
         scored = Brought.of(self) if is_tensor(X) else self
         return float(self._get_scorer()(scored, X, to_array(y), **routed.scorer.score))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return who asks for what: this estimator, the splitter and the scorer."""
+        """Return who asks for what: this estimator, the splitter and the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+        """
         to_scorer = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
         return (
             MetadataRouter(owner=self)
@@ -293,25 +316,14 @@ class LogisticRegressionCV(WithCallbacks, LinearClassifier):
 
     # --- files --------------------------------------------------------------------------------------------
 
-    def save(self, path: Any, notes: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to a file that holds data only.
+    def _written(self, notes: Notes) -> Written:
+        arrays = {"Cs": self.Cs_, "C": np.atleast_1d(self.C_)[:1], **Folds.of(self).arrays()}
+        return storage.facts_of(self, notes), storage.arrays_of(self) | arrays
 
-        As :meth:`LogisticRegression.save`; a splitter or a scorer that is an object is left out as well.
-        """
-        check_is_fitted(self, "coef_")
-        found = Folds.of(self)
-        arrays = {**storage.arrays_of(self), "Cs": self.Cs_, "C": np.atleast_1d(self.C_)[:1], **found.arrays()}
-        storage.write(path, type(self).__name__, storage.facts_of(self, notes), arrays)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the model that :meth:`save` wrote."""
-        facts, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(facts))
-        storage.restore(model, facts, arrays)
-        model.Cs_ = arrays["Cs"]
-        model._show(Folds.from_arrays(arrays, model.l1_ratios), float(arrays["C"][0]))
-        return model
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        storage.restore(self, facts, arrays)
+        self.Cs_ = arrays["Cs"]
+        self._show(Folds.from_arrays(arrays, self.l1_ratios), float(arrays["C"][0]))
 
     # --- what the methods above are made of ---------------------------------------------------------------
 

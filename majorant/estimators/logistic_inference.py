@@ -70,6 +70,11 @@ class LogisticInference:
             With "cluster": what each row belongs to.
         level : float
             Of the confidence intervals.
+
+        Returns
+        -------
+        Summary
+            Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
         """
         check_is_fitted(self, "coef_")
         self._check_posterior_size()

@@ -28,14 +28,27 @@ class PartialFit:
     def partial_fit(self: Classifier, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
         """Learn from one more chunk of rows, by the proximal solver, without keeping them.
 
-        ``classes`` is needed at the first call. A later chunk may lack classes. Rows fed twice count twice. Memory does
-        not depend on how many rows have been seen. ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream
-        starts afresh, from zero: a fit gathers no precision to go on from.
+        A later chunk may lack classes. Rows fed twice count twice. Memory does not depend on how many rows were seen.
+        ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream starts afresh, from zero: a fit gathers no
+        precision to go on from.
 
         **Order matters.** Rows of a call are visited in random order (``shuffle``, ``random_state``), so within a call
         theirs does not. But a chunk of one class alone is fitted perfectly and hardly remembered: on 20,000 rows sorted
         by label a stream of 20 calls ends at an accuracy of 0.50, and of 0.79 shuffled. A warning says so when it
         happens; shuffle the rows, or see that every call has all classes.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        y : array of labels, shape (n_samples,)
+        classes : array of labels, optional
+            All that will ever come; needed at the first call.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        estimator
+            As far as it has learnt.
         """
         with all_or_nothing(self):
             self._check_settings()

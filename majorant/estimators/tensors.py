@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant.design import Design
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ def on_device(X: Any, device: Any = None) -> Design:
         X = np.load("embeddings.npy", mmap_mode="r")
         head = majorant.LogisticRegression().fit(majorant.on_device(X), y)
     """
-    try:
-        import torch
-    except ImportError:
-        raise ImportError("rows on a device need PyTorch: pip install majorant[torch]") from None
+    torch = needed("torch", "on_device", "torch")
     from majorant.design.tensor import TensorDesign
 
     try:

@@ -1,4 +1,4 @@
-"""F(θ) = loss of a model on data + penalty: all a solver ever sees."""
+"""F(θ) = loss of a model on data + penalty: what a solver is given."""
 
 from __future__ import annotations
 

@@ -52,13 +52,6 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         Secant pairs of the finishing steps.
     warm_start : bool
         Whether the finish may start at ``start``, where that is better than where the pass has led: half a pass tells.
-    replacement, shuffle : bool
-        Whether rows are drawn with replacement, or else in an order that is drawn anew for each pass; False and False
-        visits them as they stand.
-    seed : int
-        Of what is drawn: the same seed gives the same run, whole or resumed.
-    report_every : float
-        Passes between two entries of the trace, at most 1.
 
     Notes
     -----

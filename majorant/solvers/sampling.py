@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from majorant._checks import whole
+from majorant._docstrings import with_parameters_of
 from majorant.data.base import Order
 from majorant.objective import Objective
 from majorant.solvers.base import State, SteppingSolver
@@ -33,9 +34,9 @@ class StochasticSolver(SteppingSolver[S]):
     replacement : bool
         Whether rows are drawn with replacement. Without, each pass visits every row once.
     shuffle : bool
-        False visits the rows as they stand, pass after pass.
+        Whether the order of the rows is drawn anew for each pass; False visits them as they stand.
     seed : int
-        The same seed gives the same run, whole or resumed.
+        Of what is drawn: the same seed gives the same run, whole or resumed.
     report_every : float
         Passes between two entries of the trace, at most 1.
     """
@@ -45,6 +46,10 @@ class StochasticSolver(SteppingSolver[S]):
     shuffle: bool = True
     seed: int = 0
     report_every: float = 1.0
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.__doc__ = with_parameters_of(StochasticSolver.__doc__, cls.__doc__)
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:

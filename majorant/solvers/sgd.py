@@ -39,15 +39,6 @@ class SGD(StochasticSolver[SGDState]):
         η_i = η₀ (the paper's SGD), η₀τ/(τ + i) or η₀/i (its ASGD), i = 1, 2, … counting mini-batches.
     tau : float
         τ of "adaptive".
-    batch_size : int
-        Rows m of a mini-batch; the last one of a pass may be smaller.
-    replacement, shuffle : bool
-        Whether rows are drawn with replacement, or else in an order that is drawn anew for each pass; False and False
-        visits them as they stand.
-    seed : int
-        Of what is drawn: the same seed gives the same run, whole or resumed.
-    report_every : float
-        Passes between two entries of the trace, at most 1.
 
     Examples
     --------

@@ -55,15 +55,6 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
         η; m/t if not given (1/t for one row at a time, as in the paper).
     restart : bool
         Whether M and μ start afresh at each pass. The paper's do not.
-    batch_size : int
-        Rows m of a mini-batch; the last one of a pass may be smaller.
-    replacement, shuffle : bool
-        Whether rows are drawn with replacement, or else in an order that is drawn anew for each pass; False and False
-        visits them as they stand.
-    seed : int
-        Of what is drawn: the same seed gives the same run, whole or resumed.
-    report_every : float
-        Passes between two entries of the trace, at most 1.
 
     Notes
     -----
@@ -95,7 +86,7 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
         return MajorizationState(theta=theta, M=np.diag(1 / objective.penalty.as_prior()), mu=np.zeros(objective.size))
 
     def begin_pass(self, objective: Objective, state: MajorizationState) -> MajorizationState:
-        """Forget M and μ, if restarting."""
+        """Return the state without M and μ, if restarting."""
         if not self.restart:
             return state
         return replace(self.start(objective, state.theta), visited=state.visited)

@@ -46,15 +46,6 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         η; m/t if not given. The paper tunes it for the low-rank algorithm.
     restart : bool
         Whether the curvature and μ start afresh at each pass. The paper's do not.
-    batch_size : int
-        Rows m of a mini-batch; the last one of a pass may be smaller.
-    replacement, shuffle : bool
-        Whether rows are drawn with replacement, or else in an order that is drawn anew for each pass; False and False
-        visits them as they stand.
-    seed : int
-        Of what is drawn: the same seed gives the same run, whole or resumed.
-    report_every : float
-        Passes between two entries of the trace, at most 1.
 
     Examples
     --------
@@ -84,7 +75,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
         return LowRankState(theta=theta, curvature=curvature, mu=np.zeros(objective.size))
 
     def begin_pass(self, objective: Objective, state: LowRankState) -> LowRankState:
-        """Forget the curvature and μ, if restarting."""
+        """Return the state without the curvature and μ, if restarting."""
         if not self.restart:
             return state
         return replace(self.start(objective, state.theta), visited=state.visited)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant.sources.base import Chunk, Labels, Piece, Source, rows_per_chunk
 from majorant.sources.paths import found_files
 
@@ -200,11 +201,7 @@ class ParquetPiece:
 
 
 def _opened(path: Path) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise ImportError("reading Parquet needs pyarrow: pip install 'majorant[files]'") from None
+    pa, parquet = (needed(module, "reading Parquet", "files") for module in ("pyarrow", "pyarrow.parquet"))
     try:
         return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
     except pa.ArrowInvalid as problem:

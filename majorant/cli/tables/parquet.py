@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant.cli.refusals import NoRows
 from majorant.cli.tables.arrow_csv import ArrowCells
 from majorant.cli.tables.column import BooleanColumn, Column, NumberColumn, OpaqueColumn, TextColumn
@@ -25,11 +26,7 @@ GROUP = 2**17
 
 def arrow() -> Any:
     """Return pyarrow, with its Parquet part loaded."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ValueError("Parquet files need pyarrow: pip install 'majorant[files]'") from None
+    pyarrow, _ = (needed(module, "a Parquet file", "files") for module in ("pyarrow", "pyarrow.parquet"))
     return pyarrow
 
 

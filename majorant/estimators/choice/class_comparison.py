@@ -58,9 +58,27 @@ class Comparison:
         return [tuple(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row) for row in self.rows()]
 
 
-def compared(estimator: Any, n_classes: Iterable[int], arguments: tuple[Any, ...], more: dict[str, Any]) -> Comparison:
-    """Return the fits of an estimator with these numbers of classes to the same data."""
-    numbers = list(n_classes)
-    if not numbers:
-        raise ValueError("n_classes must hold at least one number of classes, such as range(1, 5)")
-    return Comparison(tuple(clone(estimator).set_params(n_classes=n).fit(*arguments, **more) for n in numbers))
+class ByClasses:
+    """``compare``, for an estimator with ``n_classes``."""
+
+    def compare(
+        self: Any, n_classes: Iterable[int], X: Any, y: Any, groups: Any, persons: Any = None, **more: Any
+    ) -> Comparison:
+        """Return fits with these numbers of classes, and a table of their log-likelihoods, AIC and BIC.
+
+        Parameters
+        ----------
+        n_classes : iterable of int
+        X, y, groups, persons, **more
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        Comparison
+            Printed it is a table; ``fits`` are the models, ``best`` is the one with the least BIC.
+        """
+        numbers = list(n_classes)
+        if not numbers:
+            raise ValueError("n_classes must hold at least one number of classes, such as range(1, 5)")
+        fits = (clone(self).set_params(n_classes=n).fit(X, y, groups, persons, **more) for n in numbers)
+        return Comparison(tuple(fits))

@@ -54,6 +54,11 @@ class LatentFrames:
             As for :meth:`~majorant.ConditionalLogit.from_long`.
         **settings
             Of the estimator, such as ``n_classes=``.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         layout = LongLayout.learn(
             df,

@@ -20,10 +20,19 @@ class LatentInference:
     """``covariance`` and ``summary``, for latent classes."""
 
     def covariance(self: Any, kind: str = "hessian") -> Array:
-        """Return the covariance of all parameters, in the order of ``param_names_``.
+        """Return the covariance of all parameters.
 
-        "hessian" inverts the exact Hessian of the marginal likelihood, "robust" is the sandwich over people. Where
-        parameters cannot be told from the data (two classes that are the same), variances are infinite.
+        Where parameters cannot be told from the data (two classes that are the same), variances are infinite.
+
+        Parameters
+        ----------
+        kind : {"hessian", "robust"}
+            The inverse of the exact Hessian of the marginal likelihood, or the sandwich over people.
+
+        Returns
+        -------
+        array of shape (d, d)
+            In the order of ``param_names_``.
         """
         check_is_fitted(self, "coef_")
         if one_of("kind", kind, tuple(SOURCES)) == "hessian":
@@ -35,7 +44,20 @@ class LatentInference:
         return covariance(self._hessian, self._state.scores(), "robust")
 
     def summary(self: Any, kind: str = "hessian", level: float = 0.95) -> Summary:
-        """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit."""
+        """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit.
+
+        Parameters
+        ----------
+        kind : {"hessian", "robust"}
+            As for :meth:`covariance`.
+        level : float
+            Of the confidence intervals.
+
+        Returns
+        -------
+        Summary
+            Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
+        """
         params = np.concatenate([self.coef_.ravel(), self.membership_.ravel()])
         shares = ", ".join(f"{share:.4f}" for share in self.shares_)
         notes = [f"shares of the classes: {shares}", SOURCES[kind], str(self.result_)]

@@ -134,6 +134,11 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
             Added to θᵀx; -inf for an alternative that is not available.
         sample_weight : array of shape (n_rows,), optional
             Weights of the situations: the same for all rows of one.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             self._check_settings()
@@ -148,8 +153,17 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
     def predict_proba(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
         """Return the probability of each row within its group.
 
-        A model that was made by :meth:`from_long` or :meth:`from_wide` takes a data frame like its own instead: the
-        result then has one entry for each row, or one row for each row and one column for each alternative.
+        A model that was made by :meth:`from_long` or :meth:`from_wide` takes a data frame like its own instead.
+
+        Parameters
+        ----------
+        X, groups, offset
+            As for :meth:`fit`, or a data frame alone.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Of a wide data frame, a row for each of its rows and a column for each alternative.
         """
         check_is_fitted(self, "coef_")
         if groups is None and self._layout is not None:
@@ -159,7 +173,18 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         return table.as_given(self._probabilities_of(table.unobserved(offset)))
 
     def predict(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
-        """Return 1 for the likeliest row of each group, 0 for the others; from wide data frames, the alternative."""
+        """Return which row of each group is likeliest.
+
+        Parameters
+        ----------
+        X, groups, offset
+            As for :meth:`fit`, or a data frame alone.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            1 for the likeliest row of each group, 0 for the others; of a wide data frame, the alternative.
+        """
         check_is_fitted(self, "coef_")
         if groups is None and self._layout is not None:
             self._refuse_offset(offset)
@@ -173,8 +198,19 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
     ) -> float:
         """Return the mean log-likelihood of a choice situation.
 
-        A model that was made by :meth:`from_long` or :meth:`from_wide` takes a data frame like its own, and the name of
-        its column of weights, if it has one.
+        A model that was made by :meth:`from_long` or :meth:`from_wide` takes a data frame like its own instead.
+
+        Parameters
+        ----------
+        X, y, groups, offset
+            As for :meth:`fit`, or a data frame alone.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of situations; of a data frame, the name of their column.
+
+        Returns
+        -------
+        float
+            At most 0.
         """
         check_is_fitted(self, "coef_")
         if groups is None and y is None and self._layout is not None:

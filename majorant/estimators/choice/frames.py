@@ -56,6 +56,11 @@ class ChoiceFrames:
             Columns: 0 where an alternative was not available, weights of situations, numbers added to θᵀx.
         **settings
             Of the estimator, such as ``C=``.
+
+        Returns
+        -------
+        estimator
+            Fitted; from now on it takes data frames like this one.
         """
         layout = LongLayout.learn(
             df,
@@ -116,6 +121,11 @@ class ChoiceFrames:
             The column of weights.
         **settings
             Of the estimator, such as ``C=``.
+
+        Returns
+        -------
+        estimator
+            Fitted; from now on it takes data frames like this one.
         """
         layout = WideLayout.learn(
             choice=choice,

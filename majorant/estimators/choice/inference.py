@@ -41,6 +41,11 @@ class ChoiceInference:
             G/(G − 1) of G clusters, as usual).
         cluster : array, optional
             With "cluster": what each row of the fit, or each choice situation, belongs to, such as a person.
+
+        Returns
+        -------
+        array of shape (d, d)
+            In the order of ``param_names_``.
         """
         check_is_fitted(self, "coef_")
         if self._hessian is None:
@@ -58,7 +63,17 @@ class ChoiceInference:
     def summary(self: Any, kind: str = "hessian", cluster: Any = None, level: float = 0.95) -> Summary:
         """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit.
 
-        Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame. See :meth:`covariance`.
+        Parameters
+        ----------
+        kind, cluster
+            Where standard errors come from, as for :meth:`covariance`.
+        level : float
+            Of the confidence intervals.
+
+        Returns
+        -------
+        Summary
+            Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
         """
         alone = self._hessian is None and self._variances is not None and kind == "hessian"
         found = self._variances if alone else self.covariance(kind, cluster)
@@ -70,13 +85,37 @@ class ChoiceInference:
         )
 
     def wtp(self: Any, attribute: str, cost: str, kind: str = "hessian", cluster: Any = None) -> Derived:
-        """Return the willingness to pay for one more unit of an attribute, −θ_attribute/θ_cost, by the delta method."""
+        """Return the willingness to pay for one more unit of an attribute, −θ_attribute/θ_cost, by the delta method.
+
+        Parameters
+        ----------
+        attribute, cost : str
+            Coefficients by their names in ``param_names_``.
+        kind, cluster
+            As for :meth:`covariance`.
+
+        Returns
+        -------
+        Derived
+            ``estimate``, ``std_error``, ``z``, ``p`` and ``interval(level)``.
+        """
         above, below = self._place(attribute), self._place(cost)
         name = f"-{attribute} / {cost}"
         return ratio(name, self.coef_, self.covariance(kind, cluster), above, below, sign=-1.0)
 
     def likelihood_ratio_test(self: Any, other: Any) -> LikelihoodRatio:
-        """Return the test between this fit and another one, one of which is a special case of the other."""
+        """Return the test between this fit and another one, one of which is a special case of the other.
+
+        Parameters
+        ----------
+        other : ConditionalLogit
+            Fitted to the same choices; both without a penalty (``C=np.inf``).
+
+        Returns
+        -------
+        LikelihoodRatio
+            ``statistic``, ``degrees`` of freedom and ``p``.
+        """
         for fitted in (self, other):
             check_is_fitted(fitted, "coef_")
             if np.isfinite(fitted.C):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from majorant._checks import Array, whole
 from majorant._solution import Result
 from majorant._threads import mapped, sharing
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice.class_comparison import Comparison, compared
+from majorant.estimators.choice.class_comparison import ByClasses
 from majorant.estimators.choice.class_files import LatentFiles
 from majorant.estimators.choice.class_fit import Found, fit_from, one_class, without_empty
 from majorant.estimators.choice.class_frames import LatentFrames
@@ -35,7 +34,14 @@ from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 SUMS_TO_ONE = 1e-6
 
 
-class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, BaseEstimator):  # type: ignore[misc]
+class LatentClassLogit(
+    LatentInference,
+    ByClasses,
+    LatentFiles,
+    LatentFrames,
+    InNotebooks,
+    BaseEstimator,  # type: ignore[misc]
+):
     """Latent class conditional logit: every person belongs to one hidden class in all their choices.
 
     p_i = Σ_c π_c(z_i) Π_t P_c(y_it), with a conditional logit P_c for each class, and membership π by softmax on what
@@ -150,6 +156,11 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
             What is known of the person: the same for all rows of one.
         sample_weight : array of shape (n_rows,), optional
             Weights of people: the same for all rows of one.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             self._check_settings()
@@ -160,14 +171,18 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
         self._warn(stacklevel=3)
         return self
 
-    def compare(
-        self, n_classes: Iterable[int], X: Any, y: Any, groups: Any, persons: Any = None, **more: Any
-    ) -> Comparison:
-        """Return fits with these numbers of classes, and a table of their log-likelihoods, AIC and BIC."""
-        return compared(self, n_classes, (X, y, groups, persons), more)
-
     def class_proba(self, X: Any, groups: Any, *, offset: Any = None) -> Array:
-        """Return the probability of each row within its group in each class, shape (n_rows, ``n_classes_``)."""
+        """Return the probability of each row within its group in each class.
+
+        Parameters
+        ----------
+        X, groups, offset
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        array of shape (n_rows, ``n_classes_``)
+        """
         check_is_fitted(self, "coef_")
         table = Situations.read(self, X, groups, reset=False)
         sets = table.unobserved(offset)
@@ -190,6 +205,10 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
         weights : array of shape (n_rows, ``n_classes_``), optional
             Probabilities of the classes for the person of each row, such as posteriors; instead of those that the
             membership model gives.
+
+        Returns
+        -------
+        array of shape (n_rows,)
         """
         of_classes = self.class_proba(X, groups, offset=offset)
         table = Situations.read(self, X, groups, reset=False)
@@ -203,7 +222,18 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
         return (of_classes * weights).sum(axis=1)
 
     def predict(self, X: Any, groups: Any = None, *, membership: Any = None, offset: Any = None) -> Array:
-        """Return 1 for the likeliest row of each group, 0 for the others."""
+        """Return which row of each group is likeliest.
+
+        Parameters
+        ----------
+        X, groups, membership, offset
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            1 for the likeliest row of each group, 0 for the others.
+        """
         p = self.predict_proba(X, groups, membership=membership, offset=offset)
         table = Situations.read(self, X, groups, reset=False)
         return table.as_given(flagged_largest(table.sorted(p), table.starts, table.sizes))
@@ -211,7 +241,18 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
     def predict_membership(
         self, X: Any, y: Any, groups: Any, persons: Any = None, *, membership: Any = None, offset: Any = None
     ) -> tuple[Array, Array]:
-        """Return people, and the posterior probability of each class given what each of them chose."""
+        """Return how likely each person is of each class, given what was chosen.
+
+        Parameters
+        ----------
+        X, y, groups, persons, membership, offset
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        persons : array of shape (n_persons,)
+        posterior : array of shape (n_persons, ``n_classes_``)
+        """
         people = self._read(X, y, groups, persons, membership, offset, None)
         return people.names, self._on(people.panel).posteriors
 
@@ -226,7 +267,18 @@ class LatentClassLogit(LatentInference, LatentFiles, LatentFrames, InNotebooks, 
         offset: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        """Return the mean log-likelihood of a person."""
+        """Return the mean log-likelihood of a person.
+
+        Parameters
+        ----------
+        X, y, groups, persons, membership, offset, sample_weight
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        float
+            At most 0.
+        """
         people = self._read(X, y, groups, persons, membership, offset, sample_weight)
         return float(np.average(self._on(people.panel).log_likelihoods, weights=people.panel.weight))
 

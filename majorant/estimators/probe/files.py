@@ -11,6 +11,7 @@ from scipy import sparse
 
 from majorant._atomic import replacing
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant.estimators import storage
 from majorant.estimators.probe.table import Row, SweepTable
 
@@ -78,8 +79,4 @@ def _read_safetensors(path: Any) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _safetensors() -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise ImportError(f"{ENDING} files need safetensors: pip install 'majorant[safetensors]'") from None
-    return safetensors.numpy
+    return needed("safetensors.numpy", f"a {ENDING} file", "safetensors")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from majorant._extras import needed
 from majorant.estimators.probe.files import two_sided
 
 
 def linear_layer(probe: Any) -> Any:
     """Return ``torch.nn.Linear`` with the weights of a probe; no random numbers are drawn for them first."""
-    try:
-        import torch
-    except ImportError:
-        raise ImportError("head() needs PyTorch: pip install 'majorant[torch]'") from None
+    torch = needed("torch", "head()", "torch")
     weight, bias = (torch.as_tensor(each) for each in two_sided(probe))
     classes, columns = weight.shape
     layer = torch.nn.utils.skip_init(

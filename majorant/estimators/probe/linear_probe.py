@@ -146,6 +146,11 @@ class LinearProbe(LinearClassifier):
         y : array or tensor of labels, shape (n_samples,)
         X_val, y_val : as X and y, optional
             Rows that score, in the place of ``validation``; they are never trained on.
+
+        Returns
+        -------
+        estimator
+            Fitted.
         """
         with all_or_nothing(self):
             grid = self._read_settings()
@@ -168,6 +173,11 @@ class LinearProbe(LinearClassifier):
         X : as in :meth:`fit`
         labels : mapping of names to labels, or to pairs (rows, labels)
             Pairs are of some of the rows: few-shot subsets, or tasks whose labels not every row has.
+
+        Returns
+        -------
+        dict
+            A fitted probe for each name.
         """
         found = {}
         for name, given in labels.items():
@@ -248,12 +258,28 @@ class LinearProbe(LinearClassifier):
         return self.scores_.rows[self.scores_.best].C
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw score and held-out loss over C; return the axes. Needs matplotlib."""
+        """Draw score and held-out loss over C. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; on a new figure if not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         check_is_fitted(self, "scores_")
         return self.scores_.plot(ax, self.metric if isinstance(self.metric, str) else "score")
 
     def head(self) -> Any:
-        """Return the head as ``torch.nn.Linear``, with an output for each class. Needs PyTorch."""
+        """Return the head as a layer of PyTorch, which is needed.
+
+        Returns
+        -------
+        torch.nn.Linear
+            With an output for each class, also of two.
+        """
         check_is_fitted(self, "coef_")
         return linear_layer(self)
 
@@ -274,7 +300,17 @@ class LinearProbe(LinearClassifier):
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Return the probe that :meth:`save` wrote, in either form."""
+        """Return the probe that :meth:`save` wrote, in either form.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
         return files.read(cls, path)
 
 

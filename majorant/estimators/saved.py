@@ -1,0 +1,62 @@
+"""Estimators as files: what all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from majorant._checks import Array
+from majorant.estimators import storage
+
+Notes = dict[str, Any] | None
+Written = tuple[dict[str, Any], dict[str, Array]]  # what JSON holds, and arrays
+
+
+class Saved:
+    """``save`` and ``load``, for an estimator that says what it writes (``_written``) and takes up what was read."""
+
+    _learnt: ClassVar[str] = "coef_"  # what a fitted one has
+
+    def save(self, path: Any, notes: Notes = None) -> None:
+        """Write the fitted model to a file that holds data only, and none of the rows.
+
+        What a chain has gathered by ``partial_fit``, and standard errors of choice models, are in it. Left out are
+        callbacks, and settings that are objects: a random state, a splitter, a scorer.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it travels with the model and comes back as ``notes_``.
+        """
+        check_is_fitted(self, self._learnt)
+        self._write(path, notes, {})
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+        """
+        facts, arrays = storage.read(path, cls.__name__)
+        model = cls(**storage.settings_from(facts))
+        model._restore(path, facts, arrays)
+        return model
+
+    def _write(self, path: Any, notes: Notes, parts: Mapping[str, Any]) -> None:
+        storage.write(path, type(self).__name__, *self._written(notes), parts)
+
+    def _written(self, notes: Notes) -> Written:
+        raise NotImplementedError
+
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        raise NotImplementedError
