@@ -82,7 +82,7 @@ class ChoiceSpreads(Spreads):
         V, possible = batch.design.times(self.root), _possible(batch)
         counts = np.maximum(np.add.reduceat(possible.astype(np.float64), batch.indptr[:-1]), 1.0)
         means = np.add.reduceat(np.where(possible[:, None], V, 0.0), batch.indptr[:-1]) / counts[:, None]
-        off = np.sqrt(np.square(V - np.repeat(means, np.diff(batch.indptr), axis=0)).sum(axis=1))
+        off = np.sqrt(np.square(V - np.repeat(means, batch.sizes, axis=0)).sum(axis=1))
         off[~possible] = 0.0
         weight = batch.weight
         return max(

@@ -20,7 +20,7 @@ from majorant.solvers.preconditioners import HessianByBlocks
 # Of more parameters no Hessian is kept; by blocks that never meet there are still standard errors.
 LARGEST_HESSIAN = 5_000
 # Newton's decrement squared, an estimate of twice the log-likelihood that is missing, at which no step is left to make.
-POLISHED, STEPS = 1e-18, 3
+POLISHED, STEPS = 1e-15, 3
 # Steps that promise more than so many times the tolerance are no last ones.
 NEAR = 10.0
 # How many times as large as if a parameter were alone its variance may be, until nothing is known of it.
