@@ -74,8 +74,8 @@ class Sample:
 
 def _hard(data: Choices) -> Array | None:
     """Return the outcome that each set chose, if each chose one."""
-    chosen = np.flatnonzero(data.target)
-    is_hard = len(chosen) == len(data) and bool((data.target[chosen] == 1).all())
+    chosen = np.flatnonzero(data.target == 1)
+    is_hard = len(chosen) == len(data) == np.count_nonzero(data.target)
     return chosen if is_hard else None
 
 
@@ -115,7 +115,7 @@ class _Kinds:
         return _Kinds(sets, self.looks[order], self.numbers, place[starts + self.picks] - starts)
 
     def _is_worth(self, kinds: int) -> bool:
-        return kinds < len(self.sets) and kinds <= WORTH * len(self.numbers)
+        return kinds <= WORTH * len(self.sets)
 
 
 def _equal(data: Choices, others: Array) -> Array:
@@ -130,7 +130,8 @@ def _equal(data: Choices, others: Array) -> Array:
         unlike = _unlike_rows(data.design.part(one), data.design.part(other))
         if data.log_measure is not None:
             unlike |= data.log_measure[one] != data.log_measure[other]
-        equal[begin + np.unique(np.repeat(ones[: end - begin], sizes[begin:end])[unlike])] = False
+        if unlike.any():  # looks seldom deceive
+            equal[begin:end] &= ~np.logical_or.reduceat(unlike, data.indptr[begin:end] - data.indptr[begin])
     return equal
 
 
@@ -139,7 +140,7 @@ def _unlike_rows(one: Design, other: Design) -> Array:
         unlike: Any = one.csr() != other.csr()
         return np.diff(unlike.tocsr().indptr) > 0
     different = one.toarray() != other.toarray()
-    # Looks seldom deceive: all numbers together are looked at sooner than row by row.
+    # All numbers together are looked at sooner than row by row.
     return different.any(axis=1) if different.any() else np.zeros(len(different), dtype=bool)
 
 

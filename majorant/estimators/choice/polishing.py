@@ -79,6 +79,12 @@ def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted
     return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))
 
 
+def is_unique(fitted: Fitted) -> bool:
+    """Return whether a certificate proves that there is one optimum and no other: then nothing is unidentified."""
+    found = None if fitted.solution is None else fitted.solution.certificate
+    return found is not None and found.region is not None and not found.region.flat.size
+
+
 def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature] | None:
     """Return F, its gradient and the Hessian of the loss, if there is a way to have it."""
     if objective.size <= LARGEST_HESSIAN:
