@@ -50,7 +50,8 @@ class ClassSpreads(Spreads):
 
     def exact(self, batch: Labelled) -> float:  # type: ignore[override]
         """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
-        width = max(max(root.shape[1] for root in self.roots), batch.n_features, 1)
+        stored = int(batch.design.density * batch.n_features)
+        width = max(max(root.shape[1] for root in self.roots), stored, 1)
         largest = 0.0
         for some in _slices(len(batch), CHUNK // width):
             design = batch.design.part(some)
