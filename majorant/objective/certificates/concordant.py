@@ -66,6 +66,7 @@ class _Found:
     weaker: float  # H ⪰ weaker · M
     decrement: float
     of_loss: float  # rounding errors
+    doubt: float = inf  # the share of M that they may be
     some: Objective | None = None  # with the rows that H is of, if these are not all
 
     def share_of(self, F: Objective) -> float:
@@ -113,7 +114,8 @@ def certify(
     found = _near(F, at, known) or _of_some(F, at, share) or _here(F, at)
     point = found.point
     relative, of_rows = found.relative(0.5 * found.decrement**2), found.share_of(F)
-    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, of_rows * relative)
+    promised = of_rows * relative if np.isfinite(found.decrement) else inf
+    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised)
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
         return nothing
     if found.some is None and not _is_flat(F, found.metric.flat):
@@ -189,7 +191,9 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
     F.spend(passes=share, curvatures=1)
     H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
     found = replace(_measured(F, point, H), some=some)
-    return found if np.isfinite(found.decrement) and _is_flat(F, found.metric.flat) else None
+    # With all rows M would be 1/share as large, and as much less of it in doubt.
+    hopeless = share * found.doubt > DOUBT
+    return found if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)) else None
 
 
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
@@ -233,11 +237,11 @@ def _weighed(F: Objective, point: Point, found: Metric, moved: float) -> _Found:
     off = 4 * float(np.linalg.norm(sizes.of_scores(θ, EPSILON)))
     doubt = found.doubt(sizes.columns, sizes.heaviest, sizes.rows) + off
     if not doubt <= DOUBT:
-        return _Found(point, found, moved, 1.0, inf, 0.0)
+        return _Found(point, found, moved, 1.0, inf, 0.0, doubt)
     errors = sizes.of_gradient(θ, EPSILON) + 2 * EPSILON * np.abs(F.penalty.gradient(θ))
     weaker = exp(-moved) * (1 - doubt)
     δ = (found.of(point.gradient) + float(errors @ found.sizes)) / sqrt(weaker)
-    return _Found(point, found, moved, weaker, δ, sizes.of_loss(θ, EPSILON))
+    return _Found(point, found, moved, weaker, δ, sizes.of_loss(θ, EPSILON), doubt)
 
 
 # --- S ------------------------------------------------------------------------------------------------------
