@@ -157,7 +157,7 @@ def _looks_of_outcomes(data: Choices) -> Array:
     looks = _looks_of_rows(data.design, keys[:-1])
     if data.log_measure is not None:
         looks += _bits(data.log_measure) * keys[-1]
-    return (looks ^ (looks >> np.uint64(32))) * MIX
+    return (looks ^ (looks >> np.uint64(32)) ^ MIX) * MIX  # one of zeros counts, too
 
 
 def _looks_of_rows(design: Design, keys: Array) -> Array:
