@@ -614,7 +614,7 @@ def test_wide_frames_are_refused_by_row(change, sentence):
 def test_long_frames_are_refused_by_group():
     wide, long = small_frames()
     twice = long.assign(mode=["car", *long["mode"][1:]])
-    with pytest.raises(ValueError, match="alternative 'car' stands 2 times in group 0"):
+    with pytest.raises(ValueError, match=r"alternative 'car' stands 2 times in group 0 \(column 'mode'\)"):
         fit_long(twice)
     with pytest.raises(ValueError, match="features names the column 'speed'"):
         ConditionalLogit.from_long(long, choice="chosen", group="trip", features=["speed"])
