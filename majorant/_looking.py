@@ -8,7 +8,7 @@ certifies too, 1/r times as much: at the price of steps that make up for it.
 
 from __future__ import annotations
 
-from math import inf, isnan, log
+from math import inf, isfinite, isinf, isnan, log
 from typing import TypeAlias
 
 from majorant._lazy import lazy
@@ -33,7 +33,9 @@ BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
 # Rows for each column of X and for each parameter that a Hessian is found from at least, and shares not worth choosing.
-ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS, NEARLY_ALL = 20, 5, 1_000, 0.5
+ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS, NEARLY_ALL = 10, 3, 1_000, 0.5
+# What all rows may cost, in steps, for estimates that settle.
+TO_SETTLE = 12.0
 # Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually.
 SLOWEST, USUAL = 0.2, 4.0
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
@@ -54,6 +56,7 @@ class Lookout:
         self._most = inf  # that a step may promise
         self._guess = inf
         self._trust = 1.0  # by how much less than the truth steps have promised
+        self._hidden = False  # by rounding: then it is not looked for again
 
     @property
     def memory(self) -> Memory:
@@ -67,9 +70,13 @@ class Lookout:
             self._most, self._until, self._trust = most, until, trust
 
     @lazy
-    def suits(self) -> bool:
-        """Whether there is such a certificate."""
+    def _there_is_one(self) -> bool:
         return concordant.suits(self._objective, self._largest)
+
+    @property
+    def suits(self) -> bool:
+        """Whether there is such a certificate, and it can be seen."""
+        return not self._hidden and self._there_is_one
 
     @lazy
     def _prices(self) -> tuple[float, float, float]:
@@ -92,12 +99,16 @@ class Lookout:
         """Return the share r of the rows that costs the least, with log(1/r) over the rate of the steps it takes.
 
         At the end of a fit nothing is to be made up for, and as many rows are taken as a fit may cost; before the
-        first step nobody knows what would be.
+        first step nobody knows what would be. Where there is no other certificate estimates are to settle, which takes
+        all rows: they are taken while parameters are few.
         """
         if state.hessian() is not None or self._least >= 1 or (self._steps <= 1 and not ends):
             return 1.0
         fixed, of_all, _ = self._prices
-        best = (AT_THE_END * self._steps - fixed) / of_all if ends else 1 / max(self._rate(), SLOWEST) / of_all
+        affordable = (AT_THE_END * self._steps - fixed) / of_all
+        if self._only and (affordable >= 1 or of_all <= TO_SETTLE):
+            return 1.0
+        best = affordable if ends else 1 / max(self._rate(), SLOWEST) / of_all
         share = max(best, self._least)
         return share if share < NEARLY_ALL else 1.0
 
@@ -136,8 +147,8 @@ class Lookout:
 
     def learn(self, state: State, found: Certificate) -> None:
         """Learn from a certificate how much more than steps promise there is to gain."""
-        promise = self._promise(state)
-        if promise > 0 and not isnan(found.decrement):
+        promise, self._hidden = self._promise(state), isinf(found.decrement)
+        if promise > 0 and isfinite(found.decrement):
             self._trust = max(found.decrement * found.value / promise, 1.0)
 
     def _factor(self, state: State) -> float:

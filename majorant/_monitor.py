@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from majorant._checks import Array
+from majorant._lazy import lazy
 from majorant._looking import Lookout
 from majorant._promises import Promises
 from majorant._seen import Seen
@@ -93,8 +94,6 @@ class Monitor:
         self._certified = False
         self._is_bounded = False  # whether F is known to have a minimum, or nobody can tell
         self._last_estimate = np.inf  # when a certificate was last looked for
-        compared = not objective.certifiable and objective.convex
-        self._gradient_scale = self._gradient_at_zero() if compared else float("nan")
         self._metric: Array | None = None  # that gradients were last measured by, where nothing certifies
         self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
@@ -273,8 +272,10 @@ class Monitor:
         else:
             converged = size <= goal
         if self._looks_closer(seen, last=last, converged=converged):
-            ends = last or converged
-            found = seen.look_closer(0.0 if ends else self.limits.tol, self._lookout.share(seen.state, ends=ends))
+            ends, tol = last or converged, self.limits.tol
+            # What nothing else certifies is often read in standard errors, of which a tolerance of F says little.
+            settle = 0.0 if self._objective.certifiable else tol
+            found = seen.look_closer(0.0 if ends else tol, self._lookout.share(seen.state, ends=ends), settle)
             self._lookout.learn(seen.state, found)
             self._certified = self._certified or np.isfinite(found.gap)
             return converged or found.gap <= self.limits.tol
@@ -320,11 +321,13 @@ class Monitor:
 
     def _runs_off(self, seen: Seen, converged: bool, limited: bool) -> str:
         """Return along what F is known to fall for ever, in words; none is no words."""
+        if np.isfinite(seen.tight_gap):  # which proves an optimum
+            return ""
         last, F = converged or seen.state.stalled or limited, self._objective
         # Looking costs a pass, so it is done when it matters and otherwise at steps 1, 2, 4, 8, …
         if (last or self._steps & (self._steps - 1) == 0 < self._steps) and F.separated(seen.point.theta):
             return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
-        in_doubt = seen.looked_in_vain or self._steps in MANY_STEPS or (last and not np.isfinite(seen.tight_gap))
+        in_doubt = seen.looked_in_vain or self._steps in MANY_STEPS or last
         if self._is_bounded or not in_doubt or not separation.suits(F):
             return ""
         found = separation.find(F)
@@ -381,7 +384,12 @@ class Monitor:
     def _passes(self) -> float:
         return self._work.passes - self._before.passes
 
-    def _gradient_at_zero(self) -> float:
+    @lazy
+    def _gradient_scale(self) -> float:
+        """The norm of the gradient at zero, where most runs begin."""
+        here = self._seen.point
+        if not here.theta.any():
+            return norm(here.gradient)
         return norm(self._objective.value_and_gradient(np.zeros(self._objective.size))[1])
 
 

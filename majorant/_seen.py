@@ -59,10 +59,13 @@ class Seen:
             return Certificate(self.point.theta, self.point.value, self.point.gradient, self.gap)
         return self._objective.certify(self.point, largest=0)
 
-    def look_closer(self, aim: float, share: float = 1.0) -> Certificate:
-        """Look for a tight certificate, for which a gap of ``aim`` is enough, from a share of the rows."""
+    def look_closer(self, aim: float, share: float = 1.0, settle: float = 0.0) -> Certificate:
+        """Look for a tight certificate, for which a gap of ``aim`` is enough, from a share of the rows.
+
+        From a gap of ``settle`` on it is one of a better point; see :func:`concordant.certify`.
+        """
         known = self.state.hessian()
-        self._tight = concordant.certify(self._objective, self.point, aim=aim, known=known, share=share)
+        self._tight = concordant.certify(self._objective, self.point, aim=aim, known=known, share=share, settle=settle)
         self._enough = self._tight.gap <= aim
         return self._tight
 

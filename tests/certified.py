@@ -46,13 +46,15 @@ def judge(seed):
 
 
 def look(seed, F, truth, best, rng):
-    """Look at points near the optimum, with Hessians of all rows, of some, and from nearby."""
+    """Look at points near the optimum, with Hessians of all rows, of some, and from nearby, and where those settle."""
     theta = (best + 10 ** rng.uniform(-9, 0) * rng.normal(size=F.size)).astype(float)
     point, nearby = F.point(theta), theta + 10 ** rng.uniform(-6, 0) * rng.normal(size=F.size)
     known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
     for how in (dict(), dict(share=float(rng.uniform(0.3, 1.0))), dict(known=known)):
         found = concordant.certify(F, point, **how)
         hold((seed, how), F, truth, best, theta, found.gap, found)
+        settled = concordant.certify(F, point, **how, settle=1.0)
+        hold((seed, how, "settled"), F, truth, best, settled.theta, settled.gap, settled)
 
 
 def hold(seed, F, truth, best, theta, gap, found):

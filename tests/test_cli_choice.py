@@ -296,7 +296,7 @@ def alternative_twice(columns):
         (lambda c: changed(c, "weight", 3, 9), WEIGHT, "--weight must be the same for all rows of a group"),
         (lambda c: c | {"weight": [0] * len(c["trip"])}, WEIGHT, "--weight must be non-negative, finite and"),
         (lambda c: changed(c, "person", 3, "x"), ["--cluster", "person"], "--cluster must be the same for all rows of"),
-        (lambda c: c | {"here": [1 - x for x in c["chosen"]]}, ["--availability", "here"], "not available: --avail"),
+        (lambda c: c | {"here": [1 - x for x in c["chosen"]]}, ["--availability", "here"], "available: column 'here'"),
         (lambda c: c, ["--features", "income"], "column 'income' is constant within every group"),
         (lambda c: c, ["--features", "prize"], "t.csv has no column 'prize'; it has trip, person, mode"),
         (lambda c: c, ["--features", "income"], "drop it, or say --C with a number"),

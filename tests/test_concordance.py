@@ -25,6 +25,7 @@ from majorant import (
 from majorant.models.spreads import ChoiceSpreads, ClassSpreads
 from majorant.objective import Point, separation
 from majorant.objective.certificates import KnownHessian, concordant
+from majorant.objective.certificates.metric import _by_eigenvalues, _by_pivots
 from tests import certified, oracles, problems
 from tests.truth import Truth, centred, drawn
 
@@ -265,3 +266,69 @@ def test_what_is_known_of_a_point_need_not_be_found_again():
     bare = replace(point, scores=None)
     assert concordant.certify(F, point).decrement == pytest.approx(concordant.certify(F, bare).decrement)
     assert isinstance(bare, Point)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pivots_measure_what_eigenvalues_do(seed):
+    rng = np.random.default_rng(seed)
+    d, rank = 12, int(rng.integers(1, 12))
+    X = rng.normal(size=(60, rank)) @ np.eye(rank, d)
+    X[:, rank:] = X[:, : min(2, rank)] @ rng.integers(-2, 3, size=(min(2, rank), d - rank))  # all depend on two
+    A, ones = X.T @ X, np.ones(d)
+    scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
+    scaled = A / np.outer(scale, scale)
+    pivots, eigen = (how(scaled, scale, np.diag(A).copy()) for how in (_by_pivots, _by_eigenvalues))
+    assert pivots.root.shape == eigen.root.shape == (d, rank)
+    np.testing.assert_allclose(X @ pivots.flat, 0.0, atol=1e-9)
+    assert np.linalg.matrix_rank(pivots.flat) == d - rank
+    # Rows have no part in flat directions: they are as long in both metrics.
+    np.testing.assert_allclose(*(np.linalg.norm(X @ each.root, axis=1) for each in (pivots, eigen)), rtol=1e-8)
+    np.testing.assert_allclose(pivots.of(A @ ones), np.sqrt(ones @ A @ ones), rtol=1e-8)
+
+
+def test_pivots_say_nothing_where_a_column_nearly_depends_on_others():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X = np.column_stack([X, X[:, 0] + 1e-5 * X[:, 1] ** 2])
+    A = X.T @ X
+    scale = np.sqrt(np.diag(A))
+    assert _by_pivots(A / np.outer(scale, scale), scale, np.diag(A).copy()) is None
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_estimates_without_a_penalty_settle(seed, classes):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 6)) * 10 ** rng.uniform(-1, 1, size=6)
+    y = (X / X.std(axis=0) @ rng.normal(size=(6, classes)) + 3 * rng.gumbel(size=(3000, classes))).argmax(axis=1)
+    model = LogisticRegression(C=np.inf).fit(X, y)
+    assert newton_decrement(model, np.column_stack([X, np.ones(3000)]), y, classes) <= 1e-6
+    assert model.coef_error_.max() / model.summary(X, y).std_errors.max() <= 1e-6
+
+
+def newton_decrement(model, X, y, classes):
+    """Return ‖∇F‖ in the metric of H⁻¹: about how many standard errors a coefficient is off at most."""
+    W = np.column_stack([model.coef_, model.intercept_])
+    S = X @ (W if classes > 2 else np.vstack([0 * W, W])).T
+    P = np.exp(S - S.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    g = ((P - np.eye(classes)[y])[:, 1:, None] * X[:, None]).sum(axis=0).ravel()  # the first class stands for all
+    B = np.einsum("jc,cd->jcd", P, np.eye(classes)) - P[:, :, None] * P[:, None]
+    H = np.einsum("jcd,ji,jk->cidk", B[:, 1:, 1:], X, X).reshape(len(g), len(g))
+    return float(np.sqrt(g @ np.linalg.solve(H, g)))
+
+
+def test_what_rounding_hides_is_not_looked_for_again(monkeypatch):
+    looks = []
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = (X[:, 0] + rng.logistic(size=3000) > 0).astype(int)
+    F = Objective(Binary(), Labelled(X, y), ridge=0.0)
+    certify = concordant.certify
+
+    def hidden(*args, **settings):
+        looks.append(1)
+        return replace(certify(*args, **settings), gap=np.nan, region=None, decrement=np.inf)
+
+    monkeypatch.setattr(concordant, "certify", hidden)
+    assert minimize(F, QuasiNewton()).result.converged
+    assert len(looks) == 1

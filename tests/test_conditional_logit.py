@@ -213,6 +213,24 @@ def test_equal_choice_sets_are_put_together(make):
     assert_allclose(model.coef_, moved.coef_, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_sets_of_small_numbers_are_told_apart(seed, make, in_order):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 4, size=600)
+    groups = np.repeat(np.arange(600), sizes)
+    X = np.stack([rng.integers(0, 2, len(groups)), -0.5 * rng.integers(0, 3, len(groups))], axis=1).astype(float)
+    if in_order:
+        X = X[np.lexsort((X[:, 1], X[:, 0], groups))]
+    y = np.zeros(len(groups))
+    y[np.cumsum(sizes) - 1 - rng.integers(0, 2, 600)] = 1.0
+    kinds = {tuple(sorted(map(tuple, X[groups == j]))) for j in range(600)}
+    model = ConditionalLogit().fit(make(X), y, groups)
+    assert len(model._sample.sets) == len(kinds)
+    assert_allclose(model.log_likelihood_, log_likelihood(model.coef_, X, y, groups), rtol=1e-12)
+
+
 def test_sets_that_only_look_alike_stay_apart(monkeypatch):
     X, y, groups = ragged(4, situations=60, distinct=5, largest=3)
     table = ConditionalLogit().fit(X, y, groups)
@@ -596,7 +614,7 @@ def test_wide_frames_are_refused_by_row(change, sentence):
 def test_long_frames_are_refused_by_group():
     wide, long = small_frames()
     twice = long.assign(mode=["car", *long["mode"][1:]])
-    with pytest.raises(ValueError, match="alternative 'car' stands 2 times in group 0"):
+    with pytest.raises(ValueError, match=r"alternative 'car' stands 2 times in group 0 \(column 'mode'\)"):
         fit_long(twice)
     with pytest.raises(ValueError, match="features names the column 'speed'"):
         ConditionalLogit.from_long(long, choice="chosen", group="trip", features=["speed"])

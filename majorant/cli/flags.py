@@ -24,7 +24,6 @@ SPOKEN = (
     (r"\by has to be 1", "--choice has to be 1"),
     (r"\by sums to", "they sum to"),
     (r"\bX: (?=')", "--features: "),
-    (r"its offset is -inf", "--availability says so"),
     (r"n_classes=(\d+) classes", r"--classes \1"),
     (r"\bmembership columns? (?=')", "--membership "),
     (r"\bmembership columns are", "columns of --membership are"),

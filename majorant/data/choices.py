@@ -89,22 +89,28 @@ class Choices(InMemory):
         return self.design.shape[1]
 
     @cached_property
+    def sizes(self) -> Array:
+        """How many outcomes each set has."""
+        return np.diff(self.indptr)
+
+    @cached_property
     def by_size(self) -> list[tuple[Array, Array]]:
         """For each size n that occurs: the sets of that size, and where their outcomes stand, as (n, sets)."""
-        sizes = np.diff(self.indptr)
         groups = []
-        for n in np.unique(sizes):
-            sets = np.flatnonzero(sizes == n)
+        for n in np.unique(self.sizes):
+            sets = np.flatnonzero(self.sizes == n)
             groups.append((sets, self.indptr[sets] + np.arange(n)[:, None]))
         return groups
 
     @cached_property
     def set_of_outcome(self) -> Array:
         """Which set each outcome belongs to."""
-        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+        return np.repeat(np.arange(len(self)), self.sizes)
 
     def part(self, begin: int, end: int) -> Choices:
         """Return sets ``begin`` … ``end`` − 1, as views."""
+        if end - begin == len(self):
+            return self  # which remembers what was found of it
         first, last = int(self.indptr[begin]), int(self.indptr[end])
         outcomes, indptr = slice(first, last), self.indptr[begin : end + 1] - first
         return self._with(self.design.part(outcomes), indptr, outcomes, slice(begin, end))
@@ -115,12 +121,12 @@ class Choices(InMemory):
         ``order`` lists all outcomes in another order, in which none leaves its set.
         """
         outcomes = self.outcomes_of(rows) if order is None else order[self.outcomes_of(rows)]
-        indptr = np.concatenate(([0], np.cumsum(np.diff(self.indptr)[rows])))
+        indptr = np.concatenate(([0], np.cumsum(self.sizes[rows])))
         return self._with(self.design.part(outcomes), indptr, outcomes, rows)
 
     def outcomes_of(self, rows: Array) -> Array:
         """Return where the outcomes of the given sets stand, one set after the other."""
-        sizes = np.diff(self.indptr)[rows]
+        sizes = self.sizes[rows]
         ends = np.cumsum(sizes)
         return np.arange(sizes.sum()) + np.repeat(self.indptr[rows] - (ends - sizes), sizes)
 

@@ -19,9 +19,8 @@ from majorant.design import Design
 # Fewer sets than this share of all are worth a copy.
 WORTH = 0.7
 # Numbers compared at a time: about what stays in cache.
-AT_A_TIME = 2**17
-# An odd number that looks like noise: products with it, modulo 2⁶⁴, spread bits over all others.
-SEED = np.uint64(0x9E3779B97F4A7C15)
+AT_A_TIME = 2**16
+# An odd number that looks like noise: products with it, modulo 2⁶⁴, spread bits over all higher ones.
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
@@ -52,16 +51,12 @@ class Sample:
         chosen = _hard(data)
         if chosen is None:
             return cls(data, np.arange(len(data)), None, data.weight)
-        looks = _looks_of_outcomes(data)
-        _, first, numbers = np.unique(_looks_of_sets(looks, data), return_index=True, return_inverse=True)
-        if len(first) > WORTH * len(data):
+        looks, picks = _looks_of_outcomes(data), chosen - data.indptr[:-1]
+        # Most equal sets read the same as they stand, which is seen sooner than that they do in some order.
+        kinds = _Kinds(data, looks, np.arange(len(data)), picks).put_together().in_some_order()
+        if len(kinds.sets) == len(data):
             return cls(data, np.arange(len(data)), chosen, data.weight)
-        order = _order(data, looks)
-        first, numbers = _told_apart(data, order, first, numbers)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        sets = data.take(first, order)
-        return cls.counted(sets, numbers, place[chosen] - data.indptr[:-1], data.weight)
+        return cls.counted(kinds.sets, kinds.numbers, kinds.picks, data.weight)
 
     @classmethod
     def counted(cls, sets: Choices, numbers: Array, picks: Array, weight: Array | None) -> Sample:
@@ -69,7 +64,7 @@ class Sample:
         chosen = sets.indptr[numbers] + picks
         amounts = np.ones(len(numbers)) if weight is None else weight
         added = np.bincount(chosen, amounts, minlength=int(sets.indptr[-1]))
-        total, sizes = np.add.reduceat(added, sets.indptr[:-1]), np.diff(sets.indptr)
+        total, sizes = np.add.reduceat(added, sets.indptr[:-1]), sets.sizes
         # What was never observed keeps the frequencies that it has, and weighs nothing.
         per_outcome = np.repeat(total, sizes)
         target = np.where(per_outcome > 0, added / np.where(per_outcome > 0, per_outcome, 1.0), sets.target)
@@ -79,76 +74,106 @@ class Sample:
 
 def _hard(data: Choices) -> Array | None:
     """Return the outcome that each set chose, if each chose one."""
-    chosen = np.flatnonzero(data.target)
-    is_hard = len(chosen) == len(data) and bool((data.target[chosen] == 1).all())
+    chosen = np.flatnonzero(data.target == 1)
+    is_hard = len(chosen) == len(data) == np.count_nonzero(data.target)
     return chosen if is_hard else None
 
 
-def _told_apart(data: Choices, order: Array, first: Array, numbers: Array) -> tuple[Array, Array]:
-    """Return one set of each kind, and for every set which kind it is; sets that only look alike are told apart."""
-    alone = np.flatnonzero(~_equal(data, order, first[numbers]))
-    numbers[alone] = len(first) + np.arange(len(alone))
-    return np.concatenate([first, alone]), numbers
+@dataclass(frozen=True, eq=False)
+class _Kinds:
+    """Sets of which some may still be equal, the looks of their outcomes, and which of which set was chosen."""
+
+    sets: Choices
+    looks: Array
+    numbers: Array
+    picks: Array
+
+    def put_together(self) -> _Kinds:
+        """Return one of each of those sets that read the same, or all, where few do."""
+        _, first, numbers = np.unique(_looks_of_sets(self.looks, self.sets), return_index=True, return_inverse=True)
+        if not self._is_worth(len(first)):
+            return self
+        alone = np.flatnonzero(~_equal(self.sets, first[numbers]))  # which only look like another
+        numbers[alone] = len(first) + np.arange(len(alone))
+        first = np.concatenate([first, alone])
+        looks = self.looks[self.sets.outcomes_of(first)]
+        return _Kinds(self.sets.take(first), looks, numbers[self.numbers], self.picks)
+
+    def in_some_order(self) -> _Kinds:
+        """Return one of each of those sets that have the same outcomes, or all, where few do."""
+        in_any_order = np.add.reduceat(self.looks, self.sets.indptr[:-1])
+        return self._sorted().put_together() if self._is_worth(len(np.unique(in_any_order))) else self
+
+    def _sorted(self) -> _Kinds:
+        """Return the sets with their outcomes in the order of their looks: equal sets then read the same."""
+        order = np.arange(len(self.looks))
+        for _, at in self.sets.by_size:
+            order[at] = np.take_along_axis(at, np.argsort(self.looks[at], axis=0), axis=0)
+        place, starts = np.empty_like(order), self.sets.indptr[self.numbers]
+        place[order] = np.arange(len(order))
+        sets = self.sets.take(np.arange(len(self.sets)), order)
+        return _Kinds(sets, self.looks[order], self.numbers, place[starts + self.picks] - starts)
+
+    def _is_worth(self, kinds: int) -> bool:
+        return kinds <= WORTH * len(self.sets)
 
 
-def _equal(data: Choices, order: Array, others: Array) -> Array:
-    """Return whether each set is the same as the other one given for it, outcomes in some order."""
-    sizes, ones = np.diff(data.indptr), np.arange(len(data))
-    equal, asked = sizes == sizes[others], np.flatnonzero((sizes == sizes[others]) & (ones != others))
+def _equal(data: Choices, others: Array) -> Array:
+    """Return whether each set is the same as the other one given for it, outcome by outcome."""
+    sizes, ones = data.sizes, np.arange(len(data))
+    equal = sizes == sizes[others]
+    others = np.where(equal, others, ones)
     at_a_time = max(AT_A_TIME * len(data) // (int(data.indptr[-1]) * data.n_features), 1)
-    for begin in range(0, len(asked), at_a_time):
-        some = asked[begin : begin + at_a_time]
-        one, other = order[data.outcomes_of(some)], order[data.outcomes_of(others[some])]
-        same = _same_rows(data.design.part(one), data.design.part(other))
+    for begin in range(0, len(data), at_a_time):
+        end = min(begin + at_a_time, len(data))
+        one, other = slice(data.indptr[begin], data.indptr[end]), data.outcomes_of(others[begin:end])
+        unlike = _unlike_rows(data.design.part(one), data.design.part(other))
         if data.log_measure is not None:
-            same &= data.log_measure[one] == data.log_measure[other]
-        equal[some] = np.logical_and.reduceat(same, np.cumsum(sizes[some]) - sizes[some])
+            unlike |= data.log_measure[one] != data.log_measure[other]
+        if unlike.any():  # looks seldom deceive
+            equal[begin:end] &= ~np.logical_or.reduceat(unlike, data.indptr[begin:end] - data.indptr[begin])
     return equal
 
 
-def _same_rows(one: Design, other: Design) -> Array:
+def _unlike_rows(one: Design, other: Design) -> Array:
     if one.is_sparse:
         unlike: Any = one.csr() != other.csr()
-        return np.diff(unlike.tocsr().indptr) == 0
-    return (one.toarray() == other.toarray()).all(axis=1)
-
-
-def _order(data: Choices, looks: Array) -> Array:
-    """Return the outcomes of each set in the order of their looks: equal sets then read the same."""
-    order = np.arange(len(looks))
-    for _, at in data.by_size:
-        order[at] = np.take_along_axis(at, np.argsort(looks[at], axis=0), axis=0)
-    return order
+        return np.diff(unlike.tocsr().indptr) > 0
+    different = one.toarray() != other.toarray()
+    # All numbers together are looked at sooner than row by row.
+    return different.any(axis=1) if different.any() else np.zeros(len(different), dtype=bool)
 
 
 def _looks_of_sets(looks: Array, data: Choices) -> Array:
-    """Return a number for each set that is the same for sets of the same outcomes, in whatever order."""
-    return np.add.reduceat(looks, data.indptr[:-1]) + np.diff(data.indptr).astype(np.uint64)
+    """Return a number for each set that is the same for sets of the same outcomes in the same order."""
+    sizes = data.sizes
+    place = np.arange(len(looks)) - np.repeat(data.indptr[:-1], sizes)
+    return np.add.reduceat(looks * (2 * place + 1).astype(np.uint64), data.indptr[:-1])
 
 
 def _looks_of_outcomes(data: Choices) -> Array:
-    """Return a number for each outcome that is the same for outcomes that are the same."""
-    looks = _looks_of_rows(data.design)
+    """Return a number for each outcome that is the same for outcomes that are the same: Σ_i bits_i key_i, mixed."""
+    keys = np.random.default_rng(0).integers(2**64, size=data.n_features + 1, dtype=np.uint64) | np.uint64(1)
+    looks = _looks_of_rows(data.design, keys[:-1])
     if data.log_measure is not None:
-        looks += _mixed(data.log_measure, 0)
-    return (looks ^ (looks >> np.uint64(32))) * MIX
+        looks += _bits(data.log_measure) * keys[-1]
+    return (looks ^ (looks >> np.uint64(32)) ^ MIX) * MIX  # one of zeros counts, too
 
 
-def _looks_of_rows(design: Design) -> Array:
+def _looks_of_rows(design: Design, keys: Array) -> Array:
     if not design.is_sparse:
-        X, looks = design.toarray(), np.zeros(design.shape[0], dtype=np.uint64)
-        for column in range(X.shape[1]):
-            looks += _mixed(X[:, column], column + 1)
+        X, looks = design.toarray(), np.empty(design.shape[0], dtype=np.uint64)
+        rows = max(AT_A_TIME // X.shape[1], 1)
+        for begin in range(0, len(X), rows):
+            looks[begin : begin + rows] = _bits(X[begin : begin + rows]) @ keys  # products wrap around
         return looks
     csr = design.csr()
-    terms = _mixed(csr.data, csr.indices + 1)
+    terms = _bits(csr.data) * keys[csr.indices]
     ends = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
     return ends[csr.indptr[1:]] - ends[csr.indptr[:-1]]
 
 
-def _mixed(values: Array, place: Any) -> Array:
-    """Return the bits of numbers, mixed up, differently at different places; products wrap around."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # −0 is 0
-    key = (2 * np.atleast_1d(place).astype(np.uint64) + np.uint64(1)) * SEED
-    mixed = (bits ^ (bits >> np.uint64(31))) * key
-    return (mixed ^ (mixed >> np.uint64(29))) * MIX
+def _bits(values: Array) -> Array:
+    """Return the bits of numbers, the higher ones, which tell short numbers apart, in the lower half as well."""
+    bits = (values.astype(np.float64, copy=False) + 0.0).view(np.uint64)  # −0 is 0
+    return bits ^ (bits >> np.uint64(32))

@@ -54,7 +54,8 @@ class DenseDesign(Design):
         taken = np.empty((len(rows), self.shape[1]), self.dtype)
 
         def take(some: slice) -> None:
-            np.take(self.array, rows[some], axis=0, out=taken[some])
+            # With mode="raise" NumPy would take into a copy of the output first, which may be ten times as slow.
+            np.take(self.array, rows[some], axis=0, out=taken[some], mode="wrap")
 
         for_each(take, even_slices(len(rows), CHUNK // 16 // self.shape[1]))
         return DenseDesign(taken)

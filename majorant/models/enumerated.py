@@ -62,7 +62,7 @@ class Enumerated(RowModel[Choices]):
 
     def scores_per_row(self, like: Choices) -> int:
         """Return the size of the largest set."""
-        return int(np.diff(like.indptr).max())
+        return int(like.sizes.max())
 
     def design(self, batch: Choices) -> Design:
         """Return the features."""
@@ -94,7 +94,7 @@ class Enumerated(RowModel[Choices]):
         """Return the loss of parameters of zero: without measures every outcome of a set is as likely as another."""
         if batch.log_measure is not None:
             return None
-        return weighted_sum(np.log(np.diff(batch.indptr)), batch.weight)
+        return weighted_sum(np.log(batch.sizes), batch.weight)
 
     def loss(self, scores: Array, batch: Choices) -> float:
         """Return Σ_j w_j [log Z_j − Σ_y target_j(y) s_j(y)]."""
@@ -169,7 +169,7 @@ class Enumerated(RowModel[Choices]):
         """Return p, and V less its mean over the outcomes of each set."""
         p = self.probabilities(scores, batch)
         means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
-        return p, V - np.repeat(means, np.diff(batch.indptr), axis=0)
+        return p, V - np.repeat(means, batch.sizes, axis=0)
 
     def probabilities(self, scores: Array, batch: Choices) -> Array:
         """Return the probability of each outcome in its set, flat."""
@@ -180,7 +180,7 @@ class Enumerated(RowModel[Choices]):
 
     def score_weights(self, batch: Choices) -> Array:
         """Return the weight of its set for each outcome."""
-        return np.repeat(weights_of(batch), np.diff(batch.indptr))
+        return np.repeat(weights_of(batch), batch.sizes)
 
     def row_slices(self, batch: Choices) -> list[slice]:
         """Return where each set stands."""

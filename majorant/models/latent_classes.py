@@ -64,7 +64,7 @@ class Panel:
         Only differences within a set count, and they are what is left of digits where features are large.
         """
         sets = self.sample.sets
-        X, starts, sizes = sets.design.dense().astype(np.float64), sets.indptr[:-1], np.diff(sets.indptr)
+        X, starts, sizes = sets.design.dense().astype(np.float64), sets.indptr[:-1], sets.sizes
         possible = np.ones(len(X)) if sets.log_measure is None else (sets.log_measure > -np.inf).astype(float)
         X[possible == 0] = 0.0  # whatever stands there does not matter
         means = np.add.reduceat(X, starts) / np.add.reduceat(possible, starts)[:, None]
@@ -246,9 +246,9 @@ class LatentClasses:
         """∂loss/∂score of every outcome and class."""
         sample = self.panel.sample
         sets = sample.sets
-        R = self._softmax[1] * np.repeat(self._set_weights, np.diff(sets.indptr), axis=0)
+        R = self._softmax[1] * np.repeat(self._set_weights, sets.sizes, axis=0)
         if sample.chosen is None:
-            return R - sets.target[:, None] * np.repeat(self._observation_weights, np.diff(sets.indptr), axis=0)
+            return R - sets.target[:, None] * np.repeat(self._observation_weights, sets.sizes, axis=0)
         return R - _sums(sample.chosen, self._observation_weights, len(R))
 
     @cached_property
@@ -271,7 +271,7 @@ class LatentClasses:
 
     def _class_rows(self, c: int, at: LatentClasses) -> Array:
         """Return rows whose squares sum to the curvature of a class."""
-        sizes = np.diff(self.panel.sample.sets.indptr)
+        sizes = self.panel.sample.sets.sizes
         rows = self.panel.features - np.repeat(at._means[c], sizes, axis=0)
         rows *= np.sqrt(at._softmax[1][:, c] * np.repeat(self._set_weights[:, c], sizes))[:, None]
         return rows

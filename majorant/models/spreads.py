@@ -50,7 +50,8 @@ class ClassSpreads(Spreads):
 
     def exact(self, batch: Labelled) -> float:  # type: ignore[override]
         """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
-        width = max(max(root.shape[1] for root in self.roots), batch.n_features, 1)
+        stored = int(batch.design.density * batch.n_features)
+        width = max(max(root.shape[1] for root in self.roots), stored, 1)
         largest = 0.0
         for some in _slices(len(batch), CHUNK // width):
             design = batch.design.part(some)
@@ -82,7 +83,7 @@ class ChoiceSpreads(Spreads):
         V, possible = batch.design.times(self.root), _possible(batch)
         counts = np.maximum(np.add.reduceat(possible.astype(np.float64), batch.indptr[:-1]), 1.0)
         means = np.add.reduceat(np.where(possible[:, None], V, 0.0), batch.indptr[:-1]) / counts[:, None]
-        off = np.sqrt(np.square(V - np.repeat(means, np.diff(batch.indptr), axis=0)).sum(axis=1))
+        off = np.sqrt(np.square(V - np.repeat(means, batch.sizes, axis=0)).sum(axis=1))
         off[~possible] = 0.0
         weight = batch.weight
         return max(

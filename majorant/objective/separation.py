@@ -176,7 +176,7 @@ def _outcomes(F: Objective) -> Outcomes:
     data, model = F.whole.here(), F.model.as_rows()
     X, target = sp.csr_array(model.design(data).csr().astype(np.float64)), model.targets(data)
     if isinstance(data, Choices):
-        row = np.repeat(np.arange(len(data)), np.diff(data.indptr))
+        row = np.repeat(np.arange(len(data)), data.sizes)
         possible = np.ones(len(row), dtype=bool) if data.log_measure is None else ~np.isneginf(data.log_measure)
         features = X
     elif model.against_zero:

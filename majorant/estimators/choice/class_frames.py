@@ -88,10 +88,9 @@ class LatentFrames:
 
 def _people(layout: LongLayout, df: Any, person: str | None, membership: Sequence[str], weight: str | None) -> People:
     """Return who chose what."""
-    chosen = numbers_of(df, layout.choice, "choice")
     persons = None if person is None else column_of(df, person, "person")
     known = [numbers_of(df, name, "membership") for name in membership]
     weights = None if weight is None else numbers_of(df, weight, "sample_weight")
     Z = np.column_stack(known) if known else None
-    people = read_people(layout.situations(df), chosen, persons, Z, layout.measure(df), weights)
+    people = read_people(layout.situations(df), layout.chosen(df), persons, Z, layout.measure(df), weights)
     return replace(people, covariates=[str(name) for name in membership])

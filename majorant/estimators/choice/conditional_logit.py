@@ -19,7 +19,7 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
-from majorant.estimators.choice.polishing import Polished, flat_at_zero, polished, recertified
+from majorant.estimators.choice.polishing import Polished, flat_at_zero, is_unique, polished, recertified
 from majorant.estimators.choice.sets import Situations, flagged_largest
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.notebook import InNotebooks
@@ -238,8 +238,9 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
             found = polished(objective, fitted, self.tol)
             self._hessian, self._variances = found.hessian, found.variances
             self._say_facts(objective, found)
-            self._refuse_unidentified(objective, found)
             best = recertified(objective, fitted, found)
+            if not is_unique(best):
+                self._refuse_unidentified(objective, found)
         publish(self, best)
         self.coef_ = found.theta
         self.coef_error_ = errors_of(best, objective.ridge, 1, None, {"coef_": self.coef_[None]})["coef_error_"][0]

@@ -79,9 +79,19 @@ class LongLayout:
         """Return what was chosen."""
         table = self.situations(frame)
         measure = self.measure(frame)
-        chosen = numbers_of(frame, self.choice, "choice")
         weights = None if weight is None else numbers_of(frame, weight, "sample_weight")
-        return Sample.of(table.choices(chosen, measure, weights)), table
+        return Sample.of(table.choices(self.chosen(frame), measure, weights)), table
+
+    def chosen(self, frame: Any) -> Array:
+        """Return what was chosen, row by row; no alternative that is not available."""
+        flags, closed = numbers_of(frame, self.choice, "choice"), self._closed(frame)
+        if closed is not None and (closed & (flags > 0)).any():
+            group = column_of(frame, self.group, "group")[np.argmax(closed & (flags > 0))]
+            raise ValueError(
+                f"group {named(group)} chose an alternative that is not available: column {self.availability!r} is 0 "
+                f"where {self.choice!r} is not"
+            )
+        return flags
 
     def situations(self, frame: Any) -> Situations:
         """Return the rows, with a column for each coefficient."""
@@ -95,7 +105,7 @@ class LongLayout:
             values = [np.where(closed, 0.0, value) for value in values]
         groups = column_of(frame, self.group, "group")
         if self.alternative is not None:
-            _refuse_duplicates(groups, which, self.alternatives)
+            _refuse_duplicates(groups, which, self.alternatives, self.alternative)
         return Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
 
     def measure(self, frame: Any) -> Array | None:
@@ -161,11 +171,13 @@ def _varies(values: Array, groups: Array) -> bool:
     return bool((values != values[first][numbers]).any())
 
 
-def _refuse_duplicates(groups: Array, which: Array, alternatives: tuple[Any, ...]) -> None:
+def _refuse_duplicates(groups: Array, which: Array, alternatives: tuple[Any, ...], column: str) -> None:
     ids, numbers = np.unique(groups, return_inverse=True)
     pairs = numbers * len(alternatives) + which
     _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
     if (counts > 1).any():
-        row = first[np.argmax(counts > 1)]
-        label = named(alternatives[which[row]])
-        raise ValueError(f"alternative {label} stands {counts.max()} times in group {named(ids[numbers[row]])}")
+        pair = np.argmax(counts > 1)
+        label, group = named(alternatives[which[first[pair]]]), named(ids[numbers[first[pair]]])
+        raise ValueError(
+            f"alternative {label} stands {counts[pair]} times in group {group} (column {column!r}): keep one row of it"
+        )

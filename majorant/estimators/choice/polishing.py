@@ -20,7 +20,7 @@ from majorant.solvers.preconditioners import HessianByBlocks
 # Of more parameters no Hessian is kept; by blocks that never meet there are still standard errors.
 LARGEST_HESSIAN = 5_000
 # Newton's decrement squared, an estimate of twice the log-likelihood that is missing, at which no step is left to make.
-POLISHED, STEPS = 1e-18, 3
+POLISHED, STEPS = 1e-15, 3
 # Steps that promise more than so many times the tolerance are no last ones.
 NEAR = 10.0
 # How many times as large as if a parameter were alone its variance may be, until nothing is known of it.
@@ -77,6 +77,12 @@ def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted
     sentence = f"converged in {fitted.steps} steps{about_the_gap(certified, objective)}"
     result = replace(fitted.result, message=sentence, gap=certified.gap)
     return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))
+
+
+def is_unique(fitted: Fitted) -> bool:
+    """Return whether a certificate proves that there is one optimum and no other: then nothing is unidentified."""
+    found = None if fitted.solution is None else fitted.solution.certificate
+    return found is not None and found.region is not None and not found.region.flat.size
 
 
 def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature] | None:

@@ -47,13 +47,10 @@ class Situations:
     @classmethod
     def arranged(cls, X: Any, groups: Any, names: Any = None) -> Situations:
         """Return rows, whose columns may have names, sorted by group."""
-        ids, numbers = _read_groups(groups, X.shape[0])
-        _refuse_non_finite(X, names, ids, numbers)
-        sizes = np.bincount(numbers, minlength=len(ids))
-        if (np.diff(numbers) >= 0).all():
-            return cls(X, None, sizes, ids)
-        order = np.argsort(numbers, kind="stable")
-        return cls(X[order], order, sizes, ids)
+        values = _read_groups(groups, X.shape[0])
+        _refuse_non_finite(X, names, values)
+        ids, sizes, order = _grouped(values)
+        return cls(X if order is None else X[order], order, sizes, ids)
 
     def without_rows(self) -> Situations:
         """Return where rows stood, without the rows."""
@@ -199,7 +196,7 @@ def _read_flags(y: Any, rows: int) -> Array:
     return flags
 
 
-def _read_groups(groups: Any, rows: int) -> tuple[Array, Array]:
+def _read_groups(groups: Any, rows: int) -> Array:
     if groups is None:
         raise ValueError("groups must name the choice situation of each row, got None: fit(X, y, groups)")
     values = np.asarray(groups)
@@ -210,14 +207,23 @@ def _read_groups(groups: Any, rows: int) -> tuple[Array, Array]:
         raise ValueError(
             f"groups must name the choice situation of each row, got a missing value at row {missing.argmax()}"
         )
+    return values
+
+
+def _grouped(groups: Array) -> tuple[Array, Array, Array | None]:
+    """Return the groups that there are, their sizes, and the order of rows that sorts them, if it is another one."""
+    if groups.dtype != object and (groups[1:] >= groups[:-1]).all():
+        starts = np.concatenate(([0], np.flatnonzero(groups[1:] != groups[:-1]) + 1))
+        return groups[starts], np.diff(starts, append=len(groups)), None
     try:
-        ids, numbers = np.unique(values, return_inverse=True)
+        ids, numbers = np.unique(groups, return_inverse=True)
     except TypeError:
         raise ValueError("groups must be of one type, such as numbers or strings, got a mixture") from None
-    return ids, numbers
+    is_sorted = (np.diff(numbers) >= 0).all()
+    return ids, np.bincount(numbers), None if is_sorted else np.argsort(numbers, kind="stable")
 
 
-def _refuse_non_finite(X: Any, names: Any, groups: Array, numbers: Array) -> None:
+def _refuse_non_finite(X: Any, names: Any, groups: Array) -> None:
     values = X.data if issparse(X) else X
     if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
         return
@@ -230,23 +236,24 @@ def _refuse_non_finite(X: Any, names: Any, groups: Array, numbers: Array) -> Non
     name = repr(str(names[column])) if names is not None else str(column)
     raise ValueError(
         f"X must be finite: Input X contains NaN or infinity: got {value} in column {name} at row {row} "
-        f"(group {named(groups[numbers[row]])})"
+        f"(group {named(groups[row])})"
     )
 
 
 def _check_chosen(target: Array, table: Situations, log_h: Array | None) -> None:
-    possible = np.ones(len(target)) if log_h is None else log_h > -np.inf
-    single = np.flatnonzero(np.add.reduceat(possible.astype(int), table.starts) < 2)
+    possible = table.sizes if log_h is None else np.add.reduceat((log_h > -np.inf).astype(int), table.starts)
+    single = np.flatnonzero(possible < 2)
     if len(single):
         _refuse(table, single, "has one alternative only", "there was nothing to choose; drop such groups")
-    sums, flags = np.add.reduceat(target, table.starts), np.add.reduceat((target > 0).astype(int), table.starts)
-    none = np.flatnonzero(flags == 0)
+    sums = np.add.reduceat(target, table.starts)
+    advice = "y has to be 1 at exactly one of its rows, or shares that sum to one"
+    none = np.flatnonzero(sums == 0)
     if len(none):
-        _refuse(table, none, "has no chosen row", "y has to be 1 at exactly one of its rows, or shares that sum to one")
+        _refuse(table, none, "has no chosen row", advice)
     wrong = np.flatnonzero(np.abs(sums - 1.0) > SUMS_TO_ONE)
     if len(wrong):
-        what = f"has {flags[wrong[0]]} chosen rows (y sums to {sums[wrong[0]]:g})"
-        _refuse(table, wrong, what, "y has to be 1 at exactly one of its rows, or shares that sum to one")
+        flags = np.count_nonzero(target[table.starts[wrong[0]] :][: table.sizes[wrong[0]]])
+        _refuse(table, wrong, f"has {flags} chosen rows (y sums to {sums[wrong[0]]:g})", advice)
     if log_h is not None and (target[np.isneginf(log_h)] > 0).any():
         row = int(np.argmax((target > 0) & np.isneginf(log_h)))
         raise ValueError(

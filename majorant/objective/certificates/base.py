@@ -63,6 +63,7 @@ class Certificate:
     """A point, F and ∇F there, and a bound on (F − F*)/F; where it is known, how far the optimum is at most.
 
     ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
+    It is infinite where rounding hides it.
     """
 
     theta: Array

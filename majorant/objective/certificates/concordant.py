@@ -42,6 +42,8 @@ LARGEST = 2_000
 DOUBT, MOVED = 0.5, 1.0
 # The bound is then within a few percent of what it tends to: δ²/2.
 SMALL = 0.1
+# In standard errors: estimates that are nearer to the optimum have settled. And how often Newton's step is made for it.
+SETTLED, STEPS = 1e-6, 3
 # A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
 NO_PART = 1e-12
 
@@ -60,9 +62,11 @@ class _Found:
 
     point: Point
     metric: Metric
+    moved: float  # the largest change of a score difference since M was found
     weaker: float  # H ⪰ weaker · M
     decrement: float
     of_loss: float  # rounding errors
+    doubt: float = inf  # the share of M that they may be
     some: Objective | None = None  # with the rows that H is of, if these are not all
 
     def share_of(self, F: Objective) -> float:
@@ -83,7 +87,13 @@ def suits(F: Objective, largest: int = LARGEST) -> bool:
 
 
 def certify(
-    F: Objective, at: Point, *, aim: float = 0.0, known: KnownHessian | None = None, share: float = 1.0
+    F: Objective,
+    at: Point,
+    *,
+    aim: float = 0.0,
+    known: KnownHessian | None = None,
+    share: float = 1.0,
+    settle: float = 0.0,
 ) -> Certificate:
     """Return the certificate of a point. Its gap is NaN where a ≥ 1.
 
@@ -97,24 +107,57 @@ def certify(
         One from nearby.
     share : float
         Of the rows to find a Hessian from, if there is none and these tell enough.
+    settle : float
+        A gap from which on the certificate is that of a better point, to which Newton's steps lead in the metric at
+        hand, a pass each: where a coefficient is within :data:`SETTLED` standard errors.
     """
     found = _near(F, at, known) or _of_some(F, at, share) or _here(F, at)
     point = found.point
     relative, of_rows = found.relative(0.5 * found.decrement**2), found.share_of(F)
-    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, of_rows * relative)
+    promised = of_rows * relative if np.isfinite(found.decrement) else inf
+    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised)
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
         return nothing
     if found.some is None and not _is_flat(F, found.metric.flat):
         return nothing
     S = _spread(found.some or F, found, aim)
-    a = S * found.decrement
-    if not a < 1:
+    if not S * found.decrement < 1:
         return nothing
+    certified = _certified(F, found, S)
+    exact = found.some is None and not F.narrow
+    return _settled(F, found, S, certified) if certified.gap <= settle and exact else certified
+
+
+def _certified(F: Objective, found: _Found, S: float) -> Certificate:
+    """Return what a = Sδ < 1 says."""
+    point, a, of_rows = found.point, S * found.decrement, found.share_of(F)
     lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
     gap = found.relative(_excess(a) * found.decrement**2 + lost)
     radius = -log1p(-a) / S if S > 0 else found.decrement
     region = Region(found.metric.root, radius / sqrt(found.weaker), found.metric.flat, of_rows)
-    return Certificate(point.theta, point.value, point.gradient, gap, region, of_rows * relative)
+    promised = of_rows * found.relative(0.5 * found.decrement**2)
+    return Certificate(point.theta, point.value, point.gradient, gap, region, promised)
+
+
+def _settled(F: Objective, found: _Found, S: float, certified: Certificate) -> Certificate:
+    """Return the certificate of where Newton's steps lead, as long as each is much nearer to the optimum.
+
+    No score difference changes by more than ‖u‖_M times the largest spread in M, which is √weaker S.
+    """
+    root, spread = found.metric.root, S * sqrt(found.weaker)
+    for _ in range(STEPS):
+        assert certified.region is not None
+        radius, g = certified.region.radius, root.T @ certified.gradient
+        moved = found.moved + spread * float(np.linalg.norm(g))
+        if radius <= SETTLED or moved > MOVED:
+            break
+        found = _weighed(F, F.point(certified.theta - root @ g, keep=False), found.metric, moved)
+        S = spread / sqrt(found.weaker)
+        nearer = _certified(F, found, S) if S * found.decrement < 1 else certified
+        if not (nearer.region is not None and nearer.region.radius <= 0.5 * radius):
+            break
+        certified = nearer
+    return certified
 
 
 def _excess(a: float) -> float:
@@ -135,7 +178,7 @@ def _here(F: Objective, at: Point) -> _Found:
         fresh = at.scores is None or at.reach <= NEAR * norm(at.theta)
         point, found = F.expand(at if fresh else at.theta, form("dense"), majorizes=False)
         H = found.compact()
-    return _measured(F, point, H, 1.0)
+    return _measured(F, point, H)
 
 
 def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
@@ -147,8 +190,10 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
     some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
     F.spend(passes=share, curvatures=1)
     H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
-    found = replace(_measured(F, point, H, 1.0), some=some)
-    return found if np.isfinite(found.decrement) and _is_flat(F, found.metric.flat) else None
+    found = replace(_measured(F, point, H), some=some)
+    # With all rows M would be 1/share as large, and as much less of it in doubt.
+    hopeless = share * found.doubt > DOUBT
+    return found if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)) else None
 
 
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
@@ -161,33 +206,42 @@ def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
 
 def _near(F: Objective, at: Point, known: KnownHessian | None) -> _Found | None:
     """Return what a Hessian from nearby says, if that is near enough."""
-    if known is None or F.narrow or not np.isfinite(at.value) or at.reach > NEAR * norm(at.theta):
+    if known is None or F.narrow or not np.isfinite(at.value):
         return None
-    if known.theta is at.theta or np.array_equal(known.theta, at.theta):
-        return _measured(F, at, known.matrix, 1.0)
-    spreads = F.model.spreads((at.theta - known.theta)[:, None], F.like)
-    assert spreads is not None
-    F.spend(passes=0.5)
-    moved = F.blocks.total(Spread(spreads, exactly=True)).value
-    return _measured(F, at, known.matrix, exp(-moved)) if moved <= MOVED else None
+    moved = 0.0
+    if known.theta is not at.theta and not np.array_equal(known.theta, at.theta):
+        spreads = F.model.spreads((at.theta - known.theta)[:, None], F.like)
+        assert spreads is not None
+        F.spend(passes=0.5)
+        moved = F.blocks.total(Spread(spreads, exactly=True)).value
+    if moved > MOVED:
+        return None
+    fresh = at.reach <= NEAR * norm(at.theta)
+    return _measured(F, at if fresh else F.point(at.theta, keep=False), known.matrix, moved)
 
 
-def _measured(F: Objective, point: Point, H: Array, weaker: float) -> _Found:
-    """Return δ with what rounding may hide: an error e_i of the gradient adds |e_i| √(H⁻¹)_ii at most."""
-    found, sizes = metric(F, H), F.facts.magnitudes_by_column
+def _measured(F: Objective, point: Point, H: Array, moved: float = 0.0) -> _Found:
+    """Return δ in the metric of a Hessian."""
+    found = metric(F, H)
     if found is None:
-        return _Found(point, Metric(*[np.empty(0)] * 3), 1.0, inf, 0.0)
+        return _Found(point, Metric(*[np.empty(0)] * 3), 0.0, 1.0, inf, 0.0)
+    return _weighed(F, point, found, moved)
+
+
+def _weighed(F: Objective, point: Point, found: Metric, moved: float) -> _Found:
+    """Return δ with what rounding may hide: an error e_i of the gradient adds |e_i| √(H⁻¹)_ii at most."""
+    sizes = F.facts.magnitudes_by_column
     θ = NEAR * point.theta
     assert sizes.columns is not None
     # Scores that are off by s change every weight of a row by a factor of e^{2s} at most.
     off = 4 * float(np.linalg.norm(sizes.of_scores(θ, EPSILON)))
     doubt = found.doubt(sizes.columns, sizes.heaviest, sizes.rows) + off
     if not doubt <= DOUBT:
-        return _Found(point, found, 1.0, inf, 0.0)
+        return _Found(point, found, moved, 1.0, inf, 0.0, doubt)
     errors = sizes.of_gradient(θ, EPSILON) + 2 * EPSILON * np.abs(F.penalty.gradient(θ))
-    weaker *= 1 - doubt
+    weaker = exp(-moved) * (1 - doubt)
     δ = (found.of(point.gradient) + float(errors @ found.sizes)) / sqrt(weaker)
-    return _Found(point, found, weaker, δ, sizes.of_loss(θ, EPSILON))
+    return _Found(point, found, moved, weaker, δ, sizes.of_loss(θ, EPSILON), doubt)
 
 
 # --- S ------------------------------------------------------------------------------------------------------

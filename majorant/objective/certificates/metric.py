@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg.lapack import dpstrf, dtrtri
 
 from majorant._checks import Array
 from majorant.curvature.cholesky import for_large, grounded, lower_factor
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FLAT = 1e-12
 # A pivot that keeps less of its diagonal entry may be rounding noise.
 LEAST_PIVOT = 1e-10
+# One that keeps more is far from it: where all others are noise, pivots tell flat directions as well as eigenvalues do.
+CLEAR_PIVOT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ def metric(F: Objective, H: Array) -> Metric | None:
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = A / np.outer(scale, scale)
     with for_large(len(A)):
-        return _by_factor(scaled, scale, diagonal) or _by_eigenvalues(scaled, scale, diagonal)
+        found = _by_factor(scaled, scale, diagonal) or _by_pivots(scaled, scale, diagonal)
+        return found or _by_eigenvalues(scaled, scale, diagonal)
 
 
 def _by_factor(A: Array, scale: Array, diagonal: Array) -> Metric | None:
@@ -81,6 +84,22 @@ def _by_factor(A: Array, scale: Array, diagonal: Array) -> Metric | None:
         return None
     inverse = np.tril(dtrtri(L, lower=1)[0])
     return Metric(inverse.T / scale[:, None], np.empty((len(A), 0)), diagonal)
+
+
+def _by_pivots(A: Array, scale: Array, diagonal: Array) -> Metric | None:
+    """Return the metric of a singular A from those columns I that the others depend on, A_{JI} A_{II}⁻¹ = C.
+
+    Other solutions differ by flat directions, e_j − Σ_i C_ji e_i, in which neither gradients nor rows have a part. A
+    tenth of the price of eigenvalues, where it is plain which columns depend on others; None where it is not.
+    """
+    L, places, rank, _ = dpstrf(A, tol=CLEAR_PIVOT, lower=1)
+    kept, rest, below = places[:rank] - 1, places[rank:] - 1, L[rank:, :rank]
+    if rank == 0 or (np.diagonal(A)[rest] - np.square(below).sum(axis=1)).max(initial=0.0) > FLAT:
+        return None
+    inverse = np.tril(dtrtri(L[:rank, :rank], lower=1)[0])
+    root, flat = np.zeros((len(A), rank)), np.zeros((len(A), len(rest)))
+    root[kept], flat[kept], flat[rest, np.arange(len(rest))] = inverse.T, -(below @ inverse).T, 1.0
+    return Metric(root / scale[:, None], flat / scale[:, None], diagonal)
 
 
 def _by_eigenvalues(A: Array, scale: Array, diagonal: Array) -> Metric:
