@@ -192,7 +192,7 @@ class LocalBlocks(Blocks):
         if rows is None:
             return cls(whole, threads)
         merging = Merging(whole, rows)
-        return cls(merging.blocks(rows), threads, merging)
+        return cls(tuple(merging.blocks(rows)), threads, merging)
 
     def keep(self, numbers: float) -> bool:
         """Return whether rows are in memory, beside which this is little, or it is little anyway."""
@@ -214,8 +214,8 @@ class LocalBlocks(Blocks):
 
         Threads then share what is done with a block, as far as that can be shared.
         """
-        if self._merging is None or self._outlines is not None:
-            return self.total(task, *kept)
+        if self._is_one or self._merging is None or self._outlines is not None:
+            return self.run(task, *kept)[0]
         task, kept = self._with_found(*found_again(task, kept))
         blocks, kept = self._merging.merged(rows, kept)
         apart = size <= LARGE and not _fewer(blocks, -(-self._threads // ENOUGH))

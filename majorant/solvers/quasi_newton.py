@@ -224,9 +224,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
-        if isinstance(self._start(objective, theta), FromPoint) and pays_in_single_precision(objective):
+        start = self._start(objective, theta, most)
+        if isinstance(start, FromPoint) and pays_in_single_precision(objective):
             return self._begun_in_single_precision(objective, theta, most)
-        return self._begun(objective, theta, most)
+        return self._begun(objective, theta, start)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
@@ -237,7 +238,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         narrow = objective.narrowed()
         assert narrow is not None
-        return self._through(narrow, self._begun(narrow, theta, most), most, objective)
+        begun = self._begun(narrow, theta, self._start(narrow, theta, most))
+        return self._through(narrow, begun, most, objective)
 
     def _through(self, narrow: Objective, state: QuasiNewtonState, most: int, objective: Objective) -> QuasiNewtonState:
         """Return where steps in a lower precision lead until they gain next to nothing, in that of the objective."""
@@ -263,8 +265,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         carried = state.carried(narrow, theta)
         return None if carried is None else self._through(narrow, carried, steps, objective)
 
-    def _begun(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
-        start = self._start(objective, theta, most)
+    def _begun(self, objective: Objective, theta: Array, start: Start) -> QuasiNewtonState:
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
         return _entered(objective, self._at(objective, begun.point), begun)
 
