@@ -39,7 +39,7 @@ class Constant(Design):
     centred: bool = False
     source: Design | None = None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns, the constant one included."""
         return self.inner.shape[0], self.inner.shape[1] + 1

@@ -46,6 +46,7 @@ from majorant.solvers.preconditioners import (
     Preconditioner,
 )
 from majorant.solvers.prices import MANY_PARAMETERS, Prices, narrows_freely, pays_in_single_precision
+from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.secants import (
     Pairs,
@@ -281,9 +282,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         many = 1 if objective.facts.epsilon > COARSE else None
         for attempt in islice(self._attempts(objective, state, here), many):
             step, rent = _step(objective, attempt, here)
-            new, length = best_point_along(objective, here, step, leap=state.leaps)
+            flat_enough = EXACT if attempt.lease.quality >= HESSIAN else LOOSE
+            new, length = best_point_along(objective, here, step, flat_enough, leap=state.leaps)
             if improves(objective, new, here):
                 moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
+                moved = _renewed(objective, moved, new)
                 faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
                 return moved.changed(until=moved.steps) if faded else moved
         over = {"stalled": True} if state.sweeps is None else {"until": state.steps}
@@ -380,6 +383,15 @@ def _direction(state: QuasiNewtonState, here: Point) -> Array:
     factor = state.least_factor
     solve = state.solve if factor is None else scaled(state.solve, state.pairs, factor)
     return quasi_newton_step(here.gradient, state.pairs, solve)
+
+
+def _renewed(objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
+    """Return the state with the Hessian found where it has come to, if that is what the next step would begin with.
+
+    Nobody would notice the price, and a certificate needs it too: often there is no next step.
+    """
+    offer = state.market.renewed_at_once(state.lease)
+    return state if offer is None else _bought(objective, state, here, offer)
 
 
 def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: Preconditioner) -> QuasiNewtonState:
