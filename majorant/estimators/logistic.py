@@ -15,6 +15,7 @@ from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design import DenseDesign, Design
+from majorant.design.constant import FEW
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
@@ -294,6 +295,8 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
     ) -> Objective:
+        if issparse(X) and X.shape[0] * X.shape[1] <= FEW:
+            X = X.toarray()  # calls of sparse products take longer than these products
         # What was validated need not be looked through again.
         design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -108,7 +108,7 @@ def distinct(y: Array) -> tuple[Array, Array]:
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
     """Return rows as scikit-learn validates them, and labels if there are any; threads look for what is not finite."""
-    if reset and _is_plain(X, y) and _sums_are_finite(X.reshape(-1), estimator.n_jobs):
+    if reset and _is_plain(X, y) and _sums_are_finite(_numbers(X), estimator.n_jobs):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
@@ -116,8 +116,13 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) 
     found = validate_data(estimator, X, y, ensure_all_finite=False, **how)
     rows = found[0] if isinstance(found, tuple) else found
     # Sums of finite numbers may be infinite: then, and to say what is wrong, scikit-learn looks closer.
-    finite = _sums_are_finite(rows.data if issparse(rows) else rows.reshape(-1), estimator.n_jobs)
+    finite = _sums_are_finite(_numbers(rows), estimator.n_jobs)
     return found if finite else validate_data(estimator, X, y, **how)
+
+
+def _numbers(X: Any) -> Array:
+    """Return all that is stored, one after the other."""
+    return X.data if issparse(X) else X.reshape(-1)
 
 
 def _is_plain(X: Any, y: Any) -> bool:
@@ -125,9 +130,10 @@ def _is_plain(X: Any, y: Any) -> bool:
 
     Finding that out takes it as long as all of a Newton step on a few hundred rows.
     """
-    if type(X) is not np.ndarray or type(y) is not np.ndarray or X.ndim != 2 or y.shape != X.shape[:1]:
+    in_order = X.flags.c_contiguous if type(X) is np.ndarray else type(X) in (csr_matrix, csr_array)
+    if not (in_order and X.ndim == 2 and X.dtype in (np.float64, np.float32) and type(y) is np.ndarray):
         return False
-    return X.dtype in (np.float64, np.float32) and X.flags.c_contiguous and X.size > 0 and y.dtype.kind in "iub"
+    return y.shape == X.shape[:1] and y.dtype.kind in "iub" and min(X.shape) > 0
 
 
 def _sums_are_finite(values: Array, n_jobs: int | None) -> bool:

@@ -286,7 +286,6 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             new, length = best_point_along(objective, here, step, flat_enough, leap=state.leaps)
             if improves(objective, new, here):
                 moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
-                moved = _renewed(objective, moved, new)
                 faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
                 return moved.changed(until=moved.steps) if faded else moved
         over = {"stalled": True} if state.sweeps is None else {"until": state.steps}
@@ -383,15 +382,6 @@ def _direction(state: QuasiNewtonState, here: Point) -> Array:
     factor = state.least_factor
     solve = state.solve if factor is None else scaled(state.solve, state.pairs, factor)
     return quasi_newton_step(here.gradient, state.pairs, solve)
-
-
-def _renewed(objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
-    """Return the state with the Hessian found where it has come to, if that is what the next step would begin with.
-
-    Nobody would notice the price, and a certificate needs it too: often there is no next step.
-    """
-    offer = state.market.renewed_at_once(state.lease)
-    return state if offer is None else _bought(objective, state, here, offer)
 
 
 def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: Preconditioner) -> QuasiNewtonState:

@@ -119,11 +119,6 @@ class Market:
                 return offer if worth_it or price <= self.unnoticed else None
         return None
 
-    def renewed_at_once(self, lease: Lease) -> Preconditioner | None:
-        """Return the Hessian of all rows if steps are scaled by one that nobody would notice the price of."""
-        offer, price = self.offers[0], self.prices[0]
-        return offer if HESSIAN < offer.quality == lease.quality and price <= self.unnoticed else None
-
     def turns_to_products(self, lease: Lease, rent: float, value: float) -> bool:
         """Return whether Newton steps by conjugate gradients are likely to be cheaper than as many as are left.
 
