@@ -364,7 +364,8 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
         factors = read_feature_penalty(self.feature_penalty, self.n_features_in_)
         if self.fit_intercept:
             factors = np.append(factors, self._intercept_factor())
-        return np.tile(factors / self._strength, self._model().coefficient_rows)
+        ridge, rows = factors / self._strength, self._model().coefficient_rows
+        return ridge if rows == 1 else np.tile(ridge, rows)
 
     def _intercept_factor(self) -> float:
         if self.solver == "liblinear":

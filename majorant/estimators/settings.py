@@ -19,8 +19,6 @@ from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
 from majorant.estimators.threads import fit_threads
 
-# Labels of fewer rows are sorted in no time.
-MANY_ROWS = 10_000
 # Numbers that a thread looks through at a time.
 STRETCH = 2**18
 SWITCHES = ("fit_intercept", "penalize_intercept", "warm_start", "shuffle", "dual", "refit", "use_legacy_attributes")
@@ -98,7 +96,7 @@ def check_labels(y: Array) -> None:
 
 def distinct(y: Array) -> tuple[Array, Array]:
     """Return the distinct labels in order, and which of them each one is; numbers next to zero are only counted."""
-    if y.dtype.kind in "iu" and len(y) > MANY_ROWS and y.min() >= 0 and y.max() < len(y):
+    if y.dtype.kind in "iu" and y.min() >= 0 and y.max() < len(y):
         counts = np.bincount(y)
         classes = np.flatnonzero(counts).astype(y.dtype)
         places = np.cumsum(counts > 0) - 1

@@ -244,7 +244,7 @@ def reads_rows(task: Task) -> bool:
 
 def found_again(task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
     """Return a task that finds what was not kept before it does its own, and what was."""
-    if not any(isinstance(each, Again) for each in kept):
+    if Again not in map(type, kept):
         return task, kept
     makers = tuple((each.task, len(each.kept)) if isinstance(each, Again) else None for each in kept)
     lists = (each.kept if isinstance(each, Again) else (each,) for each in kept)

@@ -36,6 +36,7 @@ from majorant.objective.products import HessianProducts
 from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
+from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.preconditioners import (
     BlocksOfHessian,
     DiagonalBetweenClasses,
@@ -46,7 +47,6 @@ from majorant.solvers.preconditioners import (
     Preconditioner,
 )
 from majorant.solvers.prices import MANY_PARAMETERS, Prices, narrows_freely, pays_in_single_precision
-from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.secants import (
     Pairs,
