@@ -10,7 +10,7 @@ from scipy import sparse
 
 import majorant
 from majorant import EarlyStopping, LogisticRegression
-from majorant.estimators import settings
+from majorant.estimators import settings as reading
 from majorant.estimators.named import ACCEPTED, ALIASES
 
 
@@ -196,19 +196,21 @@ def test_rows_in_order_are_not_looked_through(three, form, dtype, monkeypatch):
     X, labels = form(np.round(three[0], 1).astype(dtype)), np.unique(three[1], return_inverse=True)[1]
     model = LogisticRegression(tol=1e-10)
     model.feature_names_in_ = np.array(["of", "another", "fit"])
-    monkeypatch.setattr(settings, "_is_plain", lambda X, y: False)
+    monkeypatch.setattr(reading, "_is_plain", lambda X, y: False)
     careful = LogisticRegression(tol=1e-10).fit(X, labels)
     monkeypatch.undo()
-    monkeypatch.setattr(settings, "validate_data", None)
+    monkeypatch.setattr(reading, "validate_data", None)
     model.fit(X, labels.astype(np.uint8))
-    assert not hasattr(model, "feature_names_in_") and model.n_features_in_ == 4
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 4
     np.testing.assert_array_equal(model.coef_, careful.coef_)
 
 
 def test_rows_out_of_order_are(three, monkeypatch):
     X, y = three[0], np.unique(three[1], return_inverse=True)[1]
-    plain = settings._is_plain
-    assert plain(X, y) and plain(sparse.csr_matrix(X), y == 1)
+    plain = reading._is_plain
+    assert plain(X, y)
+    assert plain(sparse.csr_matrix(X), y == 1)
     others = [X.T, X[:, ::2], X[:0], X[:, :0], X[0], X.astype(int), X.astype(">f8"), X.tolist(), sparse.csc_matrix(X)]
     assert not any(plain(other, y[: len(other)]) for other in others if not sparse.issparse(other))
     assert not any(plain(X, labels) for labels in (y[:-1], y[:, None], y.astype(float), y.astype(object), y.tolist()))
@@ -223,7 +225,7 @@ def test_rows_out_of_order_are(three, monkeypatch):
 @pytest.mark.parametrize("labels", [[0, 1, 2], [2, 5, 3], [-1, 0, 1], [0, 10**6, 7]])
 def test_labels_are_counted_or_sorted(labels):
     y = np.random.default_rng(0).choice(labels, size=50)
-    classes, places = settings.distinct(y)
+    classes, places = reading.distinct(y)
     np.testing.assert_array_equal(classes, np.unique(y))
     np.testing.assert_array_equal(classes[places], y)
 

@@ -295,8 +295,8 @@ class LogisticRegression(WithCallbacks, FitSource, PartialFit, WarmStart, Files,
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
     ) -> Objective:
-        if issparse(X) and X.shape[0] * X.shape[1] <= FEW:
-            X = X.toarray()  # calls of sparse products take longer than these products
+        if issparse(X) and X.shape[0] * X.shape[1] * self._model().coefficient_rows <= FEW:
+            X = X.toarray()  # sparse products take longer to be called than these take
         # What was validated need not be looked through again.
         design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
