@@ -282,7 +282,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         many = 1 if objective.facts.epsilon > COARSE else None
         for attempt in islice(self._attempts(objective, state, here), many):
             step, rent = _step(objective, attempt, here)
-            flat_enough = EXACT if attempt.lease.quality >= HESSIAN else LOOSE
+            flat_enough = EXACT if attempt.curved_at is here.theta else LOOSE  # Newton's are few, and worth a search
             new, length = best_point_along(objective, here, step, flat_enough, leap=state.leaps)
             if improves(objective, new, here):
                 moved = self._moved(attempt, here, new, _promise(here, step), leaps=length == 1.0, rent=rent)
