@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -59,8 +59,7 @@ class Limits:
     certified: bool = True
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """What had been counted when a state came, before it was looked at."""
 
     steps: int
@@ -285,7 +284,7 @@ class Monitor:
         """Return a loose gap, or the norm of a gradient, how small it has to become, and what gap it stands for."""
         if self._objective.certifiable:
             gap = self._objective.estimated_gap(point.value, point.gradient)
-            return gap, self.limits.tol, gap / LOOSE
+            return gap, self.limits.tol, gap / LOOSE if gap < 1 else np.inf  # as it is wherever nothing is known
         size = norm(point.gradient)
         return size, self.limits.gradient_tol * self._gradient_scale, (size / max(self._gradient_scale, 1e-300)) ** 2
 

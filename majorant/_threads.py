@@ -165,8 +165,15 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _limited(threads: int) -> AbstractContextManager[Any]:
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=threads, user_api="blas")
+    if all(each.num_threads == threads for each in _blas().lib_controllers):  # to ask is quicker than to set it anew
+        return nullcontext()
+    limited: AbstractContextManager[Any] = _blas().limit(limits=threads)
     return limited
+
+
+@cache
+def _blas() -> Any:
+    return _libraries().select(user_api="blas")
 
 
 @cache

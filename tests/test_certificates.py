@@ -28,6 +28,7 @@ from majorant import (
     minimize,
 )
 from majorant.design import DenseDesign
+from majorant.objective.certificates import strong
 from majorant.objective.intercept import MANY_CLASSES, profile_intercept
 from majorant.objective.reduce import LocalBlocks
 from tests.problems import MAKERS, make, sequences
@@ -159,6 +160,25 @@ def test_a_certificate_of_a_point_that_may_not_move_counts_its_intercept():
 
 
 # --- rounding ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("off", [1e-6, 1e-3, 1e-1])
+def test_an_intercept_that_is_good_enough_makes_no_gap_larger(classes, off, monkeypatch):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = 10.0 ** rng.uniform(-2, 2) * rng.normal(size=(60, 3)), rng.integers(classes, size=60)
+        model = Binary() if classes == 2 else Multinomial(classes)
+        ridge = np.tile([1.0, 0.1, 3.0, 0.0], model.coefficient_rows)
+        F = Objective(model, Labelled(X, y, constant=True), ridge=ridge)
+        best = minimize(F, Newton(), tol=1e-13)
+        theta = best.params * (1 + off * rng.normal(size=F.size))
+        found = F.certify(F.point(theta), largest=0)
+        with monkeypatch.context() as exactly:
+            exactly.setattr(strong, "UNSEEN", 0.0)
+            expected = F.certify(F.point(theta), largest=0)
+        truth = (found.value - F.value(best.params)) / found.value
+        assert truth - 1e-15 <= found.gap <= 1.01 * expected.gap
 
 
 def test_the_gap_is_its_formula_where_rounding_is_nothing():

@@ -259,6 +259,18 @@ def test_rounding_errors_of_a_hessian_silence_it():
     assert np.isnan(F.certify(np.zeros(2)).gap)
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-2])
+def test_it_is_not_looked_for_where_a_fit_begins_of_which_nothing_is_known(tol, monkeypatch):
+    looks = []
+    certify = concordant.certify
+    monkeypatch.setattr(concordant, "certify", lambda F, at, **how: looks.append(at) or certify(F, at, **how))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=300) > 0
+    LogisticRegression(tol=tol, C=10.0).fit(X, y)
+    assert all(at.theta[:-1].any() for at in looks)
+
+
 def test_what_is_known_of_a_point_need_not_be_found_again():
     F, rng = drawn(3)
     F = F.with_ridge(1.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import majorant
 from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Newton, Objective, minimize
-from majorant.models import Model
+from majorant.models import Model, class_space, multinomial
 from tests import oracles, problems
 from tests.problems import every_problem, every_row_problem
 
@@ -37,6 +37,22 @@ def test_hessian_equals_finite_differences_of_the_gradient(maker):
     numeric = oracles.finite_difference(lambda x: F.value_and_gradient(x)[1], theta)
     np.testing.assert_allclose(H.as_matrix() + np.diag(F.ridge), numeric, rtol=1e-5, atol=1e-6)
     assert not H.majorizes
+
+
+@pytest.mark.parametrize("rows", [7, 40])
+@pytest.mark.parametrize("seed", range(4))
+def test_softmax_hessian_of_one_product_equals_that_of_class_matrices(seed, rows, monkeypatch):
+    monkeypatch.setattr(multinomial, "CLASS_MATRICES", 200)  # some rows at a time
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+    X, y, weight = rng.normal(size=(rows, p)), rng.integers(n, size=rows), rng.exponential(size=rows)
+    data = Labelled(X.astype(np.float32) if seed == 3 else X, y, weight if seed % 2 else None, constant=True)
+    scores = 10.0 ** rng.uniform(-1, 2) * rng.normal(size=(n, rows))  # some classes are nearly sure
+    scores[0, y != 0] = -np.inf if seed == 2 else scores[0, y != 0]
+    factors = Multinomial(n).hessian_factors(scores, data)
+    H, expected = factors.matrix(), class_space.ClassFactors.matrix(factors)
+    np.testing.assert_allclose(H, expected, atol=1e-13 * np.abs(expected).max())
+    assert np.linalg.eigvalsh(H).min() >= -1e-14 * np.abs(H).max() * len(H)
 
 
 @every_row_problem

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import majorant
 from majorant import EarlyStopping, LogisticRegression
+from majorant.estimators import settings as reading
 from majorant.estimators.named import ACCEPTED, ALIASES
 
 
@@ -187,6 +188,52 @@ def test_bad_rows_are_named(three, two):
             LogisticRegression().fit_soft(X, P)
     with pytest.raises(ValueError, match="sample_weight must be non-negative"):
         LogisticRegression().fit_soft(X, np.tile([0.5, 0.5], (200, 1)), sample_weight=-np.ones(200))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_in_order_are_not_looked_through(three, form, dtype, monkeypatch):
+    X, labels = form(np.round(three[0], 1).astype(dtype)), np.unique(three[1], return_inverse=True)[1]
+    model = LogisticRegression(tol=1e-10)
+    model.feature_names_in_ = np.array(["of", "another", "fit"])
+    monkeypatch.setattr(reading, "_is_plain", lambda X, y: False)
+    careful = LogisticRegression(tol=1e-10).fit(X, labels)
+    monkeypatch.undo()
+    monkeypatch.setattr(reading, "validate_data", None)
+    model.fit(X, labels.astype(np.uint8))
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 4
+    np.testing.assert_array_equal(model.coef_, careful.coef_)
+
+
+def test_rows_out_of_order_are(three, monkeypatch):
+    X, y = three[0], np.unique(three[1], return_inverse=True)[1]
+    plain = reading._is_plain
+    assert plain(X, y)
+    assert plain(sparse.csr_matrix(X), y == 1)
+    others = [X.T, X[:, ::2], X[:0], X[:, :0], X[0], X.astype(int), X.astype(">f8"), X.tolist(), sparse.csc_matrix(X)]
+    assert not any(plain(other, y[: len(other)]) for other in others if not sparse.issparse(other))
+    assert not any(plain(X, labels) for labels in (y[:-1], y[:, None], y.astype(float), y.astype(object), y.tolist()))
+    assert not plain(others[-1], y)
+    X = X.copy()
+    X[3, 1] = np.nan
+    for rows in (X, sparse.csr_matrix(X)):
+        with pytest.raises(ValueError, match="NaN"):
+            LogisticRegression().fit(rows, y)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [2, 5, 3], [-1, 0, 1], [0, 10**6, 7]])
+def test_labels_are_counted_or_sorted(labels):
+    y = np.random.default_rng(0).choice(labels, size=50)
+    classes, places = reading.distinct(y)
+    np.testing.assert_array_equal(classes, np.unique(y))
+    np.testing.assert_array_equal(classes[places], y)
+
+
+def test_few_sparse_rows_are_fitted_as_an_array(three):
+    X, y = np.where(three[0] > 0.5, three[0], 0.0), three[1]
+    few, dense = (LogisticRegression(tol=1e-10).fit(form(X), y) for form in (sparse.csr_matrix, np.asarray))
+    np.testing.assert_array_equal(few.coef_, dense.coef_)
 
 
 def test_a_class_that_weighs_nothing_cannot_be_balanced(three):

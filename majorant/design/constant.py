@@ -39,7 +39,7 @@ class Constant(Design):
     centred: bool = False
     source: Design | None = None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns, the constant one included."""
         return self.inner.shape[0], self.inner.shape[1] + 1
@@ -190,7 +190,8 @@ class Constant(Design):
 
     def _dense_grams(self, B: Array, dtype: Any) -> Array:
         """Return those of the inner matrix, bordered by its sums, where it need not be written out for that."""
-        if len(B) > 1 or self.shift is not None or not isinstance(self.inner, DenseDesign):
+        written_out = self.shift is not None or self.shape[0] * self.shape[1] <= FEW
+        if len(B) > 1 or written_out or not isinstance(self.inner, DenseDesign):
             return super()._dense_grams(B, dtype)
         p, weight = self.shape[1] - 1, B[0]
         whole = np.empty((1, 1, p + 1, p + 1))

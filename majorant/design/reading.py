@@ -19,7 +19,7 @@ FAR = 1.0
 # Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
 IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
 # Rows that tell where columns are.
-ENOUGH_ROWS = 500
+ENOUGH_ROWS = 200
 
 
 class Centre(NamedTuple):

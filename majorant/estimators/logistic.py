@@ -15,6 +15,7 @@ from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.design import DenseDesign, Design
+from majorant.design.constant import FEW
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
@@ -280,6 +281,8 @@ class LogisticRegression(
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
     ) -> Objective:
+        if issparse(X) and X.shape[0] * X.shape[1] * self._model().coefficient_rows <= FEW:
+            X = X.toarray()  # sparse products take longer to be called than these take
         # What was validated need not be looked through again.
         design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
@@ -347,7 +350,8 @@ class LogisticRegression(
         factors = read_feature_penalty(self.feature_penalty, self.n_features_in_)
         if self.fit_intercept:
             factors = np.append(factors, self._intercept_factor())
-        return np.tile(factors / self._strength, self._model().coefficient_rows)
+        ridge, rows = factors / self._strength, self._model().coefficient_rows
+        return ridge if rows == 1 else np.tile(ridge, rows)
 
     def _intercept_factor(self) -> float:
         if self.solver == "liblinear":

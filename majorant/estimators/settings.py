@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -19,8 +19,6 @@ from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
 from majorant.estimators.threads import fit_threads
 
-# Labels of fewer rows are sorted in no time.
-MANY_ROWS = 10_000
 # Numbers that a thread looks through at a time.
 STRETCH = 2**18
 SWITCHES = ("fit_intercept", "penalize_intercept", "warm_start", "shuffle", "dual", "refit", "use_legacy_attributes")
@@ -98,7 +96,7 @@ def check_labels(y: Array) -> None:
 
 def distinct(y: Array) -> tuple[Array, Array]:
     """Return the distinct labels in order, and which of them each one is; numbers next to zero are only counted."""
-    if y.dtype.kind in "iu" and len(y) > MANY_ROWS and y.min() >= 0 and y.max() < len(y):
+    if y.dtype.kind in "iu" and y.min() >= 0 and y.max() < len(y):
         counts = np.bincount(y)
         classes = np.flatnonzero(counts).astype(y.dtype)
         places = np.cumsum(counts > 0) - 1
@@ -108,12 +106,32 @@ def distinct(y: Array) -> tuple[Array, Array]:
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
     """Return rows as scikit-learn validates them, and labels if there are any; threads look for what is not finite."""
+    if reset and _is_plain(X, y) and _sums_are_finite(_numbers(X), estimator.n_jobs):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, y
     how = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
     found = validate_data(estimator, X, y, ensure_all_finite=False, **how)
     rows = found[0] if isinstance(found, tuple) else found
     # Sums of finite numbers may be infinite: then, and to say what is wrong, scikit-learn looks closer.
-    finite = _sums_are_finite(rows.data if issparse(rows) else rows.reshape(-1), estimator.n_jobs)
+    finite = _sums_are_finite(_numbers(rows), estimator.n_jobs)
     return found if finite else validate_data(estimator, X, y, **how)
+
+
+def _numbers(X: Any) -> Array:
+    """Return all that is stored, one after the other."""
+    return X.data if issparse(X) else X.reshape(-1)
+
+
+def _is_plain(X: Any, y: Any) -> bool:
+    """Return whether rows and labels are arrays that scikit-learn would return as they are.
+
+    Finding that out takes it as long as all of a Newton step on a few hundred rows.
+    """
+    in_order = X.flags.c_contiguous if type(X) is np.ndarray else type(X) in (csr_matrix, csr_array)
+    if not (in_order and X.ndim == 2 and X.dtype in (np.float64, np.float32) and type(y) is np.ndarray):
+        return False
+    return y.shape == X.shape[:1] and y.dtype.kind in "iub" and min(X.shape) > 0
 
 
 def _sums_are_finite(values: Array, n_jobs: int | None) -> bool:

@@ -11,11 +11,13 @@ from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array, one_of, whole
 from majorant.curvature import Factors
+from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
+from majorant.design.base import add_gram
 from majorant.kernels import partition, softmax
 from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
-from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
+from majorant.models.class_space import CLASS_MATRICES, WORTH_COMPILING, ClassFactors, ClassModel
 
 # Of more, the scores of a row are too far apart for one loop over them to be quicker than several.
 FEW_CLASSES = 32
@@ -116,7 +118,7 @@ class Multinomial(ClassModel):
 
     def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors of the Hessian."""
-        return ClassFactors(
+        return SoftmaxFactors(
             scores,
             batch.design,
             batch.weight,
@@ -221,6 +223,30 @@ class Multinomial(ClassModel):
 
     def _boehning(self) -> Array:
         return 0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes)
+
+
+class SoftmaxFactors(ClassFactors):
+    """Σ_j w_j (diag(p_j) − p_j p_jᵀ) ⊗ x_j x_jᵀ, of which one product of matrices tells all."""
+
+    def matrix(self) -> Array:
+        """Return Σ from ZᵀZ with rows z_j = √w_j p_j ⊗ x_j: that is Σ but for its sign and the blocks of a class.
+
+        Blocks sum to zero over classes, which gives those without p − p², whose digits would be lost to sure classes.
+        """
+        n, p = len(self.scores), self.design.shape[1]
+        if self.design.counts_pairs:
+            return super().matrix()
+        refuse_large(self.size, "a dense curvature")
+        total, same = np.zeros((n * p, n * p)), np.arange(n)
+        for part in self._parts(n * p, CLASS_MATRICES):
+            P = softmax.log_partition_and_probabilities(part.scores)[1]
+            P = weigh(P, None if part.weight is None else np.sqrt(part.weight))
+            x = part.design.toarray()
+            add_gram((P.T[:, :, None] * x[:, None, :]).reshape(len(x), n * p), total)
+        blocks = np.negative(total, out=total).reshape(n, p, n, p)
+        blocks[same, :, same] = 0.0
+        blocks[same, :, same] = -blocks.sum(axis=2)
+        return total
 
 
 def covariance(P: Array, weight: Array | None) -> tuple[Array, Array]:

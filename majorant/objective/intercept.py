@@ -97,18 +97,18 @@ class _Expansion:
 
 
 def profile_intercept(
-    model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True
+    model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True, enough: float = 0.0
 ) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
     Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals;
-    ``keep`` says whether there is room for residuals.
+    ``keep`` says whether there is room for residuals, ``enough`` which decrease of the loss is not worth another step.
     """
     expand = partial(_expand, model, blocks, scores, keep=keep)
     here = expand(_first_guess(model, blocks, scores, observed), None)
     for _ in range(ITERATIONS):
         step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
-        if -float(here.slope @ step) <= FLAT * here.loss:
+        if -float(here.slope @ step) <= max(FLAT * here.loss, enough):
             break
         there = _descend(expand, here, _clipped(step, model, blocks, scores))
         if there is None:

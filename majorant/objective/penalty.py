@@ -158,23 +158,12 @@ class Ridge(Penalty):
             return float(gradient @ gradient / self.values[0]) if self.everywhere else 0.0
         if len(gradient) >= SMALL:
             return float(np.einsum("i,i,i->", gradient, gradient, self._inverse))
-        strong = self._which_strong
-        squares = gradient[strong] ** 2
-        squares /= self._strong
-        return float(squares.sum())
+        return float((gradient * self._inverse) @ gradient)
 
     @cached_property
     def _inverse(self) -> Array:
         """1/λ, zero where there is none."""
         return np.divide(1.0, self.values, out=np.zeros(len(self.values)), where=self.values > 0)
-
-    @cached_property
-    def _which_strong(self) -> Array:
-        return np.flatnonzero(self.values > 0)
-
-    @cached_property
-    def _strong(self) -> Array:
-        return self.values[self._which_strong]
 
 
 def read_penalty(ridge: Any, size: int) -> Penalty:

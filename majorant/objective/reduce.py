@@ -196,7 +196,7 @@ class LocalBlocks(Blocks):
         if rows is None:
             return cls(whole, threads)
         merging = Merging(whole, rows)
-        return cls(merging.blocks(rows), threads, merging)
+        return cls(tuple(merging.blocks(rows)), threads, merging)
 
     def keep(self, numbers: float) -> bool:
         """Return whether rows are in memory, beside which this is little, or it is little anyway."""
@@ -218,8 +218,8 @@ class LocalBlocks(Blocks):
 
         Threads then share what is done with a block, as far as that can be shared.
         """
-        if self._merging is None or self._outlines is not None:
-            return self.total(task, *kept)
+        if self._is_one or self._merging is None or self._outlines is not None:
+            return self.run(task, *kept)[0]
         task, kept = self._with_found(*found_again(task, kept))
         blocks, kept = self._merging.merged(rows, kept)
         apart = size <= LARGE and not _fewer(blocks, -(-self._threads // ENOUGH))
@@ -248,7 +248,7 @@ def reads_rows(task: Task) -> bool:
 
 def found_again(task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
     """Return a task that finds what was not kept before it does its own, and what was."""
-    if not any(isinstance(each, Again) for each in kept):
+    if Again not in map(type, kept):
         return task, kept
     makers = tuple((each.task, len(each.kept)) if isinstance(each, Again) else None for each in kept)
     lists = (each.kept if isinstance(each, Again) else (each,) for each in kept)

@@ -36,6 +36,7 @@ from majorant.objective.products import HessianProducts
 from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
+from majorant.solvers.line_search import EXACT, LOOSE
 from majorant.solvers.preconditioners import (
     BlocksOfHessian,
     DiagonalBetweenClasses,
@@ -226,9 +227,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
-        if isinstance(self._start(objective, theta), FromPoint) and pays_in_single_precision(objective):
+        start = self._start(objective, theta, most)
+        if isinstance(start, FromPoint) and pays_in_single_precision(objective):
             return self._begun_in_single_precision(objective, theta, most)
-        return self._begun(objective, theta, most)
+        return self._begun(objective, theta, start)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
@@ -239,7 +241,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         narrow = objective.narrowed()
         assert narrow is not None
-        return self._through(narrow, self._begun(narrow, theta, most), most, objective)
+        begun = self._begun(narrow, theta, self._start(narrow, theta, most))
+        return self._through(narrow, begun, most, objective)
 
     def _through(self, narrow: Objective, state: QuasiNewtonState, most: int, objective: Objective) -> QuasiNewtonState:
         """Return where steps in a lower precision lead until they gain next to nothing, in that of the objective."""
@@ -265,8 +268,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         carried = state.carried(narrow, theta)
         return None if carried is None else self._through(narrow, carried, steps, objective)
 
-    def _begun(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
-        start = self._start(objective, theta, most)
+    def _begun(self, objective: Objective, theta: Array, start: Start) -> QuasiNewtonState:
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
         return _entered(objective, self._at(objective, begun.point), begun)
 
@@ -282,7 +284,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         many = 1 if objective.facts.epsilon > COARSE else None
         for attempt in islice(self._attempts(objective, state, here), many):
             step, rent = _step(objective, attempt, here)
-            new, length = best_point_along(objective, here, step, leap=state.leaps)
+            flat_enough = EXACT if attempt.curved_at is here.theta else LOOSE  # Newton's are few, and worth a search
+            new, length = best_point_along(objective, here, step, flat_enough, leap=state.leaps)
             if improves(objective, new, here):
                 attempt = attempt.changed(pairs=self._paired(objective, attempt, here, new), leaps=length == 1.0)
                 moved = _moved(attempt, here, new, _promise(here, step), rent)

@@ -53,7 +53,7 @@ class Lease:
         """Return the lease of a curvature that was bought at a step, whether or not it changes what steps promise."""
         gains = () if steps_change else self.gains
         if quality == self.quality:
-            return replace(self, made_at=step, times=self.times + 1, gains=gains)
+            return Lease(quality, step, self.times + 1, gains, self.since, self.carried)
         return Lease(quality, step, 1, gains, since=step, carried=self.carried)
 
     def carried_on(self, steps: float) -> Lease:
@@ -62,7 +62,8 @@ class Lease:
 
     def gained(self, gain: float) -> Lease:
         """Return the lease after a step that promised so much."""
-        return replace(self, gains=(*self.gains, gain)[-WINDOW:])
+        gains = (*self.gains, gain)[-WINDOW:]
+        return Lease(self.quality, self.made_at, self.times, gains, self.since, self.carried)
 
     def steps_left(self, value: float) -> float:
         """Return how many steps there are still to make at this rate, infinitely many if nobody knows."""
