@@ -22,7 +22,7 @@ Starts are in ``majorant.solvers.starts``, curvatures in ``majorant.solvers.prec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -45,8 +45,8 @@ from majorant.solvers.preconditioners import (
     HessianOfAll,
     Preconditioner,
 )
-from majorant.solvers.prices import MANY_PARAMETERS, Prices, narrows_freely, pays_in_single_precision
-from majorant.solvers.renting import HESSIAN, Lease, Market
+from majorant.solvers.prices import MANY_PARAMETERS, narrows_freely, pays_in_single_precision
+from majorant.solvers.renting import HESSIAN, Lease, Market, market_for
 from majorant.solvers.secants import (
     Pairs,
     add_pair,
@@ -79,8 +79,6 @@ COARSE, COARSE_AIM = 1e-5, 5e-6
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
 ASTRAY = 10.0
-
-
 # Sweeps go on once a step gains less than this share of what all steps since have gained.
 FADED = 0.007
 
@@ -146,7 +144,7 @@ class QuasiNewtonState(State):
             return None
         return self.moved_to(
             objective.point(theta),
-            market=_market(self.market.offers[::-1], objective, products=self.market.product < np.inf),
+            market=market_for(self.market.offers[::-1], objective, products=self.market.product < np.inf),
             lease=self.lease.carried_on(self.rent),
             ridge=ridge,
             solve=self.factorize(ridge),
@@ -231,7 +229,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
         offers = [offer for offer in plan.offers if offer.suits(objective)]
-        market = _market(offers, objective, products=plan.products)
+        market = market_for(offers, objective, products=plan.products)
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
@@ -333,10 +331,6 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
             return moved.changed(pairs=pairs[-1:], factorize=None, solve=None, lease=Lease())
         return moved
-
-
-def _market(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
-    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None, products=products)
 
 
 def _promise(here: Point, step: Array) -> float:
