@@ -20,12 +20,13 @@ PRICES = Prices(rows=100_000, classes=1, columns=10, stored=10.0, sparse=False)
 class Offer:
     quality: int
     steps: float
+    more: float = 0.0
 
     def price(self, prices):
         return self.steps * prices.step()
 
     def upkeep(self, prices):
-        return 0.0
+        return self.more * prices.step()
 
 
 def mixed(p, rank, noise, seed):
@@ -70,10 +71,11 @@ def test_a_matrix_is_bought_at_once_where_it_saves_more_than_it_costs_and_not_be
     assert market((diagonal, gram), 0.5).due(Lease(), 0, 1.0) is gram
     assert market((diagonal, dear), 0.5).due(Lease(), 0, 1.0) is diagonal
     assert market((diagonal, dear), 2.0).due(Lease(), 0, 1.0) is dear
+    assert market((diagonal, Offer(2, 6.0, more=0.9)), 2.0).due(Lease(), 0, 1.0) is diagonal
 
 
-def due_after(steps, more, rate, price=1.0):
-    offers = (Offer(0, 0.3), Offer(2, price))
+def due_after(steps, more, rate, price=1.0, upkeep=0.0):
+    offers = (Offer(0, 0.3), Offer(2, price, upkeep))
     lease = Lease(0, 0, 1, tuple(exp(-rate * k) for k in range(steps))[-8:])
     return market(offers, more).due(lease, steps, 1.0) is offers[1]
 
@@ -84,6 +86,7 @@ def test_later_it_is_bought_where_enough_is_left_or_steps_have_been_many():
     assert not due_after(1, more=0.02, rate=1.0)  # nobody knows how much is left
     assert due_after(8, more=0.02, rate=1.0)  # correlations may be wrong
     assert not due_after(8, more=0.02, rate=1.0, price=4.0)
+    assert not due_after(8, more=0.8, rate=1.0, upkeep=0.7)  # steps that it saves make others dearer
 
 
 def generated(t, p, n, *, correlated, seed=0):

@@ -28,14 +28,14 @@ def excess(objective: Objective) -> float | None:
     return EXCESS * sqrt(max(spread - UNSURE, 0.0) + columns / objective.rows)
 
 
-def saved_at_once(more: float) -> float:
-    """Return how many steps a matrix saves from the first on."""
-    return USUAL * more
+def saved_at_once(more: float, upkeep: float = 0.0) -> float:
+    """Return how many steps a matrix saves from the first on, that makes each so much dearer."""
+    return USUAL * (more - upkeep)
 
 
-def saved(left: float, more: float) -> float:
+def saved(left: float, more: float, upkeep: float = 0.0) -> float:
     """Return how many it saves of those that would be left in a diagonal."""
-    return left * more / (1.0 + more)
+    return left * (more - upkeep) / (1.0 + more)
 
 
 def sample_pays(objective: Objective, rows: int, price: float, *, narrows: bool) -> bool:

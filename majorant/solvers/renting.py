@@ -85,6 +85,7 @@ class Market:
     unnoticed: float
     product: float = inf  # what a product with the Hessian costs, if there are any
     excess: float | None = None  # how many more steps, as a share, a diagonal takes than a matrix, if that is known
+    upkeeps: tuple[float, ...] = ()  # what each adds to every step after it, in steps, if that is known
 
     @classmethod
     def of(
@@ -104,12 +105,13 @@ class Market:
         """
         dearest_first = tuple(reversed(offers))
         if prices is None:
-            return cls(dearest_first, (1.0,) * len(offers), 0.0)
+            return cls(dearest_first, (1.0,) * len(offers), 0.0, upkeeps=(0.0,) * len(offers))
         step = prices.step()
         kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
         in_steps = tuple(each.price(prices) / step for each in kept)
+        upkeeps = tuple(each.upkeep(prices) / step for each in kept)
         product = prices.product() / prices.whole_step() if products else inf
-        return cls(kept, in_steps, SMALL_CHANGE / step, product, excess)
+        return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
 
     def due(self, lease: Lease, step: float, value: float) -> Preconditioner | None:
         """Return what is to be bought before a step, if anything."""
@@ -124,7 +126,7 @@ class Market:
             if offer.quality > lease.quality:
                 paid = step - lease.since if lease.carried else spent
                 rent = 2 * paid if MUCH * price < left < inf else paid
-                if price <= rent and price + AT_LEAST < left and self._saves(lease, offer, price, left, spent):
+                if price <= rent and price + AT_LEAST < left and self._saves(lease, offer, left, spent):
                     return offer
             elif offer.quality == lease.quality and spent >= _patience(lease):
                 worth_it = spent >= price - SAVED and price + 2 < left
@@ -158,18 +160,22 @@ class Market:
 
     def _first(self) -> Preconditioner:
         enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)
-        of_matrix = enough if self.excess is None else max(_worth(saved_at_once(self.excess)), self.unnoticed)
-        for offer, price in zip(self.offers, self.prices, strict=True):
-            if price <= (of_matrix if _is_matrix(offer) else enough):
+        for offer, price, upkeep in zip(self.offers, self.prices, self.upkeeps, strict=True):
+            worth = enough
+            if self.excess is not None and _is_matrix(offer):
+                worth = max(_worth(saved_at_once(self.excess, upkeep)), self.unnoticed)
+            if price <= worth:
                 return offer
         return self.offers[-1]
 
-    def _saves(self, lease: Lease, offer: Preconditioner, price: float, left: float, spent: float) -> bool:
+    def _saves(self, lease: Lease, offer: Preconditioner, left: float, spent: float) -> bool:
         """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong."""
         if self.excess is None or lease.quality > A_DIAGONAL or not _is_matrix(offer):
             return True
-        in_vain = spent >= max(LONG, LONG_FOR_ITS_PRICE * price)
-        return in_vain or (left < inf and price <= _worth(saved(left, self.excess)))
+        place = self.offers.index(offer)
+        price, upkeep = self.prices[place], self.upkeeps[place]
+        in_vain = spent * (1.0 - upkeep) >= max(LONG, LONG_FOR_ITS_PRICE * price)
+        return in_vain or (left < inf and price <= _worth(saved(left, self.excess, upkeep)))
 
 
 def market_for(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
