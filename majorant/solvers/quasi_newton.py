@@ -11,10 +11,10 @@ the Hessian               of all rows; of many parameters by blocks that never m
 
 Steps begin in one that is next to free, and a dearer one is bought once steps have cost as much
 (``majorant.solvers.renting``), or at once where correlations between columns say that it pays
-(``majorant.solvers.forecasts``): never much dearer than the best choice. None is a bound: every step is checked by a line
-search on the convex function along it, so F never rises. Where many are left to make and products with the Hessian are
-cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.truncated``). Under another ridge what was
-learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
+(``majorant.solvers.forecasts``): never much dearer than the best choice. None is a bound: every step is checked by a
+line search on the convex function along it, so F never rises. Where many are left to make and products with the Hessian
+are cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.truncated``). Under another ridge what
+was learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
 sample; wide sparse data by dual coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and
 there F may rise now and then. So do chains, sequence by sequence (``majorant.solvers.ascent``), with steps in between
 where that is slow; where it cannot be, they start by an online pass and go on scaled by the root of its precision.
