@@ -15,6 +15,7 @@ from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
 from majorant.models.rounding import Magnitudes
+from majorant.objective.correlation import ROWS, eigenvalue_spread
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
 from majorant.objective.reduce import Blocks, Reducer
@@ -113,6 +114,15 @@ class Facts:
         assert self.magnitudes is not None
         squares = self.blocks.total(ColumnSquares(self._model))
         return replace(self.magnitudes, columns=np.sqrt(squares))
+
+    @lazy
+    def correlation(self) -> float | None:
+        """How unlike eigenvalues of the correlations between columns are, from a few rows, if dense ones are here."""
+        whole, few = self._data.whole, min(ROWS, len(self._data))
+        if whole is None or not self._model.classes(self.like) or self._model.as_rows().design(self.like).is_sparse:
+            return None
+        rows = whole.take(np.arange(few) * len(whole) // max(few, 1)).here()
+        return eigenvalue_spread(self._model.as_rows().design(rows).dense())
 
     def squares_of_some(self, share: float) -> tuple[Array, Array]:
         """Return the squares of columns, of all rows, and of a share of them scaled up to all: one look for a share."""

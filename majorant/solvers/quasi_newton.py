@@ -10,10 +10,11 @@ the Hessian               of all rows; of many parameters by blocks that never m
 ========================  ==========================================================================================
 
 Steps begin in one that is next to free, and a dearer one is bought once steps have cost as much
-(``majorant.solvers.renting``): never much dearer than the best choice. None is a bound: every step is checked by a line
-search on the convex function along it, so F never rises. Where many are left to make and products with the Hessian are
-cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.truncated``). Under another ridge what was
-learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
+(``majorant.solvers.renting``), or at once where correlations between columns say that it pays
+(``majorant.solvers.forecasts``): never much dearer than the best choice. None is a bound: every step is checked by a
+line search on the convex function along it, so F never rises. Where many are left to make and products with the Hessian
+are cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.truncated``). Under another ridge what
+was learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
 sample; wide sparse data by dual coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and
 there F may rise now and then. So do chains, sequence by sequence (``majorant.solvers.ascent``), with steps in between
 where that is slow; where it cannot be, they start by an online pass and go on scaled by the root of its precision.
@@ -22,7 +23,7 @@ Starts are in ``majorant.solvers.starts``, curvatures in ``majorant.solvers.prec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -46,8 +47,8 @@ from majorant.solvers.preconditioners import (
     HessianOfAll,
     Preconditioner,
 )
-from majorant.solvers.prices import MANY_PARAMETERS, Prices, narrows_freely, pays_in_single_precision
-from majorant.solvers.renting import HESSIAN, Lease, Market
+from majorant.solvers.prices import MANY_PARAMETERS, narrows_freely, pays_in_single_precision
+from majorant.solvers.renting import HESSIAN, Lease, Market, market_for
 from majorant.solvers.secants import (
     Pairs,
     add_pair,
@@ -149,7 +150,7 @@ class QuasiNewtonState(State):
             return None
         return self.moved_to(
             objective.point(theta),
-            market=_market(self.market.offers[::-1], objective, products=self.market.product < np.inf),
+            market=market_for(self.market.offers[::-1], objective, products=self.market.product < np.inf),
             lease=self.lease.carried_on(self.rent),
             ridge=ridge,
             solve=self.factorize(ridge),
@@ -235,7 +236,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
         offers = [offer for offer in plan.offers if offer.suits(objective)]
-        market = _market(offers, objective, products=plan.products)
+        market = market_for(offers, objective, products=plan.products)
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
@@ -333,10 +334,6 @@ def _moved(state: QuasiNewtonState, here: Point, new: Point, gain: float, rent: 
     if state.borrowed and not gain <= ASTRAY * (here.value - new.value) <= ASTRAY**2 * gain:
         return moved.changed(pairs=state.pairs[-1:], factorize=None, solve=None, lease=Lease())
     return moved
-
-
-def _market(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
-    return Market.of(offers, Prices.of(objective) if objective.model.has_rows else None, products=products)
 
 
 def _promise(here: Point, step: Array) -> float:

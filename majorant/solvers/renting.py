@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from majorant.solvers.preconditioners import Preconditioner
+from majorant.objective import Objective
+from majorant.solvers.forecasts import excess, saved, saved_at_once
+from majorant.solvers.preconditioners import GramOfColumns, Preconditioner
 from majorant.solvers.prices import Prices
 
 # What costs no more steps than this is bought at once, or what is not much dearer than the cheapest; and, in
@@ -33,6 +35,8 @@ RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
 SAVED = 0.5
 A_DIAGONAL, HESSIAN = 1, 3  # of this quality or worse, and of this or better
+# Steps in a diagonal, and how many times the price of a matrix, after which it is tried whatever correlations say.
+LONG, LONG_FOR_ITS_PRICE = 8, 3.0
 # The gain that is left, relative to F, where nobody asks for more; and how many steps tell how fast it shrinks.
 AIM = 1e-8
 WINDOW = 8
@@ -81,23 +85,34 @@ class Market:
     prices: tuple[float, ...]
     unnoticed: float
     product: float = inf  # what a product with the Hessian costs, if there are any
+    excess: float | None = None  # how many more steps, as a share, a diagonal takes than a matrix, if that is known
+    upkeeps: tuple[float, ...] = ()  # what each adds to every step after it, in steps, if that is known
 
     @classmethod
-    def of(cls, offers: Sequence[Preconditioner], prices: Prices | None, *, products: bool = False) -> Market:
+    def of(
+        cls,
+        offers: Sequence[Preconditioner],
+        prices: Prices | None,
+        *,
+        products: bool = False,
+        excess: float | None = None,
+    ) -> Market:
         """Return the market for data of a shape; where prices are not known, everything is taken to cost a step.
 
-        ``products`` says whether the Hessian can be multiplied without being written out.
+        ``products`` says whether the Hessian can be multiplied without being written out, ``excess`` how many more
+        steps, as a share, a diagonal takes than a matrix.
 
         What would more than double the price of every step after it is left out, unless there is nothing else.
         """
         dearest_first = tuple(reversed(offers))
         if prices is None:
-            return cls(dearest_first, (1.0,) * len(offers), 0.0)
+            return cls(dearest_first, (1.0,) * len(offers), 0.0, upkeeps=(0.0,) * len(offers))
         step = prices.step()
         kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
         in_steps = tuple(each.price(prices) / step for each in kept)
+        upkeeps = tuple(each.upkeep(prices) / step for each in kept)
         product = prices.product() / prices.whole_step() if products else inf
-        return cls(kept, in_steps, SMALL_CHANGE / step, product)
+        return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
 
     def due(self, lease: Lease, step: float, value: float) -> Preconditioner | None:
         """Return what is to be bought before a step, if anything."""
@@ -112,7 +127,7 @@ class Market:
             if offer.quality > lease.quality:
                 paid = step - lease.since if lease.carried else spent
                 rent = 2 * paid if MUCH * price < left < inf else paid
-                if price <= rent and price + AT_LEAST < left:
+                if price <= rent and price + AT_LEAST < left and self._saves(lease, offer, left, spent):
                     return offer
             elif offer.quality == lease.quality and spent >= _patience(lease):
                 worth_it = spent >= price - SAVED and price + 2 < left
@@ -146,10 +161,41 @@ class Market:
 
     def _first(self) -> Preconditioner:
         enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)
-        cheapest = self.offers[-1]
-        return next(
-            each for each, price in zip(self.offers, self.prices, strict=True) if price <= enough or each is cheapest
-        )
+        for offer, price, upkeep in zip(self.offers, self.prices, self.upkeeps, strict=True):
+            worth = enough
+            if self.excess is not None and _is_matrix(offer):
+                worth = max(_worth(saved_at_once(self.excess, upkeep)), self.unnoticed)
+            if price <= worth:
+                return offer
+        return self.offers[-1]
+
+    def _saves(self, lease: Lease, offer: Preconditioner, left: float, spent: float) -> bool:
+        """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong."""
+        if self.excess is None or lease.quality > A_DIAGONAL or not _is_matrix(offer):
+            return True
+        place = self.offers.index(offer)
+        price, upkeep = self.prices[place], self.upkeeps[place]
+        in_vain = spent * (1.0 - upkeep) >= max(LONG, LONG_FOR_ITS_PRICE * price)
+        return in_vain or (left < inf and price <= _worth(saved(left, self.excess, upkeep)))
+
+
+def market_for(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
+    """Return the market for an objective. Where a Gram matrix costs next to nothing nobody asks how much it saves."""
+    if not objective.model.has_rows:
+        return Market.of(offers, None, products=products)
+    prices, gram = Prices.of(objective), GramOfColumns()
+    asks = gram in offers and gram.price(prices) > SMALL_CHANGE
+    return Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
+
+
+def _is_matrix(offer: Preconditioner) -> bool:
+    """Return whether it is more than a diagonal, and less than a Hessian."""
+    return A_DIAGONAL < offer.quality < HESSIAN
+
+
+def _worth(steps: float) -> float:
+    """Return the price of a matrix that saves so many steps: soon it is found again, where that is not dear."""
+    return max(0.5 * steps, steps - FIRST_RENEWAL)
 
 
 def _patience(lease: Lease) -> int:

@@ -13,8 +13,9 @@ from majorant.curvature import Dense, Diagonal, Factorize, Solve
 from majorant.objective import Objective, Point
 from majorant.solvers import dual
 from majorant.solvers.descent import Newton
+from majorant.solvers.forecasts import sample_pays
 from majorant.solvers.online import OnlineMajorization
-from majorant.solvers.prices import Prices
+from majorant.solvers.prices import Prices, pays_in_single_precision
 from majorant.solvers.secants import Scaled
 
 # Rows of a sample for each column of X and for each parameter, and at least so many; more while its steps cost no more
@@ -85,7 +86,11 @@ class FromSample(Start):
             return False
         prices, rows = Prices.of(objective), self._least(objective)
         affordable = USUAL_STEPS * prices.hessian(rows) <= SAMPLE_BUDGET * prices.step()
-        return affordable and SMALLEST_SHARE * rows <= objective.rows
+        if not (affordable and SMALLEST_SHARE * rows <= objective.rows):
+            return False
+        size, narrows = self.size(objective), pays_in_single_precision(objective)
+        price = USUAL_STEPS * prices.hessian(size) / prices.step()
+        return sample_pays(objective, size, price, narrows=narrows)
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum of the sample, nearly, or θ if that is the better point."""
