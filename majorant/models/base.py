@@ -212,10 +212,7 @@ class Model(ABC, Generic[Batch]):
         self._has_no("classes")
 
     def mean_gram(self, scores: Array, batch: Batch, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
-        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j, and what the rows of each label, or none, share.
-
-        That is what :meth:`majorant.curvature.Centred.of` is given; it adds up over rows.
-        """
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j, and what the rows of each label, or none, share."""
         self._has_no("classes")
 
     def pattern(self, batch: Batch) -> Pattern | None:
