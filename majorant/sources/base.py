@@ -17,7 +17,7 @@ Watcher: TypeAlias = Callable[[int], None]
 # Rows that show what all look like.
 SHOWN = 1_000
 # Numbers of a chunk, about: enough to be worth reading, few enough for several to be in memory.
-CHUNK_NUMBERS = 2**21
+CHUNK_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
