@@ -102,6 +102,16 @@ def rows_from(arrays: Sequence[Array]) -> Array | sp.csr_array:
     return rows
 
 
+def some_rows_from(read: Callable[[int, slice], Array], rows: slice, columns: int | None) -> Array | sp.csr_array:
+    """Return some of the rows that were taken apart: parts of arrays are read. Sparse ones have so many columns."""
+    if columns is None:
+        return read(0, rows)
+    indptr = read(2, slice(rows.start, rows.stop + 1))
+    stored = slice(int(indptr[0]), int(indptr[-1]))
+    shape = np.array([rows.stop - rows.start, columns])
+    return rows_from([read(0, stored), read(1, stored), indptr - indptr[0], shape])
+
+
 class Piece(Protocol):
     """Some rows of a source that can be read apart from the others, here or, since it can be pickled, elsewhere."""
 

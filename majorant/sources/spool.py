@@ -34,6 +34,13 @@ class Place:
         """How many it takes."""
         return prod(self.shape) * self.dtype.itemsize
 
+    def part(self, some: slice) -> Place:
+        """Return where some of its entries along the first axis stand."""
+        each = prod(self.shape[1:])
+        return Place(
+            self.offset + some.start * each * self.dtype.itemsize, self.dtype, (some.stop - some.start, *self.shape[1:])
+        )
+
 
 class Spool:
     """Chunks in a temporary file without a name, which vanishes with whoever made it, even if that is killed.
@@ -73,6 +80,12 @@ class Spool:
     def __getitem__(self, number: int) -> list[Any]:
         """Return the arrays of a chunk."""
         return [None if place is None else self._read(place) for place in self._chunks[number]]
+
+    def part(self, number: int, array: int, some: slice) -> Array:
+        """Return some entries of an array of a chunk, along its first axis; nothing else is read."""
+        place = self._chunks[number][array]
+        assert place is not None
+        return self._read(place.part(some))
 
     def close(self) -> None:
         """Give the disk back."""
