@@ -28,6 +28,11 @@ class Spare:
         self._memory: defaultdict[int, list[Array]] = defaultdict(list)
         self._open = True
 
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return an array whose memory comes back here when it is gone."""
+        size = prod(shape) * np.dtype(dtype).itemsize
+        return np.asarray(_Lent(self.take(size), self)).view(dtype).reshape(shape)
+
     def take(self, size: int) -> Array:
         """Return so many bytes."""
         try:
@@ -73,8 +78,7 @@ def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
     spare, numbers = _SPARE.get(), prod(shape)
     if spare is None or numbers < LARGE:
         return np.empty(shape, dtype)
-    size = numbers * np.dtype(dtype).itemsize
-    return np.asarray(_Lent(spare.take(size), spare)).view(dtype).reshape(shape)
+    return spare.empty(shape, dtype)
 
 
 class _Lent:

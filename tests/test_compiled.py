@@ -193,7 +193,7 @@ def test_passes_of_sgd_are_their_definition(gains, n, index):
     start = np.random.default_rng(1).normal(size=(n, 4))
     expected = kernel_oracles.sgd(X, y, weight, offset, start, gains, 2, 3.0)
     dense, sparse = start.copy(), np.ascontiguousarray(start.T)
-    sgd.dense_pass(X, y, weight, offset, dense, np.array(gains), 2, 3.0)
+    sgd.dense_pass(X, y, weight, offset, dense, np.array(gains), 2, np.full(4, 3.0))
     sgd.csr_pass(csr(X, index), y, weight, offset, sparse, np.array(gains), 2, 3.0)
     for found in (dense, sparse.T):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * abs(expected).max())
@@ -203,10 +203,18 @@ def test_a_last_mini_batch_may_be_smaller():
     X, y, weight, offset = rows_of(2, t=11)
     expected = kernel_oracles.sgd(X, y, weight, offset, np.zeros((3, 4)), [0.05] * 3, 4, 0.7)
     dense, sparse = np.zeros((3, 4)), np.zeros((4, 3))
-    sgd.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, 0.7)
+    sgd.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, np.full(4, 0.7))
     sgd.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, 0.05), 4, 0.7)
     np.testing.assert_allclose(dense, expected, rtol=1e-12)
     np.testing.assert_allclose(sparse.T, expected, rtol=1e-12)
+
+
+def test_columns_have_penalties_of_their_own():
+    X, y, weight, offset = rows_of(3)
+    dense, decay = np.ones((3, 4)), np.array([0.0, 0.7, 3.0, 0.1])
+    expected = kernel_oracles.sgd(X, y, weight, offset, dense.copy(), [0.05] * 3, 4, decay)
+    sgd.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, decay)
+    np.testing.assert_allclose(dense, expected, rtol=1e-12)
 
 
 def test_zeros_that_are_blown_up_stay_zeros():

@@ -147,3 +147,27 @@ def test_mistakes_in_a_task_are_not_taken_for_lost_workers(kept, monkeypatch):
 
 def mistake(block):
     raise RuntimeError("a mistake")
+
+
+@pytest.mark.parametrize("within", [True, False], ids=["called", "out of reach"])
+def test_workers_are_called_without_the_scheduler_where_they_answer(client, monkeypatch, within):
+    connect, asked = distributed.comm.connect, []
+
+    async def tried(address, **how):
+        asked.append(address)
+        if not within:
+            raise OSError("no route to host")
+        return await connect(address, **how)
+
+    monkeypatch.setattr(distributed.comm, "connect", tried)
+    kept = Keepers(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9)
+    assert [keeper._address for keeper in kept._keepers] == asked
+    assert [bool(keeper._client.direct_to_workers) for keeper in kept._keepers] == [within] * SHARES
+    theirs, ours = leapt_both_ways(kept, np.linspace(-1, 1, 12), np.linspace(1, 2, 12))
+    assert_alike(theirs[0], ours[0])
+
+
+def test_who_asks_for_the_scheduler_gets_it(cluster):
+    with distributed.Client(cluster, set_as_default=False, direct_to_workers=False) as client:
+        kept = Keepers(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9)
+        assert not any(keeper._client.direct_to_workers for keeper in kept._keepers)

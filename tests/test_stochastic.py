@@ -241,10 +241,29 @@ def test_low_rank_works_on_news20():
 @pytest.mark.parametrize("m", [1, 8])
 @pytest.mark.parametrize("maker", problems.ROW_MAKERS[:-1], ids=lambda m: m.__name__)
 def test_sgd_equals_its_definition(maker, m, schedule):
-    F = problems.make(maker)
+    assert_sgd_is_its_definition(problems.make(maker), m, schedule)
+
+
+@pytest.mark.unwatched
+@pytest.mark.parametrize("by_class", [False, True], ids=["by column", "by class"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_sgd_with_penalties_that_differ(n, sparse, by_class):
+    """Of columns, as where there is an intercept, which compiled loops take of dense rows; or of classes, too."""
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(40, 3)), rng.integers(0, n, 40)
+    model = Binary() if n == 2 else Multinomial(n)
+    data = Labelled(sp.csr_array(X) if sparse else X, y, constant=True)
+    classes = 1 if n == 2 else n
+    ridge = np.tile([1.0, 2.0, 0.5, 0.0], classes)
+    ridge = ridge * (1 + np.repeat(np.arange(classes), 4)) if by_class else ridge
+    assert_sgd_is_its_definition(Objective(model, data, ridge=ridge), 8, "adaptive")
+
+
+def assert_sgd_is_its_definition(F, m, schedule):
     t, theta = len(F.data), 0.1 * np.random.default_rng(0).normal(size=F.size)
     solver = SGD(gain=0.05, schedule=schedule, tau=20.0, batch_size=m, seed=4)
-    found = minimize(F, solver, start=theta, max_steps=2, tol=0.0).params
+    found = solver.step(F, solver.step(F, solver.start(F, theta))).theta
     i = 0
     for epoch in range(2):
         order = Order(4).of_pass(epoch, t)

@@ -54,15 +54,16 @@ class FitSource:
         return self
 
     def _warn_of_sorted(self: Any, place: Place) -> None:
-        """Say so if rows are to be visited one after the other, and stand sorted by their labels."""
-        if self.solver not in ONE_AFTER_THE_OTHER or not isinstance(place, Here):
+        """Say so if rows are to be visited one after the other, stand sorted by their labels, and stay so."""
+        if self.solver not in ONE_AFTER_THE_OTHER or not isinstance(place, Here) or place.spool.is_open:
             return
         told = place.outline.told_by_chunk(self.classes_)
         if told > SORTED:
             warnings.warn(
                 f"rows seem to be sorted by label (where a row stands tells {told:.0%} of its label), and "
-                f"solver={self.solver!r} visits them in the order of the source: it may end far from the optimum; "
-                "shuffle the rows, or use solver='auto', to which their order does not matter",
+                f"solver={self.solver!r} visits them in the order of the source, as the disk has no room for a copy: "
+                "it may end far from the optimum; point TMPDIR at a larger disk, shuffle the rows, or use "
+                "solver='auto', to which their order does not matter",
                 UserWarning,
                 stacklevel=5,
             )

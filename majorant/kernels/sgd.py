@@ -28,8 +28,8 @@ def softmax_residual(scores: Array, y: int, weight: float) -> None:
 
 
 @compile_sums
-def dense_pass(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float) -> None:
-    """Visit the rows in mini-batches of m: W ← W − gain·(Σ residual xᵀ + rows·decay·W), in place."""
+def dense_pass(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: Array) -> None:
+    """Visit the rows in mini-batches of m: W ← W − gain·(Σ residual xᵀ + rows·W·diag(decay)), in place."""
     n, p = W.shape
     R = np.empty((m, n))
     for k in range(len(gains)):
@@ -41,10 +41,9 @@ def dense_pass(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains
                     s += W[c, i] * X[j, i]
                 R[j - start, c] = s
             softmax_residual(R[j - start], y[j], weight[j])
-        shrink = 1.0 - gains[k] * decay * (stop - start)
         for c in range(n):
             for i in range(p):
-                W[c, i] *= shrink
+                W[c, i] *= 1.0 - gains[k] * decay[i] * (stop - start)
             for j in range(start, stop):
                 step = gains[k] * R[j - start, c]
                 for i in range(p):

@@ -24,6 +24,8 @@ from majorant.objective.reduce import Again, Blocks, Kept, LocalBlocks, Task, fo
 # How often a round is asked for again when keepers were lost, and how many seconds Dask may take to notice.
 ATTEMPTS = 20
 NOTICED_WITHIN = 5.0
+# Seconds in which a worker answers that can be called without the scheduler.
+REACHED_WITHIN = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +222,9 @@ class Keepers(Rounds):
         with self._client.as_current():
             keeper = future.result()
             keeper.lacks(()).result()
-            return keeper
+        if self._client.direct_to_workers is None and _is_within_reach(self._client, keeper._address):
+            keeper._client = Direct(self._client)
+        return keeper
 
     def _hired(self, number: int) -> Any:
         """Return the future of a keeper, which Dask gives to the worker that has fewest.
@@ -228,6 +232,33 @@ class Keepers(Rounds):
         It is not told which: what waits for a worker that was lost waits for good.
         """
         return self._client.submit(Keeper, self._client.compute(self._shares[number]), actor=True, pure=False)
+
+
+class Direct:
+    """A client of Dask's that calls actors itself: by default all calls and answers pass through the scheduler."""
+
+    direct_to_workers: ClassVar[bool] = True
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def _is_within_reach(client: Any, address: str) -> bool:
+    """Return whether a worker answers the client, who may be outside of what the workers call each other by."""
+    from distributed.comm import connect
+
+    async def met() -> bool:
+        try:
+            comm = await connect(address, timeout=REACHED_WITHIN, **client.connection_args)
+        except (OSError, ValueError):
+            return False
+        await comm.close()
+        return True
+
+    return bool(client.sync(met))
 
 
 class CutKeepers(Rounds):

@@ -83,15 +83,20 @@ def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int
     """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not."""
     model, penalty, hard = objective.model, objective.penalty, objective.model.hard_rows(rows)
     λ = penalty.prior
-    if hard is not None and λ is not None and (λ == λ[0]).all():
-        return _descend_compiled(theta, hard, gains, m, float(λ[0]) / objective.rows)
+    if hard is not None and λ is not None and _is_of_columns(λ.reshape(-1, hard.shape[1]), sparse=hard.is_sparse):
+        return _descend_compiled(theta, hard, gains, m, λ[: hard.shape[1]] / objective.rows)
     for gain, batch in zip(gains, rows.batches(m), strict=True):
         of_loss = model.lift(model.loss_and_residual(model.scores(theta, batch), batch)[1], batch)
         theta = theta - gain * (of_loss + len(batch) / objective.rows * penalty.gradient(theta))
     return theta
 
 
-def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: float) -> Array:
+def _is_of_columns(λ: Array, *, sparse: bool) -> bool:
+    """Return whether all classes have the same penalty, and of sparse rows, which are scaled as one, all columns."""
+    return bool((λ == (λ[0, 0] if sparse else λ[0])).all())
+
+
+def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: Array) -> Array:
     """Descend on a class model; the sparse kernel costs as much as there are non-zeros."""
     W = theta.reshape(-1, rows.shape[1])
     if not rows.is_sparse:
@@ -99,5 +104,5 @@ def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: floa
         kernels.sgd.dense_pass(rows.dense(), rows.y, rows.weight, rows.offset, W, gains, m, decay)
         return W.ravel()
     U = W.T.copy()
-    kernels.sgd.csr_pass(rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, decay)
+    kernels.sgd.csr_pass(rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, float(decay[0]))
     return U.T.ravel()

@@ -17,7 +17,7 @@ Watcher: TypeAlias = Callable[[int], None]
 # Rows that show what all look like.
 SHOWN = 1_000
 # Numbers of a chunk, about: enough to be worth reading, few enough for several to be in memory.
-CHUNK_NUMBERS = 2**21
+CHUNK_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,16 @@ def rows_from(arrays: Sequence[Array]) -> Array | sp.csr_array:
     rows = sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
     rows.has_sorted_indices = rows.has_canonical_format = True  # as it was
     return rows
+
+
+def some_rows_from(read: Callable[[int, slice], Array], rows: slice, columns: int | None) -> Array | sp.csr_array:
+    """Return some of the rows that were taken apart: parts of arrays are read. Sparse ones have so many columns."""
+    if columns is None:
+        return read(0, rows)
+    indptr = read(2, slice(rows.start, rows.stop + 1))
+    stored = slice(int(indptr[0]), int(indptr[-1]))
+    shape = np.array([rows.stop - rows.start, columns])
+    return rows_from([read(0, stored), read(1, stored), indptr - indptr[0], shape])
 
 
 class Piece(Protocol):

@@ -6,11 +6,13 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from threading import Lock
 from typing import IO, Any
 
 import numpy as np
 
+from majorant._buffers import Spare
 from majorant._checks import Array
 
 # The share of the free disk that it may take.
@@ -27,6 +29,18 @@ class Place:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
+    @property
+    def bytes(self) -> int:
+        """How many it takes."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def part(self, some: slice) -> Place:
+        """Return where some of its entries along the first axis stand."""
+        each = prod(self.shape[1:])
+        return Place(
+            self.offset + some.start * each * self.dtype.itemsize, self.dtype, (some.stop - some.start, *self.shape[1:])
+        )
+
 
 class Spool:
     """Chunks in a temporary file without a name, which vanishes with whoever made it, even if that is killed.
@@ -40,6 +54,8 @@ class Spool:
         self._room = SHARE * shutil.disk_usage(tempfile.gettempdir()).free - LEAST_LEFT
         self._chunks: list[tuple[Place | None, ...]] = []
         self._end, self._lock = 0, Lock()
+        # Chunks come and go pass after pass: fresh memory for each would be left in pieces that nobody can use.
+        self._spare = Spare()
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -65,11 +81,18 @@ class Spool:
         """Return the arrays of a chunk."""
         return [None if place is None else self._read(place) for place in self._chunks[number]]
 
+    def part(self, number: int, array: int, some: slice) -> Array:
+        """Return some entries of an array of a chunk, along its first axis; nothing else is read."""
+        place = self._chunks[number][array]
+        assert place is not None
+        return self._read(place.part(some))
+
     def close(self) -> None:
         """Give the disk back."""
         if self._file is not None:
             self._file.close()
         self._file, self._chunks = None, []
+        self._spare.close()
 
     def __del__(self) -> None:
         self.close()
@@ -84,11 +107,15 @@ class Spool:
 
     def _read(self, place: Place) -> Array:
         assert self._file is not None
-        array = np.empty(place.shape, place.dtype)
+        array = self._memory(place.bytes).view(place.dtype).reshape(place.shape)
         with self._lock:
             self._file.seek(place.offset)
             self._file.readinto(_bytes_of(array))  # type: ignore[attr-defined]
         return array
+
+    def _memory(self, size: int) -> Array:
+        """Return so many bytes, of one of a few sizes: whatever has been used once can be used again."""
+        return self._spare.empty((1 << (size - 1).bit_length(),), np.uint8)[:size] if size else np.empty(0, np.uint8)
 
 
 def _bytes_of(array: Array) -> Any:

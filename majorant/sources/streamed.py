@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -14,10 +15,15 @@ from majorant.data import Labelled, Order
 from majorant.data.base import CHUNK
 from majorant.design import Absent
 from majorant.sources.ahead import read_ahead
-from majorant.sources.base import SHOWN, Chunk, Source, Watcher, rows_from
+from majorant.sources.base import SHOWN, Chunk, Source, Watcher, rows_from, some_rows_from
 from majorant.sources.encoding import Encoding
+from majorant.sources.joining import joined
+from majorant.sources.mixing import Window, length_of, windows_of
 from majorant.sources.spool import Spool
 from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
+
+# Rows are visited in another order than they stand in if their chunk tells more of their labels than this.
+TOLD = 0.05
 
 
 class Streamed:
@@ -50,6 +56,8 @@ class Streamed:
         self._source, self._chunks, self._encoding, self._spool = source, survey.chunks, encoding, spool
         self._labels, self._weight = outline.labels, outline.weight
         self._codes = outline.codes(encoding.classes)
+        self._is_sparse = survey.is_sparse
+        self._mixes = spool.is_open and outline.told_by_chunk(encoding.classes) > TOLD
         self._starts = starts_of(survey.chunks)
         self._sampled: tuple[tuple[int, int], Labelled] | None = None
         self._lock = Lock()  # of several fits
@@ -90,19 +98,49 @@ class Streamed:
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
         """Yield the rows from ``begin`` to ``end`` of a pass, a multiple of so many at a time, or the rest of a chunk.
 
-        Chunks come as they stand, and each is shuffled: rows of a file that is sorted by label are better not streamed.
+        Chunks come as they stand, and each is shuffled. Where they stand sorted by label and there is a copy, rows of
+        many chunks come together.
         """
         size = max(CHUNK // multiple, 1) * multiple
-        for number, (at, chunk) in enumerate(self._all()):
+        mixed = self._mixes and order.shuffle
+        for number, at, chunk in self._mixed(order.seed, passes, begin, end) if mixed else self._in_order(begin, end):
             first, last = max(begin - at, 0), min(end - at, len(chunk))
-            if first >= last:
-                if at >= end:
-                    return
-                continue
             rows = order.of_chunk(passes, number, len(chunk))[first:last]
             labelled = self._encoding(chunk)
             for start in range(0, len(rows), size):
                 yield labelled.take(rows[start : start + size])
+
+    def _in_order(self, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
+        """Yield every chunk that has rows from ``begin`` to ``end``, its number and that of its first row."""
+        for number, (at, chunk) in enumerate(self._all()):
+            if at >= end:
+                return
+            if begin < at + len(chunk):
+                yield number, at, chunk
+
+    def _mixed(self, seed: int, passes: int, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
+        """Yield the same of windows, of which only those are read."""
+        windows = list(windows_of(self._chunks, seed, passes))
+        starts = starts_of([length_of(window) for window in windows])
+        those = [
+            number
+            for number, (at, window) in enumerate(zip(starts, windows, strict=True))
+            if at < end and begin < at + length_of(window)
+        ]
+        chunks = read_ahead(lambda: (self._window(windows[number]) for number in those))
+        for number, chunk in zip(those, chunks, strict=True):
+            yield number, starts[number], chunk
+
+    def _window(self, window: Window) -> Chunk:
+        return joined([self._part(number, rows) for number, rows in window])
+
+    def _part(self, number: int, rows: slice) -> Chunk:
+        """Return some rows of a chunk, from the copy."""
+        columns = self._encoding.columns if self._is_sparse else None
+        X = some_rows_from(partial(self._spool.part, number), rows, columns)
+        at, labels = self._starts[number], self._labels[number]
+        weight = None if self._weight is None else self._weight[at + rows.start : at + rows.stop]
+        return Chunk(X, replace(labels, codes=labels.codes[rows]), weight)
 
     def read_blocks(self, rows: int) -> Iterator[Labelled]:
         """Yield blocks of at most so many rows, read anew."""

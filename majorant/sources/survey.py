@@ -111,7 +111,11 @@ class Outline:
         That is the mutual information of chunks and labels, less what chance makes of it, relative to the entropy.
         """
         counts = np.array(
-            [_spread(some.names, np.bincount(some.codes, minlength=len(some.names)), classes) for some in self.labels],
+            # A dictionary may hold names that no row has.
+            [
+                np.bincount(np.searchsorted(classes, some.names)[some.codes], minlength=len(classes))
+                for some in self.labels
+            ],
             dtype=np.float64,
         )
         rows, (chunks, many) = counts.sum(), counts.shape
