@@ -62,7 +62,7 @@ OTHER_DATA = {
     "number of columns was 7, got 6": (X[:, 1:], Y),
     "labels are others": (X, np.roll(Y, 1)),
     "kind of numbers was dense float64, got dense float32": (X.astype(np.float32), Y),
-    "kind of numbers was dense float64, got sparse float64": (sp.csr_array(X), Y),
+    "number of columns was 7, got 50007": (sp.hstack([sp.csr_array(X), sp.csr_array((400, 50_000))]).tocsr(), Y),
     "rows themselves are others": (changed(X, 0), Y),
     "weights are others": (X, Y, np.arange(1, 401) / 200),
     "offsets are others": (X, Y, None, np.ones(400)),

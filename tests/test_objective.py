@@ -123,8 +123,8 @@ def test_the_point_that_is_returned_is_the_point_that_is_certified(solver, steps
     start = np.random.default_rng(1).normal(size=F.size)
     found = minimize(F, solver, start=start, max_steps=steps, tol=0.0)
     slopes = F.value_and_gradient(found.params)[1].reshape(3, 3)
-    assert np.abs(slopes[:, -1]).max() < 1e-6
-    assert np.abs(slopes[:, :-1]).max() > 1e-3  # elsewhere it is not yet at its best
+    assert np.abs(slopes[:, -1]).max() < 1e-3
+    assert np.abs(slopes[:, :-1]).max() > 1e-1  # elsewhere it is not yet at its best
     best, value = oracles.optimum(F), F.value(found.params)
     assert (value - best) / value <= found.result.gap + 1e-12
     assert found.result.gap == pytest.approx(F.certify(found.params, move=False, largest=0).gap, rel=1e-3)

@@ -168,16 +168,15 @@ class ClassModel(RowModel[Labelled]):
 
         A row weighs no less than a share of their mean.
         """
-        C, each = self._class_means(self.loss_and_residual(scores, batch)[1], batch)
+        C, each = self._class_means(scores, batch)
         return C, batch.design.pull_back_squares(each[None])[0]
 
     def mean_gram(self, scores: Array, batch: Labelled, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
         """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j, and what the rows of each label, or none, share."""
-        residual = self.loss_and_residual(scores, batch)[1]
-        C, each = self._class_means(residual, batch)
+        C, each = self._class_means(scores, batch)
         G = batch.design.gram(each[None, None], dtype)
-        if labels and not batch.soft:
-            return C, G, *self.of_labels(residual, each, batch)
+        if labels and self.is_softmax() and not batch.soft:
+            return C, G, *self.of_labels(self.loss_and_residual(scores, batch)[1], each, batch)
         return C, G, np.zeros((0, self.coefficient_rows)), np.zeros(0), np.zeros((0, batch.design.shape[1]))
 
     def of_labels(self, residual: Array, each: Array, batch: Labelled) -> tuple[Array, Array, Array]:
@@ -188,8 +187,8 @@ class ClassModel(RowModel[Labelled]):
         """Return :meth:`between_classes` from scores alone."""
         return self.between_classes(self.loss_and_residual(scores, batch)[1], batch)
 
-    def _class_means(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
-        C, weights = self.between_classes(residual, batch)
+    def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
+        C, weights = self.between_classes_at(scores, batch)
         each = weights.sum(axis=0) / max(self.coefficient_rows - 1, 1)
         mean = float(each.sum()) / max(total_weight(batch), TINY)
         return C, np.maximum(each, LEAST_WEIGHT * mean * weights_of(batch))

@@ -88,14 +88,14 @@ class OnTensors(ClassModel):
         chosen.scatter_(1, y, each[:, None].to(chosen.dtype))
         return columns, chosen.sum(dim=0, dtype=torch.float64), _any(batch.design).pull_back(chosen.T)
 
-    def _class_means(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
-        C, each = self._covariance(residual, batch)
+    def _class_means(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        C, each = self._covariance(scores, batch)
         weight: Any = batch.weight
         total = float(len(batch)) if weight is None else weight.sum()
         least = LEAST_WEIGHT * each.sum() / max(total, TINY)
         return C, torch.maximum(each, least * (torch.ones_like(each) if weight is None else weight))
 
-    def _covariance(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
+    def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         """Return Σ_j B_j, and tr(B_j)/(n − 1) of every row."""
         raise NotImplementedError
 
@@ -162,8 +162,8 @@ class TensorMultinomial(OnTensors, Multinomial):
         """Return w p_c(1 − p_c)."""
         return self._variances(torch.softmax(scores.T, dim=1), batch)
 
-    def _covariance(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
-        P = self._probabilities(residual, batch)
+    def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        P = torch.softmax(scores.T, dim=1)
         each = (1.0 - P.square().sum(dim=1)).double() / (self.n_classes - 1)
         return _grounded(self._product(P, P, batch)), each if batch.weight is None else each * _any(batch.weight)
 
@@ -262,8 +262,8 @@ class TensorBinary(OnTensors, Binary):
         """Return w p(1 − p) V."""
         return bending * V
 
-    def _covariance(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
-        weights = self.class_variances(residual, batch).double()
+    def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        weights = self.class_weights(scores, batch).double()
         return weights.sum(dim=1, keepdim=True), weights[0]
 
     def margins(self, scores: Any, batch: Labelled) -> Any:

@@ -73,7 +73,8 @@ def scaled(solve: Solve, pairs: Pairs, least: float) -> Solve:
     if not pairs:
         return solve
     _, y, sy = pairs[-1]
-    return Scaled(solve, max(sy / float(y @ _solved(solve, y)), least))
+    curved = float(y @ _solved(solve, y))
+    return Scaled(solve, max(sy / curved, least) if curved > 0 else least)
 
 
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
