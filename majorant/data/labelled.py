@@ -97,6 +97,22 @@ class Labelled(InMemory):
             return self.y.sum(axis=1) if self.weight is None else self.y @ self.weight
         return np.bincount(self.y, weights=self.weight, minlength=n).astype(np.float64)
 
+    def with_rows(self, X: Array) -> Labelled:
+        """Return the same labels, weights and offsets of other rows, which are measured from zero.
+
+        Parameters
+        ----------
+        X : array of shape (t, q)
+
+        Returns
+        -------
+        Labelled
+        """
+        design, other = read_design("X", X), object.__new__(Labelled)
+        design = with_constant(design, self.weight, False) if self.constant else design
+        other._store(design, self.y, self.weight, self.offset, self.constant, self.total)
+        return other
+
     def part(self, begin: int, end: int) -> Labelled:
         """Return rows ``begin`` … ``end`` − 1, as views."""
         return self._with(self.design.part(slice(begin, end)), slice(begin, end))

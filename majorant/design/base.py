@@ -106,6 +106,10 @@ class Design(ABC):
         """Return what compiled loops over rows may read, if these are stored one after the other."""
         return None
 
+    def without_ones(self) -> Array:
+        """Return X written out without a column of ones, which is a view where it can be."""
+        return self.dense()
+
     def bordered(self, weight: Array | None, center: Any) -> Design | None:
         """Return the matrix with a last column of ones, and columns measured from a centre; None if others do that."""
         return None

@@ -69,6 +69,11 @@ class Constant(Design):
         """What is still to be subtracted from X."""
         return None if self.centred else self.origin
 
+    def without_ones(self) -> Array:
+        """Return X − 1cᵀ written out."""
+        X = self.inner.dense()
+        return X if self.shift is None else X - self.shift
+
     def project(self, W: Array) -> Array:
         """Return W [X − 1cᵀ, 1]ᵀ."""
         if not W[:, :-1].any():  # where most fits start

@@ -6,8 +6,13 @@ import numpy as np
 
 from majorant._checks import Array
 
-# Rows that are compared, each with every other.
-ROWS = 128
+# Rows that are compared, each with every other; fewer of wide data, where each pair tells more, so many numbers in all.
+ROWS, LEAST_ROWS, NUMBERS = 128, 32, 2**17
+
+
+def rows_to_compare(columns: int) -> int:
+    """Return how many rows are looked at."""
+    return min(max(NUMBERS // max(columns, 1), LEAST_ROWS), ROWS)
 
 
 def eigenvalue_spread(rows: Array) -> float:

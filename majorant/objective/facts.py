@@ -15,7 +15,7 @@ from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
 from majorant.models.rounding import Magnitudes
-from majorant.objective.correlation import ROWS, eigenvalue_spread
+from majorant.objective.correlation import eigenvalue_spread, rows_to_compare
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
 from majorant.objective.reduce import Blocks, Reducer
@@ -118,9 +118,10 @@ class Facts:
     @lazy
     def correlation(self) -> float | None:
         """How unlike eigenvalues of the correlations between columns are, from a few rows, if dense ones are here."""
-        whole, few = self._data.whole, min(ROWS, len(self._data))
+        whole = self._data.whole
         if whole is None or not self._model.classes(self.like) or self._model.as_rows().design(self.like).is_sparse:
             return None
+        few = min(rows_to_compare(self._model.as_rows().design(self.like).shape[1]), len(whole))
         rows = whole.take(np.arange(few) * len(whole) // max(few, 1)).here()
         return eigenvalue_spread(self._model.as_rows().design(rows).dense())
 

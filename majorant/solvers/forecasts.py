@@ -28,6 +28,12 @@ def excess(objective: Objective) -> float | None:
     return EXCESS * sqrt(max(spread - UNSURE, 0.0) + columns / objective.rows)
 
 
+def least_steps(objective: Objective) -> float:
+    """Return how many steps a diagonal takes even where columns are uncorrelated."""
+    columns = objective.size // objective.model.classes(objective.like)
+    return USUAL * (1.0 + EXCESS * sqrt(columns / objective.rows))
+
+
 def saved_at_once(more: float, upkeep: float = 0.0) -> float:
     """Return how many steps a matrix saves from the first on, that makes each so much dearer."""
     return USUAL * (more - upkeep)

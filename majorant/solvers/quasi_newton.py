@@ -15,7 +15,7 @@ Steps begin in one that is next to free, and a dearer one is bought once steps h
 line search on the convex function along it, so F never rises. Where many are left to make and products with the Hessian
 are cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.truncated``). Under another ridge what
 was learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
-sample; wide sparse data by dual coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and
+sample, wide dense ones in the space of their rows (``majorant.solvers.row_space``); wide sparse data by dual coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and
 there F may rise now and then. So do chains, sequence by sequence (``majorant.solvers.ascent``), with steps in between
 where that is slow; where it cannot be, they start by an online pass and go on scaled by the root of its precision.
 Starts are in ``majorant.solvers.starts``, curvatures in ``majorant.solvers.preconditioners``.
@@ -49,6 +49,7 @@ from majorant.solvers.preconditioners import (
 )
 from majorant.solvers.prices import MANY_PARAMETERS, narrows_freely, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market, market_for
+from majorant.solvers.row_space import FromRowSpace
 from majorant.solvers.secants import (
     Pairs,
     add_pair,
@@ -208,7 +209,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
         sample, products = FromSample(min(SAMPLE_STEPS, most)), objective.convex and HessianProducts.suit(objective)
-        starts = (FromAscent(), FromOnlinePass(), FromDual(), sample, FromPoint())
+        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most), sample, FromPoint())
         return Plan(starts, (*diagonals, gram, *by_blocks, hessian), products)
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:

@@ -1,0 +1,83 @@
+"""Rows that are fewer than columns: the small problem has the optimum of the large one."""
+
+import numpy as np
+import pytest
+
+import majorant
+from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective
+from majorant.objective.row_space import RowSpace
+from majorant.solvers import row_space
+
+
+def problem(classes, *, constant=True, weighted=False, soft=False, center=False, kind=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(24, 70)) + 3.0 * center).astype(kind)
+    y = np.append(np.arange(classes), rng.integers(classes, size=24 - classes))
+    if soft:
+        y = 0.9 * np.eye(classes)[y] + 0.1 / classes
+    weight = rng.integers(0, 3, 24).astype(float) if weighted else None
+    offset = rng.normal(size=24) if classes == 2 else rng.normal(size=(24, classes))
+    data = Labelled(X, y, weight, offset, constant=constant, center=center)
+    rows = 1 if classes == 2 else classes
+    ridge = np.tile(np.append(np.full(70, 0.7), [0.0] * constant), rows)
+    return Objective(Binary() if classes == 2 else Multinomial(classes), data, ridge=ridge)
+
+
+SETTINGS = [{}, {"constant": False}, {"weighted": True}, {"soft": True}, {"center": True}, {"kind": np.float32}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_small_problem_has_the_same_optimum(classes, settings):
+    F = problem(classes, **settings)
+    assert RowSpace.suits(F)
+    space = RowSpace.of(F)
+    assert space.objective.size < F.size
+    A = 0.1 * np.random.default_rng(1).normal(size=(space.objective.size // space.objective.like.n_features, 24))
+    small = np.column_stack([A @ space.factor, *([A[:, :1]] if F.like.constant else [])]).ravel()  # W = AX
+    tolerance = 1e-5 if settings.get("kind") is np.float32 else 1e-9
+    assert F.value(space.back(small)) == pytest.approx(space.objective.value(small), rel=tolerance)
+    best = majorant.minimize(space.objective, tol=1e-12).params
+    assert F.certify(space.back(best)).gap < 10 * tolerance
+
+
+def test_repeated_rows_do_no_harm():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(12, 60)), 2, axis=0)
+    F = Objective(Binary(), Labelled(X, rng.integers(0, 2, 24), constant=True), ridge=np.append(np.ones(60), 0.0))
+    space = RowSpace.of(F)
+    best = majorant.minimize(space.objective, tol=1e-10).params
+    assert F.certify(space.back(best)).gap < 1e-7
+
+
+@pytest.mark.parametrize("uneven", ["feature", "class", "none"])
+def test_penalties_that_differ_do_not_suit(uneven):
+    F = problem(4)
+    ridge = F.ridge.reshape(4, -1).copy()
+    if uneven == "feature":
+        ridge[:, 3] = 2.0
+    elif uneven == "class":
+        ridge[1] *= 2.0
+    else:
+        ridge[:] = 0.0
+    assert not RowSpace.suits(F.with_ridge(ridge.ravel()))
+
+
+def test_wide_data_of_many_classes_are_fitted_there(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 900)), rng.integers(0, 20, 150)
+    model = LogisticRegression(tol=1e-8).fit(X, y)
+    assert model.result_.account[0] == (0, "steps in the space of 150 rows")
+    assert model.gap_ <= 1e-8
+    monkeypatch.setattr(row_space.FromRowSpace, "suits", lambda self, objective, theta: False)
+    without = LogisticRegression(tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.coef_, without.coef_, atol=1e-3 * np.abs(without.coef_).max())
+    np.testing.assert_allclose(model.intercept_, without.intercept_, atol=1e-3)
+
+
+def test_a_limit_of_steps_holds_there():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 900)), rng.integers(0, 20, 150)
+    with pytest.warns(match="limit"):
+        model = LogisticRegression(tol=1e-12, max_iter=3).fit(X, y)
+    assert model.n_iter_[0] <= 3
