@@ -15,10 +15,11 @@ Steps begin in one that is next to free, and a dearer one is bought once steps h
 line search on the convex function along it, so F never rises. Where many are left to make and products with the Hessian
 are cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.truncated``). Under another ridge what
 was learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
-sample, wide dense ones in the space of their rows (``majorant.solvers.row_space``); wide sparse data by dual coordinate descent (``majorant.solvers.dual``) as long as that contracts well, and
-there F may rise now and then. So do chains, sequence by sequence (``majorant.solvers.ascent``), with steps in between
-where that is slow; where it cannot be, they start by an online pass and go on scaled by the root of its precision.
-Starts are in ``majorant.solvers.starts``, curvatures in ``majorant.solvers.preconditioners``.
+sample, wide dense ones in the space of their rows (``majorant.solvers.row_space``); wide sparse data by dual coordinate
+descent (``majorant.solvers.dual``) as long as that contracts well, and there F may rise now and then. So do chains,
+sequence by sequence (``majorant.solvers.ascent``), with steps in between where that is slow; where it cannot be, they
+start by an online pass and go on scaled by the root of its precision. Starts are in ``majorant.solvers.starts``,
+curvatures in ``majorant.solvers.preconditioners``.
 """
 
 from __future__ import annotations
