@@ -75,6 +75,17 @@ def test_wide_data_of_many_classes_are_fitted_there(monkeypatch):
     np.testing.assert_allclose(model.intercept_, without.intercept_, atol=1e-3)
 
 
+def test_fits_that_are_slow_in_all_columns_end_there():
+    rng = np.random.default_rng(10_072)
+    X = rng.normal(size=(147, 592)) * np.exp(1.4 * rng.normal(size=592)) + 5.0 * rng.normal(size=592)
+    y = np.append(np.arange(4), rng.integers(0, 4, 143))
+    model = LogisticRegression(C=50.0, tol=1e-7, fit_intercept=False).fit(X, y)
+    step, what = model.result_.account[-1]
+    assert what == "steps in the space of 147 rows"
+    assert 0 < step < model.n_iter_[0] < 200
+    assert model.gap_ <= 1e-7
+
+
 def test_a_limit_of_steps_holds_there():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, 900)), rng.integers(0, 20, 150)

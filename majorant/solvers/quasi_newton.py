@@ -50,15 +50,8 @@ from majorant.solvers.preconditioners import (
 )
 from majorant.solvers.prices import MANY_PARAMETERS, narrows_freely, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market, market_for
-from majorant.solvers.row_space import FromRowSpace
-from majorant.solvers.secants import (
-    Pairs,
-    add_pair,
-    best_point_along,
-    quasi_newton_step,
-    scaled,
-    shifted,
-)
+from majorant.solvers.row_space import FromRowSpace, in_steps
+from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled, shifted
 from majorant.solvers.starts import (
     SAMPLE_STEPS,
     Begun,
@@ -118,6 +111,7 @@ class QuasiNewtonState(State):
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
     curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
+    rows_at: float = np.inf  # the step at which as much was spent as the space of the rows costs
 
     @property
     def is_truncated(self) -> bool:
@@ -239,7 +233,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         plan = self.plan(objective)
         offers = [offer for offer in plan.offers if offer.suits(objective)]
         market = market_for(offers, objective, products=plan.products)
-        return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given)
+        rows_at = in_steps(objective) if self.curvature == "auto" else np.inf
+        return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         narrow = objective.narrowed()
@@ -280,6 +275,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         here = known(objective, state)
         if state.sweeps is not None and state.steps >= state.until:
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
+        if state.steps >= state.rows_at and state.lease.steps_left(here.value) > state.rows_at:
+            state = state.changed(rows_at=np.inf)
+            begun = FromRowSpace(self, NARROW_STEPS).better_than(objective, here, self.seed)
+            if begun is not None:
+                return _entered(objective, state, begun)
         state = self._with_curvature(objective, state, here)
         if state.given and _promise(here, _direction(state, here)) > POOR * abs(here.value):
             return self._go(objective, state.theta, max(state.most - 1, 0))  # this is one itself
@@ -359,7 +359,7 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         pairs=(),
         lease=lease,
         curved_at=None,
-        account=(*state.account, *((0, each) for each in begun.account)),
+        account=(*state.account, *((state.steps, each) for each in begun.account)),
         remark=begun.remark,
     )
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.objective.row_space import RowSpace
-from majorant.solvers.base import SteppingSolver
+from majorant.solvers.base import State, SteppingSolver, improves
 from majorant.solvers.forecasts import least_steps
 from majorant.solvers.prices import MULTIPLY, Prices
 from majorant.solvers.starts import Begun, Start
@@ -19,8 +19,8 @@ from majorant.solvers.starts import Begun, Start
 MOST_ROWS = 4_000
 # What a step costs besides, in nanoseconds, where matrices as large as the data are bought on the way.
 MATRICES = 5e5
-# Steps end where they promise to gain less than this, relative to F: what is left is rounding.
-ENOUGH = 1e-10
+# Steps end where one has gained less than this, relative to F.
+ENOUGH = 1e-12
 
 
 @dataclass(frozen=True)
@@ -32,27 +32,41 @@ class FromRowSpace(Start):
 
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether products of all pairs of rows cost less than they are expected to save."""
-        rows = objective.rows
-        if not (objective.model.has_rows and 2 * rows <= objective.size and rows <= MOST_ROWS):
-            return False
-        prices = Prices.of(objective)
-        if 2 * rows > prices.columns or not RowSpace.suits(objective):
-            return False
-        small, expected = replace(prices, columns=rows, stored=rows), least_steps(objective)
-        products = rows * rows * prices.columns * MULTIPLY
-        inside = products + prices.step() + expected * (small.whole_step() + MATRICES)
-        return inside < expected * prices.whole_step()
+        price = in_steps(objective)
+        return price < np.inf and price < least_steps(objective)
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum, but for rounding."""
-        space, made = RowSpace.of(objective), 0
+        space, made, gain = RowSpace.of(objective), 0, np.inf
         state = self.solver.start(space.objective, np.zeros(space.objective.size))
-        while made < self.steps and not _is_done(state):
-            state, made = self.solver.step(space.objective, state), made + 1
+        while made < self.steps and not state.stalled and gain > ENOUGH:
+            before, state, made = state, self.solver.step(space.objective, state), made + 1
+            gain = _gain(before, state)
         objective.spend(passes=space.objective.work.passes * objective.rows / objective.size, curvatures=1)
         point = objective.point(space.back(state.theta))
         return Begun(point, made=made, account=(f"steps in the space of {objective.rows} rows",))
 
+    def better_than(self, objective: Objective, here: Point, seed: int) -> Begun | None:
+        """Return the same, if F is lower there than where steps in all columns have led."""
+        begun = self.begin(objective, here.theta, seed)
+        return begun if improves(objective, begun.point, here) else None
 
-def _is_done(state: Any) -> bool:
-    return state.stalled or (state.point is not None and state.promise() <= ENOUGH * state.point.value)
+
+def in_steps(objective: Objective) -> float:
+    """Return as many steps in all columns as all steps there cost, infinitely many if there can be none."""
+    rows = objective.rows
+    if not (objective.model.has_rows and 2 * rows <= objective.size and rows <= MOST_ROWS):
+        return np.inf
+    prices = Prices.of(objective)
+    if 2 * rows > prices.columns or not RowSpace.suits(objective):
+        return np.inf
+    small, products = replace(prices, columns=rows, stored=rows), rows * rows * prices.columns * MULTIPLY
+    inside = products + prices.step() + least_steps(objective) * (small.whole_step() + MATRICES)
+    return inside / prices.whole_step()
+
+
+def _gain(before: State, after: State) -> float:
+    """Return by how much F has fallen, relative to itself."""
+    if before.point is None or after.point is None:
+        return np.inf
+    return (before.point.value - after.point.value) / max(abs(after.point.value), 1e-300)
