@@ -476,3 +476,18 @@ def test_a_quasi_newton_step_at_once_is_that_of_two_loops(seed, d, many):
         by_loops = secants.quasi_newton_step(gradient, pairs, solve)
     assert at_once @ gradient < 0
     np.testing.assert_allclose(at_once, by_loops, rtol=1e-6, atol=1e-8 * np.abs(by_loops).max())
+
+
+def test_a_direction_is_found_once(monkeypatch):
+    """Whoever asks what a step promises, as fits without a penalty do, does not find it for nothing."""
+    from majorant.solvers import quasi_newton
+
+    found = []
+    monkeypatch.setattr(
+        quasi_newton, "quasi_newton_step", lambda *of: found.append(of) or secants.quasi_newton_step(*of)
+    )
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 30)) @ rng.normal(size=(30, 30)), rng.integers(0, 2, 400)
+    F = Objective(Binary(), Labelled(X, y), ridge=0.0)
+    solution = minimize(F, QuasiNewton(curvature="diagonal"), tol=1e-10)
+    assert 20 < len(found) <= len(solution.trace["objective"]) + 3

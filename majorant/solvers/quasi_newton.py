@@ -374,10 +374,13 @@ def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[A
 
 
 def _direction(state: QuasiNewtonState, here: Point) -> Array:
+    """Return the next step: found once, whoever asks what it promises before it is made."""
     assert state.solve is not None
-    factor = state.least_factor
-    solve = state.solve if factor is None else scaled(state.solve, state.pairs, factor)
-    return quasi_newton_step(here.gradient, state.pairs, solve)
+    of, known = (here.gradient, state.pairs, state.solve, state.least_factor), vars(state).get("direction")
+    if known is None or any(a is not b for a, b in zip(known[0], of, strict=True)):
+        solve = state.solve if of[3] is None else scaled(state.solve, state.pairs, of[3])
+        known = vars(state)["direction"] = (of, quasi_newton_step(here.gradient, state.pairs, solve))
+    return known[1]
 
 
 def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: Preconditioner) -> QuasiNewtonState:
