@@ -63,6 +63,15 @@ def test_penalties_that_differ_do_not_suit(uneven):
     assert not RowSpace.suits(F.with_ridge(ridge.ravel()))
 
 
+def test_losses_that_are_not_convex_stay_in_all_columns():
+    """Where they would begin there, at zero, hidden states cannot be told apart."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 900)), np.append(np.arange(10), rng.integers(0, 10, 140))
+    F = Objective(majorant.LatentMultinomial([2] * 10), Labelled(X, y), ridge=1.0)
+    assert row_space.in_steps(F) == np.inf
+    assert row_space.in_steps(Objective(Multinomial(10), Labelled(X, y), ridge=1.0)) < np.inf
+
+
 def test_wide_data_of_many_classes_are_fitted_there(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, 900)), rng.integers(0, 20, 150)

@@ -55,7 +55,7 @@ class FromRowSpace(Start):
 def in_steps(objective: Objective) -> float:
     """Return as many steps in all columns as all steps there cost, infinitely many if there can be none."""
     rows = objective.rows
-    if not (objective.model.has_rows and 2 * rows <= objective.size and rows <= MOST_ROWS):
+    if not (objective.model.has_rows and objective.convex and 2 * rows <= objective.size and rows <= MOST_ROWS):
         return np.inf
     prices = Prices.of(objective)
     if 2 * rows > prices.columns or not RowSpace.suits(objective):
