@@ -20,6 +20,7 @@ import warnings
 from contextlib import contextmanager
 
 import numpy as np
+from scipy.special import log_softmax
 
 from benchmarks import probe_data, probe_peers, report
 from benchmarks.probe_peers import Log, Passes
@@ -37,11 +38,12 @@ def host(y):
 
 def ours(X, y, C, tol):
     """Return the fit, when it had which F, and how long all of it took, reading and certificate included."""
+    probe_peers.peak_over(X)
     log = Log(X)
     with watched(log):
         model = LogisticRegression(C=C, tol=tol).fit(X, y)
     log.add(float(model.trace_["objective"][-1]))
-    log.passes = float(model.trace_["passes"][-1])
+    log.passes, log.peak = float(model.trace_["passes"][-1]), probe_peers.peak_over(X)
     return model, log, log.seconds[-1]
 
 
@@ -93,14 +95,16 @@ def fit(options):
         for name, peer in peers.items():
             peer(Passes(passes.X[:2_000], passes.y[:2_000], passes.C, options.classes), 3)
             log = peer(passes, options.looks, until=lowest * (1 + options.until))
-            rows.append({"who": name, **to_levels(log, lowest), **last_of(log, lowest), "gap": np.nan})
+            rows.append({"who": name, **to_levels(log, lowest), **last_of(log, lowest)})
+            rows[-1] |= {"gap": np.nan, "GB beside X": probe_peers.peak_over(passes.X)}
     return [said], rows
 
 
 def our_row(run, passes, lowest, tol):
     model, log, seconds = run
     log.values[-1], log.seconds[-1] = passes.value(model.coef_, model.intercept_), seconds
-    return {"who": f"majorant, tol {tol:g}", **to_levels(log, lowest), **last_of(log, lowest), "gap": model.gap_}
+    said = {"who": f"majorant, tol {tol:g}", **to_levels(log, lowest), **last_of(log, lowest), "gap": model.gap_}
+    return said | {"GB beside X": log.peak}
 
 
 def to_levels(log, lowest):
@@ -143,43 +147,55 @@ def sweep(options):
 def sklearn(options):
     passes, held = problem(options)
     ours(passes.X[:2_000], host(passes.y[:2_000]), passes.C, 1e-2)
-    lowest, said = optimum(passes, held, options.tight)
+    lowest, said = options.lowest, {"F*": options.lowest}
+    if lowest is None:
+        lowest, said = optimum(passes, held, options.tight)
+        said |= {"F*": f"{lowest:.10g}"}
     rows = []
     for _ in range(options.repeats):
         model, _, seconds = ours(passes.X, host(passes.y), passes.C, options.tol)
-        log, tol, steps = probe_peers.sklearn_lbfgs(passes, lowest * (1 + options.until))
+        log, steps = probe_peers.sklearn_lbfgs(passes, lowest * (1 + options.until), options.looks)
         row = {"ours s": seconds, "sklearn s": log.seconds[-1], "ours / sklearn": seconds / log.seconds[-1]}
         row |= {"our excess": passes.value(model.coef_, model.intercept_) / lowest - 1, "our gap": model.gap_}
-        rows.append(row | {"their excess": log.values[-1] / lowest - 1, "their tol": tol, "their steps": steps})
+        rows.append(row | {"their excess": log.values[-1] / lowest - 1, "their steps": steps})
     return [said], rows
 
 
 def real(options):
     """Accuracy and loss on the last sixth of the rows, ours and of scikit-learn fitted as far as it goes."""
-    from sklearn.linear_model import LogisticRegression as Theirs
-
     rows = []
     for name, load in probe_data.REAL.items():
         X, y = load()
         order = np.random.default_rng(0).permutation(len(y))[: options.real_rows]
-        X, y = X[order], np.unique(y[order], return_inverse=True)[1]
-        kept = len(y) - len(y) // 6
+        X, y = X[order].astype(np.float64), np.unique(y[order], return_inverse=True)[1]
         for C in REAL_CS:
-            mine = LogisticRegression(C=C, tol=TIGHT).fit(X[:kept], y[:kept])
-            theirs = Theirs(C=C, tol=1e-8, max_iter=20_000).fit(X[:kept].astype(np.float64), y[:kept])
-            rows.append({"features": f"{name}, C = {C:g}", **compared(mine, theirs, X, y, kept, C)})
+            passes, held = parts(X, y, C, options.device)
+            models = ours(passes.X, host(passes.y), C, TIGHT)[0], probe_peers.sklearn_optimum(passes, options.steps)
+            rows.append({"features": f"{name}, C = {C:g}", **compared(models, passes, held)})
+            print(rows[-1], flush=True)  # minutes pass
     return [rows]
 
 
-def compared(mine, theirs, X, y, kept, C):
-    found = {}
-    for who, model in (("our", mine), ("their", theirs)):
-        P = model.predict_proba(X[kept:].astype(np.float64))
-        found[f"{who} accuracy"] = float(np.mean(P.argmax(1) == y[kept:]))
-        found[f"{who} loss"] = float(-np.log(P[np.arange(len(P)), y[kept:]]).mean())
-    passes = Passes(X[:kept].astype(np.float64), y[:kept], C, len(mine.classes_))
-    F = [passes.value(model.coef_, model.intercept_) for model in (mine, theirs)]
-    return found | {"F ours / theirs − 1": F[0] / F[1] - 1, "gap": mine.gap_}
+def parts(X, y, C, device):
+    """Return what is fitted, and features and labels of the last sixth of the rows; on a device if there is one."""
+    kept = len(y) - len(y) // 6
+    passes = Passes(X[:kept], y[:kept], C, int(y.max()) + 1)
+    return passes.on(device), (X[kept:], y[kept:])
+
+
+def compared(models, passes, held):
+    X, y = held
+    found, F = {}, []
+    for who, (coef, intercept) in zip(("our", "their"), map(probe_peers.coefficients, models), strict=True):
+        log_p = log_softmax(X @ coef.T + intercept, axis=1)
+        found[f"{who} accuracy"] = float(np.mean(log_p.argmax(1) == y))
+        found[f"{who} loss"] = float(-log_p[np.arange(len(y)), y].mean())
+        F.append(passes.value(coef, intercept))
+    return found | {
+        "F ours / theirs − 1": F[0] / F[1] - 1,
+        "gap": models[0].gap_,
+        "their steps": int(models[1].n_iter_[0]),
+    }
 
 
 CASES = {"fit": fit, "rates": rates, "sweep": sweep, "sklearn": sklearn, "real": real}
@@ -200,10 +216,12 @@ def read_options():
     parser.add_argument("--patience", type=lambda text: int(text) or None, default=3, help="0 for the whole grid")
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--tight", type=float, default=TIGHT, help="tolerance of the fit that finds F*")
+    parser.add_argument("--lowest", type=float, help="F* if it is known, so that no fit has to find it (case sklearn)")
     parser.add_argument("--until", type=float, default=1e-4, help="level at which peers may stop")
-    parser.add_argument("--looks", type=int, default=400, help="passes that L-BFGS may make")
+    parser.add_argument("--looks", type=int, default=400, help="passes, or steps of scikit-learn, that L-BFGS may make")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=1_024)
+    parser.add_argument("--steps", type=int, default=20_000, help="that scikit-learn may make on real features")
     parser.add_argument("--real-rows", type=int, default=10**9)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu for seconds of processors, on a busy host")

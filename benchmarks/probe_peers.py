@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 
 import numpy as np
+from scipy import optimize
 from scipy.special import logsumexp
 
 CHUNK = 2**17
 PAIRS = 10
-# Tolerances of scikit-learn's, the loosest that does is its own: coarser ones would make it do too much.
-LADDER = (1e-3, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 1e-7)
+# Of which scikit-learn can make Newton steps.
+FEW_PARAMETERS = 6_000
 # DINOv2's grid, for batches of 256.
 SGD_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1)
 ADAMW_RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -48,6 +50,17 @@ def products(precision):
         torch.set_float32_matmul_precision(before)
 
 
+def peak_over(X):
+    """Return the most memory of a device, in GB, that was in use beside X since the last question."""
+    if not (is_tensor(X) and X.is_cuda):
+        return float("nan")
+    import torch
+
+    peak = torch.cuda.max_memory_allocated(X.device) - X.numel() * X.element_size()
+    torch.cuda.reset_peak_memory_stats(X.device)
+    return peak / 1e9
+
+
 class Log:
     """Seconds since the start and F, at each look; of processors, where ``clock`` says so."""
 
@@ -75,6 +88,15 @@ class Passes:
     def __init__(self, X, y, C, classes):
         self.X, self.y, self.C, self.classes = X, y, C, classes
         self.columns = X.shape[1]
+
+    def on(self, device):
+        """Return the same on a device, if there is one."""
+        if device is None:
+            return self
+        import torch
+
+        X, y = (torch.as_tensor(each, device=device) for each in (self.X, self.y))
+        return Passes(X, y, self.C, self.classes)
 
     def zeros(self):
         size = self.classes * (self.columns + 1)
@@ -248,18 +270,53 @@ def adamw(parameters, rate):
     return torch.optim.AdamW(parameters, rate, weight_decay=0.0)
 
 
-def sklearn_lbfgs(passes, level, ladder=LADDER):
-    """scikit-learn's L-BFGS with the loosest tolerance with which it truly gets to a level; on tensors by Array API."""
+def sklearn_lbfgs(passes, level, most=5_000):
+    """scikit-learn's L-BFGS, ended at the first step at which its own F is as low as a level: no tolerance can."""
+    log = Log(passes.X)
+    with stopping_at(level / len(passes.X)):
+        model = sklearn_fit(passes, 0.0, most)
+    log.add(0.0)
+    log.values[-1] = passes.value(*coefficients(model))
+    return log, int(model.n_iter_[0])
+
+
+def sklearn_fit(passes, tol, most, solver="lbfgs"):
+    """Return scikit-learn's fit; of tensors by Array API."""
     import sklearn
     from sklearn.linear_model import LogisticRegression
 
-    for tol in ladder:
-        with sklearn.config_context(array_api_dispatch=is_tensor(passes.X)):
-            log, model = Log(passes.X), LogisticRegression(C=passes.C, tol=tol, max_iter=2_000)
-            model.fit(passes.X, passes.y)
-            log.add(0.0)
-        coef, intercept = (each.cpu().numpy() if is_tensor(each) else each for each in (model.coef_, model.intercept_))
-        log.values[-1] = passes.value(coef, intercept)
-        if log.values[-1] <= level:
-            break
-    return log, tol, int(model.n_iter_[0])
+    with sklearn.config_context(array_api_dispatch=is_tensor(passes.X)):
+        return LogisticRegression(C=passes.C, tol=tol, max_iter=most, solver=solver).fit(passes.X, passes.y)
+
+
+def sklearn_optimum(passes, most):
+    """Return scikit-learn's fit as far as it goes: by Newton steps in host memory where there are few parameters."""
+    if passes.classes * passes.columns > FEW_PARAMETERS:
+        return sklearn_fit(passes, 1e-8, most)
+    here = [each.cpu().numpy() if is_tensor(each) else each for each in (passes.X, passes.y)]
+    return sklearn_fit(Passes(*here, passes.C, passes.classes), 1e-9, 100, "newton-cholesky")
+
+
+def coefficients(model):
+    """Return coefficients and intercepts as arrays, wherever they are."""
+    both = model.coef_, model.intercept_
+    return [each.cpu().numpy() if is_tensor(each) else each for each in both]
+
+
+@contextmanager
+def stopping_at(mean):
+    """Let SciPy end scikit-learn's fits where the mean of losses, penalty included, is as low as that."""
+    from sklearn.linear_model import _logistic
+
+    def look(intermediate_result):
+        if intermediate_result.fun <= mean:
+            raise StopIteration
+
+    def minimize(*given, callback=None, **options):
+        return optimize.minimize(*given, callback=look, **options)
+
+    before, _logistic.optimize = _logistic.optimize, SimpleNamespace(minimize=minimize)
+    try:
+        yield
+    finally:
+        _logistic.optimize = before
