@@ -5,7 +5,17 @@ import sys
 import numpy as np
 import pytest
 
-from majorant import LogisticRegression, LogisticRegressionCV, logistic_regression_path, on_device
+from majorant import (
+    Labelled,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Multinomial,
+    Objective,
+    QuasiNewton,
+    logistic_regression_path,
+    on_device,
+)
+from majorant.solvers.starts import FromPoint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install majorant[torch]")
 
@@ -168,7 +178,7 @@ def test_a_curvature_on_a_device_is_that_of_arrays(device, labels):
     rng = np.random.default_rng(0)
     rows, B, N = rng.normal(size=(30, 6)), rng.normal(size=(labels, 4)), rng.normal(size=(labels, 6))
     C, G = np.cov(rng.normal(size=(4, 9))), rows.T @ rows
-    there = TensorCentred.of_arrays(Centred(C, G, B, N), device)
+    there = TensorCentred(*(torch.as_tensor(each).to(device) for each in (C, G, B, N)))
     ridge = np.tile([0.3] * 5 + [0.0], 4)
     solve = there.nearly_factorized(ridge)
     inverse = np.column_stack([solve(unit) for unit in np.eye(24)])
@@ -177,6 +187,44 @@ def test_a_curvature_on_a_device_is_that_of_arrays(device, labels):
     rounded = Centred(basis * levels @ basis.T, G, B, N).as_matrix()
     np.testing.assert_allclose(inverse @ (rounded + np.diag(ridge)), np.eye(24), atol=1e-8)
     assert np.abs(np.log2(levels[1:] / np.linalg.eigvalsh(C)[1:])).max() <= 0.13
+
+
+def test_sums_make_the_curvature_of_arrays(device):
+    from majorant.curvature import Centred
+    from majorant.curvature.centred_tensor import TensorCentred
+
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(30, 6))
+    columns = np.cov(rng.normal(size=(4, 9)))
+    sums = columns, 50 * rows.T @ rows, columns + np.diag([0.0, 0.0, 0.0, -9.0]), rng.random(4), rng.random((4, 6))
+    of_arrays, there = Centred.of(*sums), TensorCentred.of(*(torch.as_tensor(each).to(device) for each in sums))
+    for mine, theirs in zip(vars(there.as_written()).values(), vars(of_arrays).values(), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    assert len(of_arrays.centres) == 3
+
+
+@pytest.mark.parametrize("curvature", ["auto", "diagonal", "kronecker"])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_steps_may_stay_on_a_device(device, curvature, classes, monkeypatch):
+    from majorant.objective import device as where
+
+    X, y = drawn(900, 7, classes)
+    data = Labelled(on_device(torch.as_tensor(X), device), y, constant=True)
+    ridge = np.tile([2.0] * 7 + [0.0], classes)
+    found, kinds = [], set()
+    for many in (10**9, 0):
+        monkeypatch.setattr(where, "MANY", many)
+        F = Objective(Multinomial(classes), data, ridge=ridge, reducer=where.OnDevice(device, classes))
+        narrow, solver = F.narrowed(), QuasiNewton(curvature=curvature)
+        state = solver._begun(narrow, np.zeros(F.size), FromPoint())
+        for _ in range(12):
+            state = solver.step(narrow, state)
+            kinds.add((many, type(state.point.gradient)))
+        found.append(solver._through(narrow, state, 0, F))
+    assert kinds == {(10**9, np.ndarray), (0, torch.Tensor)}
+    assert isinstance(found[1].theta, np.ndarray)
+    assert distance(found[1].theta, found[0].theta) < 1e-3
+    assert found[1].point.value == pytest.approx(found[0].point.value, rel=1e-6)
 
 
 def test_settings_of_pytorch_stay_as_they_are(device):

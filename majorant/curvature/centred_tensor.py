@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from majorant._checks import Array
+from majorant._vectors import here
 from majorant.curvature.base import Solve, ridge_vector
 from majorant.curvature.by_class import LEAST
-from majorant.curvature.centred import Centred
+from majorant.curvature.centred import TAKEN, Centred
 
 # Eigenvalues of C within a factor of 2^(1/LEVELS) are taken to be the same.
 LEVELS = 4
@@ -26,25 +27,34 @@ class TensorCentred(Centred):
     diagonal in the basis of U.
     """
 
-    device: torch.device = field(default=torch.device("cpu"), kw_only=True)
+    classes: Any
+    features: Any
+    directions: Any
+    centres: Any
 
     @classmethod
-    def of_arrays(cls, other: Centred, device: torch.device) -> TensorCentred:
-        """Return the same curvature on a device."""
-        return cls(other.classes, other.features, other.directions, other.centres, other.majorizes, device=device)
+    def of(cls, C: Any, G: Any, columns: Any, weight: Any, sums: Any) -> TensorCentred:
+        """Return what :class:`Centred` makes of the same sums, as tensors."""
+        n = len(C)
+        own = columns.diagonal()
+        there = (own > 0) & (weight > 0)
+        b = TAKEN**0.5 * columns[there] / own[there].sqrt()[:, None]
+        ν = sums[there] / weight[there][:, None]
+        G = G - (ν * (b.square().sum(dim=1, keepdim=True) / max(n - 1, 1))).T @ ν
+        return cls(_balanced(C), G, b, ν)
 
     def nearly_factorized(self, ridge: float | Array) -> Solve:
         """Return about (Σ + diag(ridge))⁻¹ as a function, to scale steps by."""
         λ = ridge_vector(ridge, self.size).reshape(len(self.classes), -1).mean(axis=0)
         if not (λ[:-1] == λ[0]).all():
-            return super().nearly_factorized(ridge)
+            return self.as_written().nearly_factorized(ridge)
         rest = TensorSolve(self.classes_there, self.features_there, float(λ[0]), float(λ[-1]))
         return rest if not len(self.centres) else CorrectedSolve(rest, *self.labels_there)
 
     @cached_property
     def classes_there(self) -> tuple[Any, Any]:
         """γ and V; where C has next to nothing, or scores all move together, something stands in."""
-        values, basis = torch.linalg.eigh(self._there(self.classes))
+        values, basis = torch.linalg.eigh(self.classes)
         if len(values) > 1:
             values = torch.maximum(values, LEAST * values[-1].clamp(min=np.finfo(np.float64).tiny))
             values[0] = values[1:].mean()
@@ -53,7 +63,7 @@ class TensorCentred(Centred):
     @cached_property
     def features_there(self) -> Bordered:
         """S in the basis of U."""
-        S = self._there(self.features)
+        S = self.features
         values, basis = torch.linalg.eigh(S[:-1, :-1])
         return Bordered(values.clamp(min=0.0), basis, basis.T @ S[:-1, -1], S[-1, -1])
 
@@ -61,14 +71,18 @@ class TensorCentred(Centred):
     def labels_there(self) -> tuple[Any, Any]:
         """The b_k in the basis of V, and the ν_k in that of U."""
         (_, V), S = self.classes_there, self.features_there
-        return self._there(self.directions) @ V, S.turned(self._there(self.centres))
+        return self.directions @ V, S.turned(self.centres)
 
     def as_written(self) -> Centred:
         """Return what a file can hold of it."""
-        return Centred(self.classes, self.features, self.directions, self.centres, self.majorizes)
+        classes, features = here(self.classes), here(self.features)
+        return Centred(classes, features, here(self.directions), here(self.centres), self.majorizes)
 
-    def _there(self, array: Array) -> Any:
-        return torch.as_tensor(array).to(self.device)
+
+def _balanced(C: Any) -> Any:
+    """Return the class matrix with a trace of n − 1."""
+    total = C.trace() / max(len(C) - 1, 1)
+    return C / total if len(C) > 1 and total > 0 else torch.eye(len(C), dtype=C.dtype, device=C.device)
 
 
 @dataclass(frozen=True, eq=False)

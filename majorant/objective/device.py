@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from majorant._checks import Array
+from majorant._vectors import here
 from majorant.curvature import Centred
 from majorant.curvature.centred_tensor import TensorCentred
 from majorant.data.base import Data
@@ -18,6 +20,7 @@ from majorant.models import Model
 from majorant.models.spreads import ClassSpreads
 from majorant.models.tensors import twin, twin_of_spreads
 from majorant.objective.reduce import Blocks, Kept, LocalBlocks, Reducer, Task
+from majorant.objective.tasks import Land, Leap, LossAndGradient, MeanGram
 
 # Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU.
 BLOCK = 2**29
@@ -25,6 +28,8 @@ BLOCK = 2**29
 GONE = ("CUDA error", "HIP error", "NCCL error", "CUBLAS_STATUS", "CUSOLVER_STATUS", "device-side")
 # What may be kept with blocks: bytes, and a share of the memory that is free.
 KEPT, KEPT_SHARE = 10.5 * 2**30, 0.4
+# Parameters of which a copy takes longer than the calls that steps on a device consist of.
+MANY = 100_000
 
 
 @dataclass(frozen=True)
@@ -36,16 +41,23 @@ class OnDevice(Reducer):
     device : torch.device
     scores : int
         Of a row.
+    points_stay : bool
+        Whether parameters and gradients, if they are many, are tensors, for solvers that can step on them.
     """
 
     device: torch.device
     scores: int
+    points_stay: bool = False
+
+    def of_steps(self) -> OnDevice:
+        """Return the same where parameters and gradients stay on the device from step to step."""
+        return replace(self, points_stay=True)
 
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
         many = max(BLOCK // (design.dtype.itemsize * (design.shape[1] + self.scores)), 1)
-        return DeviceBlocks(data.blocks(many), self.device)
+        return DeviceBlocks(data.blocks(many), self.device, points_stay=self.points_stay)
 
 
 class DeviceBlocks(LocalBlocks):
@@ -53,9 +65,9 @@ class DeviceBlocks(LocalBlocks):
 
     estimates: ClassVar[bool] = True
 
-    def __init__(self, blocks: Any, device: torch.device) -> None:
+    def __init__(self, blocks: Any, device: torch.device, *, points_stay: bool = False) -> None:
         super().__init__(blocks)
-        self._device = device
+        self._device, self._points_stay = device, points_stay
 
     def keep(self, numbers: float) -> bool:
         """Return whether memory is sure to be enough, in double precision."""
@@ -65,15 +77,29 @@ class DeviceBlocks(LocalBlocks):
         """Return the sum over all blocks, and what was kept with them."""
         with torch.no_grad(), _in_words(self._device):
             total, pieces = super().run(self._sent(task), *kept)
-            return brought(total), pieces
+            return brought(total, arrays=not self._stays(task)), pieces
+
+    def _stays(self, task: Task) -> bool:
+        """Return whether arrays that a task adds up are of use on the device: a gradient beside such parameters is."""
+        if isinstance(task, MeanGram):
+            return True
+        at = task.direction if isinstance(task, Leap) else getattr(task, "theta", None)
+        return isinstance(task, LossAndGradient | Land | Leap) and isinstance(at, torch.Tensor)
 
     def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
         """Return the sum over all blocks, which are large."""
         return self.total(task, *kept)
 
-    def scaling(self, curvature: Centred) -> Centred:
-        """Return a curvature whose eigenvectors are found on the device."""
-        return TensorCentred.of_arrays(curvature, self._device)
+    def scaling(self, sums: tuple[Any, ...]) -> Centred:
+        """Return the curvature that ``MeanGram`` has added up, whose eigenvectors are found on the device."""
+        return TensorCentred.of(*(self.placed(each) for each in sums))
+
+    def parameters(self, theta: ArrayLike) -> Any:
+        """Return parameters as an array, or, if they are many and points stay here, as a tensor on the device."""
+        if isinstance(theta, torch.Tensor):
+            return theta if self._points_stay else here(theta)
+        θ = super().parameters(theta)
+        return self.placed(θ) if self._points_stay and len(θ) > MANY else θ
 
     def placed(self, vector: Array) -> Any:
         """Return a vector of parameters on the device."""
@@ -94,16 +120,18 @@ class DeviceBlocks(LocalBlocks):
         return value
 
 
-def brought(total: Any) -> Any:
-    """Return what was added up on a device as numbers and arrays here."""
+def brought(total: Any, *, arrays: bool = True) -> Any:
+    """Return what was added up on a device as numbers here, and arrays as well, if they are wanted."""
     if isinstance(total, tuple):
-        return tuple([brought(each) for each in total])
+        return tuple([brought(each, arrays=arrays) for each in total])
     if not isinstance(total, torch.Tensor):
         return total
     if total.ndim == 0:
         return total.item()
-    here = torch.empty(total.shape, dtype=total.dtype, pin_memory=total.is_cuda)  # several times as fast to copy to
-    return here.copy_(total).numpy()
+    if not arrays:
+        return total
+    copied = torch.empty(total.shape, dtype=total.dtype, pin_memory=total.is_cuda)  # several times as fast to copy to
+    return copied.copy_(total).numpy()
 
 
 def free_memory(device: torch.device) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from majorant._bound import QuadraticBound
 from majorant._checks import Array
-from majorant._vectors import norm
+from majorant._vectors import here, norm
 from majorant.curvature import Curvature, Form, form
 from majorant.data.base import Data, InMemory, Order
 from majorant.models import Model
@@ -181,11 +181,11 @@ class Objective:
         leap : bool
             Whether a = 1 is likely the best there is: then the gradient there is found in the same visit to the data.
         """
-        here = start if isinstance(start, Point) else Point(self._read(start), np.nan, np.empty(0))
-        θ, δ = self._read(here.theta), self._read(direction)
-        if leap and here.scores is not None:
-            return LeapingRay(self, here, δ)
-        return ScoreRay(self, θ, δ, here.scores, here.reach) if self.keeps_scores else DirectRay(self, θ, δ)
+        at = start if isinstance(start, Point) else Point(self._read(start), np.nan, np.empty(0))
+        θ, δ = self._read(at.theta), self._read(direction)
+        if leap and at.scores is not None:
+            return LeapingRay(self, at, δ)
+        return ScoreRay(self, θ, δ, at.scores, at.reach) if self.keeps_scores else DirectRay(self, θ, δ)
 
     # --- how far from the optimum -------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Objective:
         coarse = of_one * sizes.at_most(theta, self.facts.epsilon)[0]
         if coarse <= HARMLESS * abs(value):
             return max(least, coarse)
-        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(theta, self.facts.epsilon))
+        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(here(theta), self.facts.epsilon))
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
@@ -356,7 +356,7 @@ class Objective:
         narrow = self.data.narrowed()
         if narrow is self.data:
             return None
-        return Objective(self.model, narrow, ridge=self.penalty, reducer=self.reducer)
+        return Objective(self.model, narrow, ridge=self.penalty, reducer=self.reducer.of_steps())
 
     def with_ridge(self, ridge: float | ArrayLike | Penalty) -> Objective:
         """Return the objective of the same model and data with another penalty; what is known of the data is kept."""
@@ -389,7 +389,7 @@ class Objective:
 
     def _read(self, theta: ArrayLike) -> Array:
         """Return the parameters, the same array if they are one: states know their points by it."""
-        θ = np.asarray(theta, dtype=np.float64)
+        θ: Array = self.blocks.parameters(theta)
         if θ.shape != (self.size,):
             raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
         return θ

@@ -91,7 +91,8 @@ class Penalty(ABC):
 class Ridge(Penalty):
     """½ Σ_i λ_i θ_i² for λ_i ≥ 0, given as one number or as one for each of ``size`` parameters.
 
-    Values and products make no temporaries as long as θ: on wide data those cost more than the arithmetic.
+    Values and products make no temporaries as long as θ: on wide data those cost more than the arithmetic. Parameters
+    may be tensors.
     """
 
     def __init__(self, ridge: float | ArrayLike, size: int) -> None:
@@ -101,6 +102,7 @@ class Ridge(Penalty):
         if values.ndim == 1 and len(values) != size:
             raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
         self.same = values.ndim == 0 or bool(np.all(values == values.flat[0]))
+        self._there: Any = None
         self.curvature = self.values = np.broadcast_to(values.flat[0] if self.same else values, (size,))
 
     @cached_property
@@ -124,11 +126,11 @@ class Ridge(Penalty):
 
     def gradient(self, theta: Array) -> Array:
         """Return λθ."""
-        return self.values * theta
+        return self._beside(theta) * theta
 
     def slope(self, theta: Array, of_loss: Array) -> Array:
         """Return the gradient of loss + R, given that of the loss."""
-        slope = self.values * theta
+        slope = self._beside(theta) * theta
         slope += of_loss
         return slope
 
@@ -150,6 +152,8 @@ class Ridge(Penalty):
         """Return Σ_i λ_i a_i b_i."""
         if self.same:
             return float(self.values[0] * (a @ b))
+        if not isinstance(a, np.ndarray):
+            return float((self._beside(a) * a) @ b)
         return float((self.values * a) @ b if len(a) < SMALL else np.einsum("i,i,i->", self.values, a, b))
 
     def dual_square(self, gradient: Array) -> float:
@@ -159,6 +163,14 @@ class Ridge(Penalty):
         if len(gradient) >= SMALL:
             return float(np.einsum("i,i,i->", gradient, gradient, self._inverse))
         return float((gradient * self._inverse) @ gradient)
+
+    def _beside(self, vector: Any) -> Any:
+        """Return λ where a vector is; on a device it stays there."""
+        if isinstance(vector, np.ndarray):
+            return self.values
+        if self._there is None or self._there.device != vector.device:
+            self._there = vector.new_tensor(self.values)
+        return self._there
 
     @cached_property
     def _inverse(self) -> Array:

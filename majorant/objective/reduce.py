@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
 from majorant._threads import for_each
@@ -98,9 +99,13 @@ class Blocks(ABC):
         """Return the rows in single precision, if workers can have a copy of them."""
         return self
 
-    def scaling(self, curvature: Centred) -> Centred:
-        """Return a curvature whose factors are found where that is quick."""
-        return curvature
+    def scaling(self, sums: tuple[Any, ...]) -> Centred:
+        """Return the curvature that ``MeanGram`` has added up, whose factors are found where that is quick."""
+        return Centred.of(*sums)
+
+    def parameters(self, theta: ArrayLike) -> Any:
+        """Return parameters as an array, the same if they are one; on a device perhaps as a tensor that stays there."""
+        return np.asarray(theta, dtype=np.float64)
 
     def placed(self, vector: Array) -> Any:
         """Return a vector of parameters where it is best kept from step to step."""
@@ -117,6 +122,10 @@ class Reducer(ABC):
     @abstractmethod
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return the data in blocks of at most so many rows."""
+
+    def of_steps(self) -> Reducer:
+        """Return the same for an objective that nobody but a solver sees, whose points may stay where rows are."""
+        return self
 
 
 @dataclass(frozen=True)

@@ -248,8 +248,8 @@ def _gram(objective: Objective, point: Point, share: float, *, labels: bool) -> 
     λ = objective.ridge
     if λ.any() and not objective.model.as_rows().design(objective.like).is_sparse:
         sums = objective.mean_gram(point, share, np.float32, labels=labels)
-        least = ROUNDING * float(np.max(sums[1].diagonal()))
+        least = ROUNDING * float(sums[1].diagonal().max())
         if np.min(λ[λ > 0]) > least:
-            return RoundedGram(objective.blocks.scaling(Centred.of(*sums)), least)
+            return RoundedGram(objective.blocks.scaling(sums), least)
     sums = objective.mean_gram(point, share, np.float64, labels=labels)
-    return objective.blocks.scaling(Centred.of(*sums)).nearly_factorized
+    return objective.blocks.scaling(sums).nearly_factorized

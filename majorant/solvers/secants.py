@@ -15,6 +15,7 @@ from scipy.linalg import get_blas_funcs
 from scipy.linalg.lapack import dtrtrs
 
 from majorant._checks import Array
+from majorant._vectors import beside, here
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
 from majorant.solvers.line_search import LOOSE, RISE, best_step
@@ -35,9 +36,7 @@ def add_pair(objective: Objective, pairs: Pairs, before: Point, after: Point, me
     there: of many the two loops are most of what a step costs here.
     """
     many = len(after.theta) > MANY_PARAMETERS
-    kept = (np.empty(len(after.theta), np.float32 if many else np.float64) for _ in range(2))
-    s = np.subtract(after.theta, before.theta, out=next(kept), casting="same_kind")
-    y = np.subtract(after.gradient, before.gradient, out=next(kept), casting="same_kind")
+    s, y = _less(after.theta, before.theta, many), _less(after.gradient, before.gradient, many)
     sy = float(s @ y)
     if sy <= 0:  # of a convex F this is rounding
         return pairs
@@ -46,9 +45,17 @@ def add_pair(objective: Objective, pairs: Pairs, before: Point, after: Point, me
     return (*pairs, (s, y, sy))[-memory:] if memory else ()
 
 
+def _less(after: Any, before: Any, many: bool) -> Any:
+    """Return after − before, of many in single precision."""
+    if not isinstance(after, np.ndarray):
+        return (after - before).float() if many else after - before
+    kept = np.empty(len(after), np.float32 if many else np.float64)
+    return np.subtract(after, before, out=kept, casting="same_kind")
+
+
 def shifted(pairs: Pairs, ridge: Array) -> Pairs:
     """Return the pairs with so much more of a ridge: along s the gradient changes by that much more of s."""
-    changed = ((s, y + _beside(ridge, s) * s) for s, y, _ in pairs)
+    changed = ((s, y + beside(ridge, s) * s) for s, y, _ in pairs)
     return tuple((s, y, sy) for s, y in changed if (sy := float(s @ y)) > 0)
 
 
@@ -80,19 +87,19 @@ def scaled(solve: Solve, pairs: Pairs, least: float) -> Solve:
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
     """Return −H∇F, with H the BFGS update of ``solve`` by the pairs. It always descends."""
     if not pairs:
-        return solve(-gradient)
-    if len(gradient) <= FEW_PARAMETERS:
+        return _solved(solve, -gradient)
+    if len(gradient) <= FEW_PARAMETERS and isinstance(gradient, np.ndarray):
         return _step_at_once(gradient, pairs, solve)
     like, weights = pairs[-1][0], []
     axpy = get_blas_funcs("axpy", dtype=like.dtype) if isinstance(like, np.ndarray) else _axpy_there
-    q = -_beside(gradient, like)
+    q = -beside(gradient, like)
     for s, y, sy in reversed(pairs):
         weights.append((s @ q) / sy)
         q = axpy(y, q, a=-weights[-1])
     r = _solved(solve, q)
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
         r = axpy(s, r, a=a - (y @ r) / sy)
-    return _here(r).astype(np.float64, copy=False)
+    return beside(r, gradient)
 
 
 def _axpy_there(x: Any, y: Any, a: Any) -> Any:
@@ -107,17 +114,7 @@ def _solved(solve: Solve, b: Any) -> Any:
     there = getattr(solve, "there", None)
     if there is not None and not isinstance(b, np.ndarray):
         return there(b)
-    return _beside(solve(_here(b).astype(np.float64, copy=False)), b)
-
-
-def _beside(vector: Array, like: Any) -> Any:
-    """Return a vector as another one is: in its precision, and on its device."""
-    return vector.astype(like.dtype, copy=False) if isinstance(like, np.ndarray) else like.new_tensor(vector)
-
-
-def _here(vector: Any) -> Array:
-    """Return a vector as an array."""
-    return vector if isinstance(vector, np.ndarray) else np.asarray(vector.cpu())
+    return beside(solve(here(b).astype(np.float64, copy=False)), b)
 
 
 def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve) -> Array:

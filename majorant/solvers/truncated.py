@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from majorant._checks import Array
+from majorant._vectors import beside, here
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
 from majorant.objective.products import HessianProducts
@@ -34,23 +35,23 @@ class NewtonStep:
     products: int
 
 
-def newton_step(objective: Objective, here: Point, solve: Solve) -> NewtonStep:
+def newton_step(objective: Objective, at: Point, solve: Solve) -> NewtonStep:
     """Return x with (H + λ)x ≈ −∇F, by conjugate gradients scaled by ``solve``; it always descends."""
-    times, r = HessianProducts(objective, here), -here.gradient
+    times, r = HessianProducts(objective, at), -here(at.gradient)
     x, d, gained = np.zeros_like(r), solve(r), 0.0
     size = float(r @ d)
     for k in range(1, PRODUCTS + 1):
         Hd = times(d)
         curvature = float(d @ Hd)
         if not curvature > 0:  # to rounding there is none, or the gradient is zero
-            return NewtonStep(x if k > 1 else d, k)
+            return NewtonStep(beside(x if k > 1 else d, at.gradient), k)
         a = size / curvature
         x += a * d
         gained += a * size
         if k * a * size <= WORTH_ANOTHER * gained:
-            return NewtonStep(x, k)
+            return NewtonStep(beside(x, at.gradient), k)
         r -= a * Hd
         z = solve(r)
         before, size = size, float(r @ z)
         d = z + (size / before) * d
-    return NewtonStep(x, PRODUCTS)
+    return NewtonStep(beside(x, at.gradient), PRODUCTS)
