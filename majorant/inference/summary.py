@@ -100,7 +100,8 @@ class Summary:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, one row for each parameter."""
-        return needed("pandas", "to_frame()", "frames").DataFrame(self.rows(), index=list(self.names), columns=list(FRAME_COLUMNS))
+        frames = needed("pandas", "to_frame()", "frames")
+        return frames.DataFrame(self.rows(), index=list(self.names), columns=list(FRAME_COLUMNS))
 
     def __str__(self) -> str:
         cells = [("", *self._headings()), *zip(self.names, *zip(*self._cells(), strict=True), strict=True)]
