@@ -47,7 +47,7 @@ test-lowest: .venv-lowest/ready
 	$(PYTHON) -m venv --clear .venv-lowest
 	$(PYTHON) -m tests.lowest pyproject.toml > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-		--editable '.[cli,files,plot]' hypothesis pandas polars pytest pytest-xdist python-crfsuite
+		--editable '.[cli,files,frames,plot]' hypothesis polars pytest pytest-xdist python-crfsuite
 	touch $@
 
 # Random problems for SECONDS, from SEED if it is set; exits with 1 if any goes wrong.

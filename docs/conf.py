@@ -22,6 +22,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "argument_names",
+    "blocks",
     "majorization_data",
     "mathml",
     "members",

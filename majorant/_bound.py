@@ -78,6 +78,13 @@ class QuadraticBound:
         Returns
         -------
         array of shape (d,)
+
+        Examples
+        --------
+        >>> from majorant.curvature import Diagonal
+        >>> bound = QuadraticBound(np.ones(1), 1.0, np.array([2.0]), Diagonal(np.array([4.0]), majorizes=True))
+        >>> bound.step()
+        array([-0.5])
         """
         return -self.curvature.solve(self.gradient, self.ridge)
 
@@ -88,6 +95,12 @@ class QuadraticBound:
         -------
         array of shape (d,)
             The anchor plus :meth:`step`.
+
+        Examples
+        --------
+        >>> bound = log_partition_bound([2.0], [[0.0], [1.0]])
+        >>> bool(bound(bound.minimizer()) < bound([2.0]))
+        True
         """
         return self.anchor + self.step()
 

@@ -10,6 +10,7 @@ EXTRAS = {
     "cli": "typer and rich",
     "dask": "Dask",
     "files": "pyarrow",
+    "frames": "pandas",
     "plot": "matplotlib",
     "safetensors": "safetensors",
     "torch": "PyTorch",

@@ -143,6 +143,12 @@ class Trace(Mapping[str, Array]):
         Returns
         -------
         dict of arrays
+
+        Examples
+        --------
+        >>> trace = Trace.of({"step": np.arange(3), "objective": np.array([4.0, 2.0, 1.0])})
+        >>> trace.first(2)["objective"]
+        array([4., 2.])
         """
         return {name: np.array(values[:entries], dtype=np.float64) for name, values in self._columns.items()}
 
@@ -153,6 +159,13 @@ class Trace(Mapping[str, Array]):
         ----------
         row : mapping of names to numbers
             With the same names each time.
+
+        Examples
+        --------
+        >>> trace = Trace()
+        >>> trace.append({"step": 0, "objective": 4.0})
+        >>> trace
+        Trace(1 entries of step, objective)
         """
         for name, value in row.items():
             self._columns.setdefault(name, []).append(value)

@@ -4,7 +4,9 @@ Public are the names of ``majorant`` and those that ``docs/api`` shows. Each has
 inherited ones included, what it returns, and an example; of an abstract class that is one that derives from it, in
 ``CONTRIBUTING.md``. Each public method, inherited ones included, says what it takes and returns. Below the estimators
 that may be said once for all methods, in ``docs/api/names.md``, and by a sentence that begins with *Return*; a method
-that is another one for its class need not say again what that one takes.
+that is another one for its class need not say again what that one takes. And each is called in an example: its own,
+that of its class or of one that this derives from, or, of what parts of a fit ask each other, in ``docs/api/parts.md``,
+under a heading that names such a class.
 """
 
 import inspect
@@ -104,6 +106,30 @@ def methods(kind):
             yield name, ours
 
 
+def parts():
+    """Return what ``docs/api/parts.md`` shows of each class that its headings name."""
+    page = (ROOT / "docs" / "api" / "parts.md").read_text(encoding="utf-8")
+    titled = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", page, re.MULTILINE)
+    of_classes = {name: "" for title, _ in titled for name in re.findall(r"`(\w+)`", title)}
+    return {name: "".join(text for title, text in titled if f"`{name}`" in title) for name in of_classes}
+
+
+def is_shown(name, defined, kind, pages):
+    """Return whether an example calls a method of a class: its own, or one of a class that it belongs to.
+
+    Examples
+    --------
+    >>> class Half:
+    ...     def of(self, x): ...
+    >>> is_shown("of", [Half.of], Half, {}), is_shown("of", [Half.of], Half, {"Half": ">>> Half().of(2)"})
+    (False, True)
+    """
+    ours = [each for each in (*defined, *kind.__mro__) if each.__module__.startswith("majorant")]
+    examples = [sections(inspect.getdoc(each) or "").get("Examples", "") for each in ours]
+    examples += [pages.get(each.__name__, "") for each in kind.__mro__]
+    return any(f".{name}(" in text for text in examples)
+
+
 def method_faults(name, defined, used):
     """Return what a method leaves unsaid; ``used`` gathers names whose meaning was looked up."""
     method, text = defined[-1], inspect.getdoc(defined[-1])
@@ -129,11 +155,12 @@ def method_faults(name, defined, used):
 def main():
     """Print what is left unsaid; return whether anything is."""
     names, found = public()
-    guide, used = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), set()
+    guide, pages, used = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), parts(), set()
     for name, thing in names.items():
         found += faults(name, thing, guide)
         for method, defined in methods(thing) if isinstance(thing, type) else ():
             found += method_faults(f"{name}.{method}", defined, used)
+            found += [f"{name}.{method} is called in no example"] * (not is_shown(method, defined, thing, pages))
     found += [f"docs/api/names.md explains {name} of {part}, which no method takes" for part, name in unused(used)]
     print("\n".join(dict.fromkeys(found)) or f"{len(names)} public names say what they are")
     return bool(found)

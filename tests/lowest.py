@@ -1,15 +1,15 @@
 """Print the oldest versions that ``pyproject.toml`` allows, of what the package runs on, as constraints for pip.
 
 ``numpy>=2.0`` becomes ``numpy==2.0.*``. Of the tools of development only those are of the same age that scikit-learn
-knows: what runs its checks, and data frames.
+knows: what runs its checks, and data frames that are not of pandas.
 """
 
 import re
 import sys
 import tomllib
 
-EXTRAS = ("cli", "plot", "files")
-KNOWN = ("pandas", "polars", "pytest")
+EXTRAS = ("cli", "plot", "files", "frames")
+KNOWN = ("polars", "pytest")
 
 
 def lowest(requirement):

@@ -20,7 +20,12 @@ def save_head(folder):
     majorant.LinearProbe(Cs=[1.0]).fit(X, y).save(folder / "head.safetensors")
 
 
+def make_frame(folder):
+    majorant.LinearProbe(Cs=[1.0]).fit(np.eye(4).repeat(5, axis=0), np.arange(20) % 2).scores_.to_frame()
+
+
 USES = {
+    "frames": ("pandas", make_frame),
     "files": ("pyarrow", lambda folder: majorant.Parquet(folder / "t.parquet", target="y").pieces()),
     "plot": ("matplotlib", lambda folder: majorant.plot({"objective": np.ones(2), "passes": np.arange(2)})),
     "safetensors": ("safetensors", save_head),

@@ -167,6 +167,15 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         -------
         list of lists of dicts
             ``result[j][t][label]`` for token t of sequence j.
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> marginals = ChainCRF(c2=0.1).fit(X, y).predict_marginals(X)
+        >>> round(marginals[0][1]["NOUN"], 1)  # of the second word of the first sentence
+        0.9
         """
         data, scores = self._scored(X, lengths)
         names = self.classes_.tolist()
@@ -182,6 +191,14 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         Returns
         -------
         list of labels
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> ChainCRF(c2=0.1).fit(X, y).predict_single([["a"], ["cat"], ["sat"]])
+        ['DET', 'NOUN', 'VERB']
         """
         return self.predict([tokens])[0]
 
@@ -196,6 +213,15 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         -------
         list of dicts
             A probability for each label.
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> marginals = ChainCRF(c2=0.1).fit(X, y).predict_marginals_single([["a"], ["dog"]])
+        >>> max(marginals[1], key=marginals[1].get)
+        'NOUN'
         """
         return self.predict_marginals([tokens])[0]
 
@@ -211,6 +237,14 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         -------
         float
             Between 0 and 1.
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> round(ChainCRF(c2=0.1).fit(X, y).score([[["the"], ["dog"], ["ran"]]], [["DET", "NOUN", "ADV"]]), 2)
+        0.67
         """
         return share_right(self, X, y, sample_weight, lengths)
 

@@ -144,6 +144,16 @@ class ChainCRF(ChainEstimator):
         -------
         estimator
             As far as it has learnt.
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> model = ChainCRF(c2=0.1).partial_fit(X, y, classes=["ADV", "DET", "NOUN", "VERB"])
+        >>> model = model.partial_fit([[["dog"], ["ran"], ["fast"]]], [["NOUN", "VERB", "ADV"]])
+        >>> model.predict([[["a"], ["dog"], ["ran"]]])
+        [['DET', 'NOUN', 'VERB']]
         """
         self._check_settings()
         before = getattr(self, "_weights", None)

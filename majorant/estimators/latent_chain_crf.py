@@ -100,6 +100,8 @@ class LatentChainCRF(ChainEstimator):
     [['rest', 'move']]
     >>> model.result_.outcome.value
     'stationary'
+    >>> {label for label, state in model.predict_latent([[["low"], ["high"]]])[0]} == {"rest", "move"}
+    True
     """
 
     def __init__(

@@ -55,6 +55,16 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples,), or (n_samples, n_classes) for more than two classes
             A tensor on the device of X, if X is one.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> model.decision_function(X[:2]).shape
+        (2, 8)
+        >>> model.decision_function(X[:2]).sum(axis=1).round(8) + 0.0  # scores of softmax sum to zero
+        array([0., 0.])
         """
         check_is_fitted(self, "coef_")
         if is_on_device(X):
@@ -84,6 +94,14 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples,)
             Labels as ``y`` had them.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> model.predict(X[:3])
+        array([0, 0, 0])
         """
         scores = self.decision_function(X, offset)
         if is_tensor(scores):
@@ -109,6 +127,20 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples, n_classes)
             In the order of ``classes_``.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> model.predict_proba(X[:2]).max(axis=1).round(2)
+        array([0.89, 0.91])
+
+        Averaged over the posterior:
+
+        >>> covariance = model.posterior_covariance(X)
+        >>> model.predict_proba(X[:2], posterior=True).max(axis=1).round(2)
+        array([0.89, 0.9 ])
         """
         scores = self.decision_function(X, offset)
         if is_tensor(scores) and posterior:
@@ -135,6 +167,14 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         Returns
         -------
         array of shape (n_samples, n_classes)
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> model.predict_log_proba(X[:2]).max(axis=1).round(2)
+        array([-0.11, -0.1 ])
         """
         scores = self.decision_function(X, offset)
         if is_tensor(scores):
@@ -156,6 +196,14 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         float
             Between 0 and 1.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> round(model.score(X, y), 2)
+        0.83
         """
         if isinstance(X, Source):
             return accuracy(self, X, y=y, sample_weight=sample_weight)
@@ -171,6 +219,14 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         estimator
             Itself.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> model.sparsify().coef_.format
+        'csr'
         """
         check_is_fitted(self, "coef_")
         self.coef_ = sparse.csr_matrix(self.coef_)
@@ -183,6 +239,14 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         estimator
             Itself.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> type(model.sparsify().densify().coef_)
+        <class 'numpy.ndarray'>
         """
         check_is_fitted(self, "coef_")
         if sparse.issparse(self.coef_):
@@ -209,6 +273,14 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (d, d)
             d is the number of coefficients and intercepts of all classes; of two classes, of the second alone.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X[:, :-1], y == 0)
+        >>> model.posterior_covariance(X[:, :-1]).shape  # seven coefficients, an intercept
+        (8, 8)
         """
         if X is not None and not hasattr(self, "_stream"):
             self._check_posterior_size()

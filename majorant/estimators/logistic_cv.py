@@ -287,6 +287,12 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         Returns
         -------
         MetadataRouter
+
+        Examples
+        --------
+        >>> import majorant
+        >>> type(majorant.LogisticRegressionCV().get_metadata_routing())
+        <class 'sklearn.utils._metadata_requests.MetadataRouter'>
         """
         to_scorer = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
         return (

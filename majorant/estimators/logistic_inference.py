@@ -75,6 +75,15 @@ class LogisticInference:
         -------
         Summary
             Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = majorant.LogisticRegression(C=float("inf")).fit(X, y)
+        >>> table = model.summary(X, y)
+        >>> table.names, table.estimates.round(2), table.std_errors.round(2)
+        (('(Intercept)', 'x0'), array([-3.04,  1.21]), array([2.55, 0.91]))
         """
         check_is_fitted(self, "coef_")
         self._check_posterior_size()

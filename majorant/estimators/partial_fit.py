@@ -49,6 +49,16 @@ class PartialFit:
         -------
         estimator
             As far as it has learnt.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> order, model = np.random.default_rng(0).permutation(len(y)), majorant.LogisticRegression(solver="proximal")
+        >>> for rows in np.array_split(order, 4):
+        ...     model = model.partial_fit(X[rows], y[rows], classes=range(8))
+        >>> round(model.score(X, y), 1), model.result_.outcome.value
+        (0.8, 'stopped')
         """
         with all_or_nothing(self):
             self._check_settings()

@@ -30,6 +30,16 @@ class Saved:
         path : str or Path
         notes : dict, optional
             Anything that JSON can hold; it travels with the model and comes back as ``notes_``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> path = tempfile.mkdtemp() + "/model.npz"
+        >>> majorant.LogisticRegression().fit(X, y).save(path, notes={"trained": "in November"})
+        >>> majorant.LogisticRegression.load(path).notes_
+        {'trained': 'in November'}
         """
         check_is_fitted(self, self._learnt)
         self._write(path, notes, {})
@@ -46,6 +56,16 @@ class Saved:
         -------
         estimator
             Fitted, with its ``notes_``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model, path = majorant.LogisticRegression().fit(X, y), tempfile.mkdtemp() + "/model.npz"
+        >>> model.save(path)
+        >>> bool((majorant.LogisticRegression.load(path).predict(X) == model.predict(X)).all())
+        True
         """
         facts, arrays = storage.read(path, cls.__name__)
         model = cls(**storage.settings_from(facts))

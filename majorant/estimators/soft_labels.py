@@ -41,6 +41,14 @@ class SoftLabels:
         -------
         estimator
             Fitted.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, P = [[-1.0], [0.0], [1.0]], [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
+        >>> model = majorant.LogisticRegression(C=100.0).fit_soft(X, P, classes=["no", "yes"])
+        >>> model.predict_proba([[1.0]]).round(1), model.predict([[2.0]])
+        (array([[0.1, 0.9]]), array(['yes'], dtype='<U3'))
         """
         with all_or_nothing(self):
             self._check_settings()

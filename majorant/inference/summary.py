@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant._html import paragraph, table
 
 HEADINGS = ("estimate", "std. err.", "z", "p", "low", "high")
@@ -99,9 +100,8 @@ class Summary:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, one row for each parameter."""
-        import pandas
-
-        return pandas.DataFrame(self.rows(), index=list(self.names), columns=list(FRAME_COLUMNS))
+        frames = needed("pandas", "to_frame()", "frames")
+        return frames.DataFrame(self.rows(), index=list(self.names), columns=list(FRAME_COLUMNS))
 
     def __str__(self) -> str:
         cells = [("", *self._headings()), *zip(self.names, *zip(*self._cells(), strict=True), strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from majorant._extras import needed
 from majorant._html import table
 
 COLUMNS = ("classes", "parameters", "log_likelihood", "aic", "bic", "smallest_share", "starts_at_best")
@@ -42,9 +43,8 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame."""
-        import pandas
-
-        return pandas.DataFrame(self.rows(), columns=list(COLUMNS)).set_index("classes")
+        frames = needed("pandas", "to_frame()", "frames")
+        return frames.DataFrame(self.rows(), columns=list(COLUMNS)).set_index("classes")
 
     def __str__(self) -> str:
         cells = [COLUMNS, *self._cells()]

@@ -59,6 +59,20 @@ class LatentFrames:
         -------
         estimator
             Fitted.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from majorant import LatentClassLogit
+        >>> rng = np.random.default_rng(0)
+        >>> row, price = np.arange(240), rng.normal(size=240)
+        >>> trips = pd.DataFrame({"price": price, "trip": row // 2, "who": row // 12})
+        >>> taste = np.where(trips.who % 2, 3.0, -3.0)  # of every second person the opposite
+        >>> utility = (taste * trips.price + rng.gumbel(size=240)).to_numpy().reshape(-1, 2)
+        >>> trips["chosen"] = (utility == utility.max(axis=1, keepdims=True)).ravel().astype(int)
+        >>> columns = dict(choice="chosen", group="trip", person="who", features=["price"])
+        >>> LatentClassLogit.from_long(trips, **columns, n_init=2).shares_.round(1)
+        array([0.5, 0.5])
         """
         layout = LongLayout.learn(
             df,

@@ -75,15 +75,35 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
 
     Examples
     --------
-    Four travellers choose between two or three trips; columns are price and hours.
+    A hundred travellers choose between three trips; columns are price and hours.
 
+
+    >>> import numpy as np
     >>> import majorant
-    >>> X = [[3, 2], [1, 4], [2, 1], [2, 3], [5, 1], [1, 3], [4, 2], [2, 4], [4, 1]]
-    >>> chosen = [0, 1, 1, 0, 0, 0, 1, 1, 0]
-    >>> traveller = [1, 1, 2, 2, 2, 3, 3, 4, 4]
+    >>> rng = np.random.default_rng(0)
+    >>> X, traveller = rng.uniform(1, 5, size=(300, 2)), np.repeat(np.arange(100), 3)
+    >>> utility = (X @ [-0.5, -1.0] + rng.gumbel(size=300)).reshape(100, 3)
+    >>> chosen = (utility == utility.max(axis=1, keepdims=True)).ravel()
     >>> model = majorant.ConditionalLogit().fit(X, chosen, traveller)
-    >>> model.predict_proba(X, traveller)[:2].sum().round(12)
-    np.float64(1.0)
+    >>> model.predict_proba(X, traveller)[:3].round(2), model.predict(X, traveller)[:3]
+    (array([0.18, 0.8 , 0.02]), array([0, 1, 0]))
+    >>> round(model.score(X, chosen, traveller), 2)  # a guess between three: log 1/3 = -1.10
+    -0.84
+
+    What the estimates are worth, and what one more hour is worth in money:
+
+    >>> model.coef_.round(2), model.summary().std_errors.round(2), np.sqrt(np.diag(model.covariance("robust"))).round(2)
+    (array([-0.23, -0.91]), array([0.13, 0.15]), array([0.14, 0.14]))
+    >>> hour = model.wtp("x1", cost="x0")
+    >>> round(hour.estimate, 1), [round(end, 1) for end in hour.interval(0.95)]
+    (-3.9, [-8.1, 0.4])
+
+    By how many percent a trip is chosen less if its price rises by one, and others more; whether price matters at all:
+
+    >>> model.elasticities("x0", X, traveller)[0].round(2)
+    array([-0.68,  0.15])
+    >>> model.likelihood_ratio_test(majorant.ConditionalLogit().fit(X[:, 1:], chosen, traveller)).degrees
+    1
     """
 
     coef_: Array

@@ -61,6 +61,23 @@ class ChoiceFrames:
         -------
         estimator
             Fitted; from now on it takes data frames like this one.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from majorant import ConditionalLogit
+        >>> trips = pd.DataFrame(
+        ...     {
+        ...         "trip": [1, 1, 2, 2, 3, 3, 4, 4],
+        ...         "mode": ["car", "bus"] * 4,
+        ...         "price": [9, 4, 8, 2, 7, 6, 5, 4],
+        ...         "chosen": [1, 0, 0, 1, 1, 0, 0, 1],
+        ...     }
+        ... )
+        >>> columns = dict(choice="chosen", group="trip", alternative="mode", features=["price"])
+        >>> model = ConditionalLogit.from_long(trips, **columns)
+        >>> model.param_names_, model.predict(trips)
+        (['(Intercept):car', 'price'], array([0, 1, 0, 1, 1, 0, 1, 0]))
         """
         layout = LongLayout.learn(
             df,
@@ -126,6 +143,16 @@ class ChoiceFrames:
         -------
         estimator
             Fitted; from now on it takes data frames like this one.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from majorant import ConditionalLogit
+        >>> trips = pd.DataFrame({"went": ["car", "bus"] * 2, "car_price": [9, 8, 7, 5], "bus_price": [4, 2, 6, 4]})
+        >>> price = {"car": "car_price", "bus": "bus_price"}
+        >>> model = ConditionalLogit.from_wide(trips, choice="went", alternatives=list(price), varying={"price": price})
+        >>> model.param_names_, model.predict_proba(trips).shape
+        (['(Intercept):bus', 'price'], (4, 2))
         """
         layout = WideLayout.learn(
             choice=choice,

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, whole
 from majorant._solution import Result
@@ -18,23 +17,22 @@ from majorant.estimators.choice.class_files import LatentFiles
 from majorant.estimators.choice.class_fit import Found, fit_from, one_class, without_empty
 from majorant.estimators.choice.class_frames import LatentFrames
 from majorant.estimators.choice.class_inference import LatentInference
+from majorant.estimators.choice.class_prediction import LatentPrediction
 from majorant.estimators.choice.class_result import told
 from majorant.estimators.choice.class_starts import starts
-from majorant.estimators.choice.panel import People, read_covariates, read_people, refuse_constant
-from majorant.estimators.choice.sets import Situations, flagged_largest, named
+from majorant.estimators.choice.panel import People, read_people, refuse_constant
+from majorant.estimators.choice.sets import Situations, named
 from majorant.estimators.fitting import is_unwanted, warn
 from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_jobs, check_number, check_strength
 from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import flat_columns
 from majorant.inference.summary import Facts
-from majorant.models.latent_classes import LatentClasses, Panel, Parameters
-
-# Probabilities of the classes have to sum to one so nearly.
-SUMS_TO_ONE = 1e-6
+from majorant.models.latent_classes import LatentClasses, Parameters
 
 
 class LatentClassLogit(
+    LatentPrediction,
     LatentInference,
     ByClasses,
     LatentFiles,
@@ -96,9 +94,25 @@ class LatentClassLogit(
     >>> utility = np.einsum("itad,id->ita", X, tastes) + rng.gumbel(size=(60, 6, 2))
     >>> chosen = utility == utility.max(axis=2, keepdims=True)
     >>> trip, person = np.repeat(np.arange(360), 2), np.repeat(np.arange(60), 12)
-    >>> model = majorant.LatentClassLogit(2).fit(X.reshape(-1, 2), chosen.ravel(), trip, person)
+    >>> X, chosen = X.reshape(-1, 2), chosen.ravel()
+    >>> model = majorant.LatentClassLogit(2).fit(X, chosen, trip, person)
     >>> sorted(model.coef_[:, 0].round().tolist())
     [-2.0, 2.0]
+
+    What they choose, each class by itself and both together, and who is of which class:
+
+    >>> model.class_proba(X, trip).shape, model.predict_proba(X, trip).shape, int(model.predict(X, trip).sum())
+    ((720, 2), (720,), 360)
+    >>> people, posterior = model.predict_membership(X, chosen, trip, person)
+    >>> bool(abs(posterior.round().mean(axis=0) - 0.5).max() < 0.1), round(model.score(X, chosen, trip, person), 1)
+    (True, -2.7)
+
+    Standard errors, and how many classes there are:
+
+    >>> model.summary().names[:2], model.covariance().shape
+    (('class 1: x0', 'class 1: x1'), (5, 5))
+    >>> majorant.LatentClassLogit(n_init=2).compare([1, 2], X, chosen, trip, person).best.n_classes_
+    2
     """
 
     coef_: Array
@@ -171,117 +185,6 @@ class LatentClassLogit(
         self._warn(stacklevel=3)
         return self
 
-    def class_proba(self, X: Any, groups: Any, *, offset: Any = None) -> Array:
-        """Return the probability of each row within its group in each class.
-
-        Parameters
-        ----------
-        X, groups, offset
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        array of shape (n_rows, ``n_classes_``)
-        """
-        check_is_fitted(self, "coef_")
-        table = Situations.read(self, X, groups, reset=False)
-        sets = table.unobserved(offset)
-        scores = sets.design.times(self.coef_.T) + (0.0 if sets.log_measure is None else sets.log_measure[:, None])
-        top = np.repeat(np.maximum.reduceat(scores, table.starts), table.sizes, axis=0)
-        e = np.exp(scores - top)
-        return table.as_given(e / np.repeat(np.add.reduceat(e, table.starts), table.sizes, axis=0))
-
-    def predict_proba(
-        self, X: Any, groups: Any = None, *, membership: Any = None, weights: Any = None, offset: Any = None
-    ) -> Array:
-        """Return the probability of each row within its group, averaged over classes.
-
-        Parameters
-        ----------
-        X, groups, offset
-            As for :class:`~majorant.ConditionalLogit`.
-        membership : array, optional
-            What is known of the people, as in the fit.
-        weights : array of shape (n_rows, ``n_classes_``), optional
-            Probabilities of the classes for the person of each row, such as posteriors; instead of those that the
-            membership model gives.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        of_classes = self.class_proba(X, groups, offset=offset)
-        table = Situations.read(self, X, groups, reset=False)
-        if weights is None:
-            Z, _ = read_covariates(membership, len(of_classes), self._covariates)
-            table.of_groups("membership", Z)
-            weights = _softmax(np.column_stack([np.ones(len(Z)), Z]) @ self._parameters().membership.T)
-        else:
-            weights = _read_distributions(weights, of_classes.shape)
-            table.of_groups("weights", weights)
-        return (of_classes * weights).sum(axis=1)
-
-    def predict(self, X: Any, groups: Any = None, *, membership: Any = None, offset: Any = None) -> Array:
-        """Return which row of each group is likeliest.
-
-        Parameters
-        ----------
-        X, groups, membership, offset
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-            1 for the likeliest row of each group, 0 for the others.
-        """
-        p = self.predict_proba(X, groups, membership=membership, offset=offset)
-        table = Situations.read(self, X, groups, reset=False)
-        return table.as_given(flagged_largest(table.sorted(p), table.starts, table.sizes))
-
-    def predict_membership(
-        self, X: Any, y: Any, groups: Any, persons: Any = None, *, membership: Any = None, offset: Any = None
-    ) -> tuple[Array, Array]:
-        """Return how likely each person is of each class, given what was chosen.
-
-        Parameters
-        ----------
-        X, y, groups, persons, membership, offset
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        persons : array of shape (n_persons,)
-        posterior : array of shape (n_persons, ``n_classes_``)
-        """
-        people = self._read(X, y, groups, persons, membership, offset, None)
-        return people.names, self._on(people.panel).posteriors
-
-    def score(
-        self,
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        persons: Any = None,
-        *,
-        membership: Any = None,
-        offset: Any = None,
-        sample_weight: Any = None,
-    ) -> float:
-        """Return the mean log-likelihood of a person.
-
-        Parameters
-        ----------
-        X, y, groups, persons, membership, offset, sample_weight
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        float
-            At most 0.
-        """
-        people = self._read(X, y, groups, persons, membership, offset, sample_weight)
-        return float(np.average(self._on(people.panel).log_likelihoods, weights=people.panel.weight))
-
     # --- what the methods above are made of ---------------------------------------------------------------
 
     def _check_settings(self) -> None:
@@ -290,18 +193,6 @@ class LatentClassLogit(
         check_strength(self.C)
         check_number("tol", self.tol, least=0.0)
         check_jobs(self.n_jobs)
-
-    def _read(self, X: Any, y: Any, groups: Any, persons: Any, membership: Any, offset: Any, weight: Any) -> People:
-        check_is_fitted(self, "coef_")
-        table = Situations.read(self, X, groups, reset=False)
-        return read_people(table, y, persons, membership, offset, weight, self._covariates)
-
-    def _parameters(self) -> Parameters:
-        zeros = np.zeros((1, 1 + len(self._covariates)))
-        return Parameters(self.coef_, np.vstack([zeros, self.membership_]))
-
-    def _on(self, panel: Panel) -> LatentClasses:
-        return LatentClasses(panel, self._parameters(), 1.0 / self.C)
 
     def _fit_people(self, people: People, names: list[str]) -> None:
         refuse_constant(people)
@@ -376,19 +267,3 @@ class LatentClassLogit(
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _softmax(logits: Array) -> Array:
-    e = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
-
-
-def _read_distributions(weights: Any, shape: tuple[int, ...]) -> Array:
-    each = np.asarray(weights, dtype=np.float64)
-    if each.shape != shape:
-        raise ValueError(f"weights must have shape {shape}, got {each.shape}")
-    wrong = ~((each >= 0).all(axis=1) & (np.abs(each.sum(axis=1) - 1.0) <= SUMS_TO_ONE))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(f"weights must be probabilities of the classes, got {each[row].tolist()} at row {row}")
-    return each

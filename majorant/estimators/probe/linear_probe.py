@@ -98,6 +98,20 @@ class LinearProbe(LinearClassifier):
     >>> probe = majorant.LinearProbe(Cs=12).fit(X[:, :-1], y)
     >>> probe.C_ in probe.scores_["C"], probe.gap_ <= 1e-6
     (True, True)
+
+    The sweep as a picture, the probe as a file, and a probe for each of several label sets; the layer needs PyTorch:
+
+    >>> import tempfile
+    >>> probe.plot().get_ylabel()
+    'held-out accuracy'
+    >>> path = tempfile.mkdtemp() + "/probe.npz"
+    >>> probe.save(path)
+    >>> majorant.LinearProbe.load(path).C_ == probe.C_
+    True
+    >>> few = majorant.LinearProbe(Cs=[1.0, 10.0]).fit_many(X, {"all rows": y, "some rows": (slice(0, 336, 4), y[::4])})
+    >>> few["some rows"].score(X, y) <= few["all rows"].score(X, y)
+    True
+    >>> layer = probe.head()  # doctest: +SKIP
     """
 
     n_iter_ = StepCount()

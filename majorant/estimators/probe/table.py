@@ -9,6 +9,7 @@ import numpy as np
 
 from majorant._axes import new_axes
 from majorant._checks import Array
+from majorant._extras import needed
 from majorant._html import table
 
 
@@ -64,9 +65,7 @@ class SweepTable(Mapping[str, Array]):
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame."""
-        import pandas
-
-        return pandas.DataFrame(self.rows, columns=list(Row._fields))
+        return needed("pandas", "to_frame()", "frames").DataFrame(self.rows, columns=list(Row._fields))
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the numbers as they are printed."""
