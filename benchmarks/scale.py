@@ -183,7 +183,7 @@ def under_a_limit():
     ]
 
 
-def two_workers(shapes=((60_000, 400, 10), (200_000, 400, 10))):
+def two_workers(shapes=((60_000, 400, 10), (120_000, 400, 10))):
     """One process, and a Dask cluster of two, data in memory: few rows, where rounds tell, and more."""
     return [_two_workers(*shape) for shape in shapes]
 

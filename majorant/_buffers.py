@@ -103,7 +103,7 @@ def hold_on_to_pages() -> None:
     """Let this process hold on to up to 64 MB that it has freed, for each thread, as glibc's would by themselves.
 
     Workers of Dask are told to return memory at once (``MALLOC_TRIM_THRESHOLD_``), and then every array of more than
-    128 kB is made of fresh pages: that took an eighth of the time of their share of a fit.
+    128 kB is made of fresh pages: that took a tenth of the CPU of their share of a fit.
     """
     set_to = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if set_to is not None:
