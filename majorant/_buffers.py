@@ -6,10 +6,13 @@ written there.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -19,6 +22,9 @@ from majorant._checks import Array
 
 # Smaller arrays come from memory that the process has anyway.
 LARGE = 2**13
+# glibc's numbers of what can be set, and how large it lets the first become by itself; the second is twice that.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+LARGEST_FROM_HEAP = 2**25
 
 
 class Spare:
@@ -90,3 +96,16 @@ class _Lent:
 
     def __del__(self) -> None:
         self._home.give_back(self._memory)
+
+
+@cache
+def hold_on_to_pages() -> None:
+    """Let this process hold on to up to 64 MB that it has freed, for each thread, as glibc's would by themselves.
+
+    Workers of Dask are told to return memory at once (``MALLOC_TRIM_THRESHOLD_``), and then every array of more than
+    128 kB is made of fresh pages: that took a tenth of the CPU of their share of a fit.
+    """
+    set_to = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if set_to is not None:
+        set_to(M_MMAP_THRESHOLD, LARGEST_FROM_HEAP)
+        set_to(M_TRIM_THRESHOLD, 2 * LARGEST_FROM_HEAP)

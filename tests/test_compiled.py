@@ -194,7 +194,7 @@ def test_passes_of_sgd_are_their_definition(gains, n, index):
     expected = kernel_oracles.sgd(X, y, weight, offset, start, gains, 2, 3.0)
     dense, sparse = start.copy(), np.ascontiguousarray(start.T)
     sgd.dense_pass(X, y, weight, offset, dense, np.array(gains), 2, np.full(4, 3.0))
-    sgd.csr_pass(csr(X, index), y, weight, offset, sparse, np.array(gains), 2, 3.0)
+    sgd.csr_pass(csr(X, index), y, weight, offset, sparse, np.array(gains), 2, 3.0, np.zeros(4, bool))
     for found in (dense, sparse.T):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * abs(expected).max())
 
@@ -204,7 +204,7 @@ def test_a_last_mini_batch_may_be_smaller():
     expected = kernel_oracles.sgd(X, y, weight, offset, np.zeros((3, 4)), [0.05] * 3, 4, 0.7)
     dense, sparse = np.zeros((3, 4)), np.zeros((4, 3))
     sgd.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, np.full(4, 0.7))
-    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, 0.05), 4, 0.7)
+    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, 0.05), 4, 0.7, np.zeros(4, bool))
     np.testing.assert_allclose(dense, expected, rtol=1e-12)
     np.testing.assert_allclose(sparse.T, expected, rtol=1e-12)
 
@@ -217,13 +217,22 @@ def test_columns_have_penalties_of_their_own():
     np.testing.assert_allclose(dense, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("gain", [0.05, 1 / (4 * 3.0)], ids=["some", "one that leaves nothing"])
+def test_columns_of_sparse_rows_may_be_free_of_the_penalty(gain):
+    X, y, weight, offset = rows_of(3)
+    sparse, decay = np.ones((4, 3)), np.array([0.0, 3.0, 3.0, 0.0])
+    expected = kernel_oracles.sgd(X, y, weight, offset, sparse.T.copy(), [gain] * 3, 4, decay)
+    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, gain), 4, 3.0, decay == 0)
+    np.testing.assert_allclose(sparse.T, expected, rtol=1e-9)
+
+
 def test_zeros_that_are_blown_up_stay_zeros():
     X, y, weight, offset = rows_of(0)
     X[:10] = 0.0
     gains = [1e70] * 5 + [0.05]
     expected = kernel_oracles.sgd(X, y, weight, offset, np.zeros((3, 4)), gains, 2, 3.0)
     sparse = np.zeros((4, 3))
-    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.array(gains), 2, 3.0)
+    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.array(gains), 2, 3.0, np.zeros(4, bool))
     np.testing.assert_allclose(sparse.T, expected, rtol=1e-12)
 
 

@@ -1,6 +1,7 @@
 """Keepers: rows in the memory of Dask workers, and what is kept with them."""
 
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -137,6 +138,20 @@ def test_single_precision(kept):
     assert kept.rounds == 1  # they are counted together
     assert narrow.fits(scores)
     assert narrow.keep(1.0)
+
+
+def fresh_pages():
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        np.ones(2**17)  # 256 pages
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers do as they like")
+def test_workers_that_keep_rows_use_memory_again(client, kept):
+    assert all(pages < 5000 for pages in client.run(fresh_pages).values())
 
 
 def test_mistakes_in_a_task_are_not_taken_for_lost_workers(kept, monkeypatch):

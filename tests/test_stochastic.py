@@ -245,18 +245,18 @@ def test_sgd_equals_its_definition(maker, m, schedule):
 
 
 @pytest.mark.unwatched
-@pytest.mark.parametrize("by_class", [False, True], ids=["by column", "by class"])
+@pytest.mark.parametrize("by", ["intercept", "column", "class"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("n", [2, 3])
-def test_sgd_with_penalties_that_differ(n, sparse, by_class):
-    """Of columns, as where there is an intercept, which compiled loops take of dense rows; or of classes, too."""
+def test_sgd_with_penalties_that_differ(n, sparse, by):
+    """Compiled loops take an intercept that has none, of dense rows any of columns; but not of classes."""
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(40, 3)), rng.integers(0, n, 40)
     model = Binary() if n == 2 else Multinomial(n)
     data = Labelled(sp.csr_array(X) if sparse else X, y, constant=True)
     classes = 1 if n == 2 else n
-    ridge = np.tile([1.0, 2.0, 0.5, 0.0], classes)
-    ridge = ridge * (1 + np.repeat(np.arange(classes), 4)) if by_class else ridge
+    ridge = np.tile([2.0, 2.0, 2.0, 0.0] if by == "intercept" else [1.0, 2.0, 0.5, 0.0], classes)
+    ridge = ridge * (1 + np.repeat(np.arange(classes), 4)) if by == "class" else ridge
     assert_sgd_is_its_definition(Objective(model, data, ridge=ridge), 8, "adaptive")
 
 

@@ -129,10 +129,10 @@ class OnDask(NamedTuple):
         """Return rows that workers share."""
         from dask import delayed
 
+        like = self.client.compute(delayed(shown)(encoding, [self.first]))
         size = self.survey.stored * self.survey.dtype.itemsize
         blocks = held_on_dask(self.client, partial(delayed(blocks_of), encoding), self.pieces, size)
-        like = self.client.compute(delayed(shown)(encoding, [self.first])).result()
-        return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
+        return Placed(Elsewhere(blocks, like.result(), self.survey.rows), AtWorkers())
 
 
 def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Blocks:

@@ -51,8 +51,21 @@ def dense_pass(X: Array, y: Array, weight: Array, offset: Array, W: Array, gains
 
 
 @compile_sums
-def csr_pass(X: Csr, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float) -> None:
-    """Do what :func:`dense_pass` does, touching non-zeros only: W is kept as scale·U. W is (p, n) here."""
+def rescale(W: Array, scale: float, is_free: Array) -> None:
+    """Multiply the columns that are not free, in place."""
+    for i in range(len(W)):
+        if not is_free[i]:
+            W[i] *= scale
+
+
+@compile_sums
+def csr_pass(
+    X: Csr, y: Array, weight: Array, offset: Array, W: Array, gains: Array, m: int, decay: float, is_free: Array
+) -> None:
+    """Do what :func:`dense_pass` does, touching non-zeros only. W is (p, n) here.
+
+    It is kept as scale·U, but for columns that are free of the penalty, whose scale is 1.
+    """
     n = W.shape[1]
     R = np.empty((m, n))
     scale = 1.0
@@ -61,15 +74,17 @@ def csr_pass(X: Csr, y: Array, weight: Array, offset: Array, W: Array, gains: Ar
         for j in range(start, stop):
             R[j - start] = offset[:, j]
             for a in range(X.indptr[j], X.indptr[j + 1]):
+                x = X.data[a] if is_free[X.indices[a]] else scale * X.data[a]
                 for c in range(n):
-                    R[j - start, c] += scale * W[X.indices[a], c] * X.data[a]
+                    R[j - start, c] += W[X.indices[a], c] * x
             softmax_residual(R[j - start], y[j], weight[j])
         scale *= 1.0 - gains[k] * decay * (stop - start)
         if abs(scale) < 1e-100 or abs(scale) > 1e100:  # also a gain so large that it shrinks W to nothing
-            W *= scale
+            rescale(W, scale, is_free)
             scale = 1.0
         for j in range(start, stop):
             for a in range(X.indptr[j], X.indptr[j + 1]):
+                x = gains[k] * X.data[a] / (1.0 if is_free[X.indices[a]] else scale)
                 for c in range(n):
-                    W[X.indices[a], c] -= gains[k] * R[j - start, c] * X.data[a] / scale
-    W *= scale
+                    W[X.indices[a], c] -= R[j - start, c] * x
+    rescale(W, scale, is_free)

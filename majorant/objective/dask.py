@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial, reduce
 from typing import Any, ClassVar
 
+from majorant._buffers import hold_on_to_pages
 from majorant._threads import numerics
 from majorant.objective.elsewhere import Rounds, work_on
 from majorant.objective.reduce import Kept, Task, add, found_again
@@ -67,5 +68,6 @@ def added(sums: Sequence[Any]) -> Any:
 
 
 def _sum_of_share(task: Task, share: Sequence[Any]) -> Any:
+    hold_on_to_pages()
     with numerics(1):
         return work_on(task, share)[0]

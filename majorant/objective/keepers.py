@@ -8,14 +8,15 @@ kept is found again by its *recipe*, without anything that was kept before.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import compress, count
 from typing import Any, ClassVar
 
-from majorant._buffers import Spare, recycling
+from majorant._buffers import Spare, hold_on_to_pages, recycling
 from majorant._threads import even_parts, sharing
 from majorant.objective.dask import ARITY, KEPT_SHARE, added
 from majorant.objective.elsewhere import Rounds
@@ -82,7 +83,8 @@ class Keeper:
         self._rows, self._threads = list(blocks), int(get_worker().state.nthreads)
         self._blocks: dict[int, LocalBlocks] = {}
         self._kept: dict[int, Kept] = {}
-        # Workers of Dask return memory at once: fresh pages at every call would take as long as the work.
+        hold_on_to_pages()
+        # Large arrays of every call, whatever the system does with memory: fresh pages would take as long as the work.
         self._spare = Spare()
 
     def run(self, call: Call, others: Sequence[Any] = ()) -> Any:
@@ -144,7 +146,7 @@ class Keepers(Rounds):
         self._client, self._shares, self._memory = client, shares, memory
         self._names, self._unknown = count(), list[int]()
         self._futures = [self._hired(number) for number in range(len(shares))]
-        self._keepers = [self._met(future) for future in self._futures]
+        self._keepers = self._met(self._futures)
 
     def keep(self, numbers: float) -> bool:
         """Return whether the workers have memory enough."""
@@ -200,8 +202,8 @@ class Keepers(Rounds):
         lost = self._lost(wait=not isinstance(problem, NotKept))
         for number in lost:
             self._futures[number] = self._hired(number)
-        for number in lost:
-            self._keepers[number] = self._met(self._futures[number])
+        for number, keeper in zip(lost, self._met([self._futures[number] for number in lost]), strict=True):
+            self._keepers[number] = keeper
         for keeper in self._keepers:
             missing = keeper.lacks([each.name for each in kept]).result()
             for each in kept:
@@ -217,14 +219,17 @@ class Keepers(Rounds):
                 return lost
             time.sleep(0.05)
 
-    def _met(self, future: Any) -> Any:
-        """Return a keeper, who from the first call on is called through the client that was current then."""
+    def _met(self, futures: Sequence[Any]) -> list[Any]:
+        """Return keepers, who from the first call on are called through the client that was current then."""
         with self._client.as_current():
-            keeper = future.result()
-            keeper.lacks(()).result()
-        if self._client.direct_to_workers is None and _is_within_reach(self._client, keeper._address):
-            keeper._client = Direct(self._client)
-        return keeper
+            keepers = [future.result() for future in futures]
+            for answer in [keeper.lacks(()) for keeper in keepers]:
+                answer.result()
+        if self._client.direct_to_workers is None:
+            within_reach = _within_reach(self._client, [keeper._address for keeper in keepers])
+            for keeper in compress(keepers, within_reach):
+                keeper._client = Direct(self._client)
+        return keepers
 
     def _hired(self, number: int) -> Any:
         """Return the future of a keeper, which Dask gives to the worker that has fewest.
@@ -246,11 +251,11 @@ class Direct:
         return getattr(self._client, name)
 
 
-def _is_within_reach(client: Any, address: str) -> bool:
-    """Return whether a worker answers the client, who may be outside of what the workers call each other by."""
+def _within_reach(client: Any, addresses: Sequence[str]) -> list[bool]:
+    """Return which workers answer the client, who may be outside of what the workers call each other by."""
     from distributed.comm import connect
 
-    async def met() -> bool:
+    async def answers(address: str) -> bool:
         try:
             comm = await connect(address, timeout=REACHED_WITHIN, **client.connection_args)
         except (OSError, ValueError):
@@ -258,7 +263,11 @@ def _is_within_reach(client: Any, address: str) -> bool:
         await comm.close()
         return True
 
-    return bool(client.sync(met))
+    async def all_answer() -> list[bool]:
+        return await asyncio.gather(*map(answers, addresses))
+
+    found: list[bool] = client.sync(all_answer)
+    return found
 
 
 class CutKeepers(Rounds):

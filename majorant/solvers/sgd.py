@@ -92,8 +92,11 @@ def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int
 
 
 def _is_of_columns(λ: Array, *, sparse: bool) -> bool:
-    """Return whether all classes have the same penalty, and of sparse rows, which are scaled as one, all columns."""
-    return bool((λ == (λ[0, 0] if sparse else λ[0])).all())
+    """Return whether all classes have the same penalty, and of sparse rows all columns that are not free of it.
+
+    Those are scaled as one.
+    """
+    return bool((λ == λ[0]).all() and (not sparse or np.isin(λ[0], (0.0, λ[0].max())).all()))
 
 
 def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: Array) -> Array:
@@ -103,6 +106,6 @@ def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: Arra
         W = W.copy()
         kernels.sgd.dense_pass(rows.dense(), rows.y, rows.weight, rows.offset, W, gains, m, decay)
         return W.ravel()
-    U = W.T.copy()
-    kernels.sgd.csr_pass(rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, float(decay[0]))
+    U, most = W.T.copy(), float(decay.max())
+    kernels.sgd.csr_pass(rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, most, decay < most)
     return U.T.ravel()
