@@ -7,6 +7,7 @@ import majorant
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective
 from majorant.objective.row_space import RowSpace
 from majorant.solvers import row_space
+from majorant.solvers.renting import Lease
 
 
 def problem(classes, *, constant=True, weighted=False, soft=False, center=False, kind=np.float64, seed=0):
@@ -101,3 +102,18 @@ def test_a_limit_of_steps_holds_there():
     with pytest.warns(match="limit"):
         model = LogisticRegression(tol=1e-12, max_iter=3).fit(X, y)
     assert model.n_iter_[0] <= 3
+
+
+def test_correlated_columns_of_two_classes_are_fitted_there():
+    """Steps in all columns would be many; of columns that are not correlated they may be few."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(200, 5)) @ rng.normal(size=(5, 900)) + 0.3 * rng.normal(size=(200, 900)), np.arange(200) % 2
+    model = LogisticRegression(tol=1e-8).fit(X, y)
+    assert model.result_.account[0] == (0, "steps in the space of 200 rows")
+    assert model.gap_ <= 1e-8
+
+
+def test_a_lease_without_steps_says_nothing_of_how_many_are_left():
+    assert not Lease().is_slow(1.0, 5.0)
+    assert Lease(gains=(1.0, 0.9)).is_slow(1.0, 5.0)
+    assert not Lease(gains=(1.0, 1e-6)).is_slow(1.0, 5.0)

@@ -41,7 +41,7 @@ def eigenvalue_spread(rows: Array) -> float:
     Z = rows - rows.mean(axis=0)
     scale = np.sqrt(np.mean(Z * Z, axis=0))
     varies = scale > 1e-12 * np.abs(rows).max(axis=0, initial=0.0)
-    Z = Z[:, varies] / scale[varies]
+    Z = Z / scale if varies.all() else Z[:, varies] / scale[varies]  # which is a copy less
     lengths = np.linalg.norm(Z, axis=1)
     Z = Z[lengths > 0] / lengths[lengths > 0, None]
     r, p = Z.shape

@@ -34,6 +34,12 @@ def least_steps(objective: Objective) -> float:
     return USUAL * (1.0 + EXCESS * sqrt(columns / objective.rows))
 
 
+def expected_steps(objective: Objective) -> float:
+    """Return how many steps a diagonal is likely to take, if anybody can tell."""
+    more = excess(objective)
+    return least_steps(objective) if more is None else USUAL * (1.0 + more)
+
+
 def saved_at_once(more: float, upkeep: float = 0.0) -> float:
     """Return how many steps a matrix saves from the first on, that makes each so much dearer."""
     return USUAL * (more - upkeep)

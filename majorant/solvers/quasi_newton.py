@@ -76,8 +76,9 @@ COARSE, COARSE_AIM = 1e-5, 5e-6
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
 ASTRAY = 10.0
-# Sweeps go on once a step gains less than this share of what all steps since have gained.
-FADED = 0.007
+# Sweeps go on once a step gains less than this share of what all steps since have gained; the space of the rows is
+# tried once steps in all columns have cost so many times as much.
+FADED, RENTED = 0.007, 2.0
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         plan = self.plan(objective)
         offers = [offer for offer in plan.offers if offer.suits(objective)]
         market = market_for(offers, objective, products=plan.products)
-        rows_at = in_steps(objective) if self.curvature == "auto" else np.inf
+        rows_at = RENTED * in_steps(objective) if self.curvature == "auto" else np.inf
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
@@ -275,7 +276,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         here = known(objective, state)
         if state.sweeps is not None and state.steps >= state.until:
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
-        if state.steps >= state.rows_at and state.lease.steps_left(here.value) > state.rows_at:
+        if state.steps >= state.rows_at and state.lease.is_slow(here.value, state.rows_at):
             state = state.changed(rows_at=np.inf)
             begun = FromRowSpace(self, NARROW_STEPS).better_than(objective, here, self.seed)
             if begun is not None:

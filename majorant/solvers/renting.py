@@ -76,6 +76,10 @@ class Lease:
         rate = log(self.gains[0] / self.gains[-1]) / (len(self.gains) - 1)
         return max(log(self.gains[-1] / max(AIM * abs(value), 1e-300)), 0.0) / rate
 
+    def is_slow(self, value: float, steps: float) -> bool:
+        """Return whether steps that were made say that more than so many are left: no steps say nothing."""
+        return len(self.gains) > 1 and self.steps_left(value) > steps
+
 
 @dataclass(frozen=True)
 class Market:

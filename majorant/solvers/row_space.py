@@ -11,14 +11,14 @@ from majorant._checks import Array
 from majorant.objective import Objective, Point
 from majorant.objective.row_space import RowSpace
 from majorant.solvers.base import State, SteppingSolver, improves
-from majorant.solvers.forecasts import least_steps
+from majorant.solvers.forecasts import expected_steps, least_steps
 from majorant.solvers.prices import MULTIPLY, Prices
 from majorant.solvers.starts import Begun, Start
 
 # More rows make a matrix that is not small.
 MOST_ROWS = 4_000
-# What a step costs besides, in nanoseconds, where matrices as large as the data are bought on the way.
-MATRICES = 5e5
+# Steps that are usual there, of one score and of several, and products of matrices of that size on the way.
+STEPS, STEPS_OF_CLASSES, MATRICES = 14, 28, 1.5
 # Steps end where one has gained less than this, relative to F.
 ENOUGH = 1e-12
 
@@ -33,7 +33,8 @@ class FromRowSpace(Start):
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether products of all pairs of rows cost less than they are expected to save."""
         price = in_steps(objective)
-        return price < np.inf and price < least_steps(objective)
+        # Correlations are looked at only where they may decide.
+        return price < np.inf and (price < least_steps(objective) or price < expected_steps(objective))
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum, but for rounding."""
@@ -60,9 +61,9 @@ def in_steps(objective: Objective) -> float:
     prices = Prices.of(objective)
     if 2 * rows > prices.columns or not RowSpace.suits(objective):
         return np.inf
-    small, products = replace(prices, columns=rows, stored=rows), rows * rows * prices.columns * MULTIPLY
-    inside = products + prices.step() + least_steps(objective) * (small.whole_step() + MATRICES)
-    return inside / prices.whole_step()
+    small, steps = replace(prices, columns=rows, stored=rows), STEPS if prices.classes == 1 else STEPS_OF_CLASSES
+    products = rows * rows * MULTIPLY * (0.5 * prices.columns + MATRICES * rows)  # of which the first is symmetric
+    return (products + prices.step() + steps * small.whole_step()) / prices.whole_step()
 
 
 def _gain(before: State, after: State) -> float:
