@@ -33,7 +33,7 @@ BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
 # Rows for each column of X and for each parameter that a Hessian is found from at least.
-ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS = 10, 1.5, 1_000
+ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS = 4, 0.5, 300
 # What all rows may cost, in steps, for estimates that settle; and from how many times the tolerance on they do.
 TO_SETTLE, TO_SETTLE_FROM = 6.0, 100.0
 # What a step is worth that was made in single precision, or on some of the rows.

@@ -43,7 +43,7 @@ DOUBT, MOVED = 0.5, 1.0
 # The bound is then within a few percent of what it tends to: δ²/2.
 SMALL = 0.1
 # In standard errors: estimates that are nearer to the optimum have settled. And how often Newton's step is made for it.
-SETTLED, STEPS = 1e-6, 4
+SETTLED, STEPS = 1e-6, 8
 # A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
 NO_PART = 1e-12
 
