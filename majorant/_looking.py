@@ -23,7 +23,7 @@ TINY = 1e-300
 # Steps that tell how fast a gap shrinks.
 WINDOW = 8
 # What was looked for in vain is looked for again when steps promise this share of what they did.
-AGAIN = 0.25
+AGAIN, AGAIN_EARLY = 0.25, 0.7
 # What it may cost of all steps, which is a quarter of a fit with it, and how long to wait before another, in its price.
 OF_ALL, PAUSE = 1 / 3, 0.25
 # What it may cost, in steps, where none was made: who begins near the optimum should not have to leave.
@@ -33,13 +33,14 @@ BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
 # Rows for each column of X and for each parameter that a Hessian is found from at least.
-ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS = 4, 0.5, 300
+ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS = 3, 0.5, 300
 # What all rows may cost, in steps, for estimates that settle; and from how many times the tolerance on they do.
 TO_SETTLE, TO_SETTLE_FROM = 6.0, 100.0
 # What a step is worth that was made in single precision, or on some of the rows.
 UNSEEN = 0.5
-# Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually.
-SLOWEST, USUAL = 0.2, 4.0
+# Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually,
+# and than what some of the rows say. Where a look is dear, as much again is allowed for: in vain it costs more than steps.
+SLOWEST, USUAL, OF_SOME, DEAR = 0.2, 4.0, 1.5, 2.5
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
 UNNOTICED, AT_THE_END = 0.05, 1 / 3
 
@@ -132,7 +133,8 @@ class Lookout:
             return False
         promise, share = self._promise(state), self.share(state, ends=False)
         enough = share * self._tol * value * self._early(state, share)
-        if not self._factor(state) * promise <= enough or not promise <= self._most:
+        factor = self._factor(state) * (OF_SOME if share < 1 else 1.0)
+        if not factor * promise <= enough or not promise <= self._most:
             return False
         self._most, self._until = AGAIN * promise, self._steps + PAUSE * self._cost(state)
         return True
@@ -164,11 +166,15 @@ class Lookout:
         promise, self._hidden = self._promise(state), isinf(found.decrement)
         if promise > 0 and isfinite(found.decrement):
             self._trust = max(found.decrement * found.value / promise, 1.0)
+        if found.early:  # steps promised too much, and now it is known by how much
+            self._most, self._until = AGAIN_EARLY * promise, 0.0
 
     def _factor(self, state: State) -> float:
         """Return by how much less than the truth steps promise: what was learnt, or is usual of other metrics."""
         unknown = self._trust == 1 and state.hessian() is None and not isnan(state.promise())
-        return max(self._trust, USUAL if unknown else 1.0)
+        if not unknown:
+            return self._trust
+        return USUAL * (DEAR if self._cost(state) > OF_ALL * self._steps else 1.0)
 
     def _cost(self, state: State, *, ends: bool = False) -> float:
         """Return the price in steps."""

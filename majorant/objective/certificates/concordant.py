@@ -44,6 +44,8 @@ DOUBT, MOVED = 0.5, 1.0
 SMALL = 0.1
 # In standard errors: estimates that are nearer to the optimum have settled. And how often Newton's step is made for it.
 SETTLED, STEPS = 1e-6, 8
+# Where some rows leave directions open so many times more are asked.
+MORE = 4.0
 # A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
 NO_PART = 1e-12
 
@@ -175,18 +177,24 @@ def _here(F: Objective, at: Point) -> _Found:
 
 
 def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
-    """Return what the Hessian of some rows says, unless they leave directions open that others close."""
+    """Return what the Hessian of some rows says, of more if they leave directions open; None if all have to close them.
+
+    With all rows M would be 1/share as large, and as much less of it in doubt.
+    """
     if share >= 1 or F.whole is None or F.narrow:
         return None
     fresh = np.isfinite(at.value) and at.reach <= NEAR * norm(at.theta)
     point = at if fresh else F.point(at.theta)
-    some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
-    F.spend(passes=share, curvatures=1)
-    H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
-    found = replace(_measured(F, point, H), some=some)
-    # With all rows M would be 1/share as large, and as much less of it in doubt.
-    hopeless = share * found.doubt > DOUBT
-    return found if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)) else None
+    while share < 1:
+        some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
+        F.spend(passes=share, curvatures=1)
+        H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
+        found = replace(_measured(F, point, H), some=some)
+        hopeless = share * found.doubt > DOUBT
+        if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)):
+            return found
+        share *= MORE
+    return None
 
 
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
