@@ -39,7 +39,7 @@ TO_SETTLE, TO_SETTLE_FROM = 6.0, 100.0
 # What a step is worth that was made in single precision, or on some of the rows.
 UNSEEN = 0.5
 # Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually,
-# and than what some of the rows say. Where a look is dear, as much again is allowed for: in vain it costs more than steps.
+# and than what some of the rows say. Where a look is dear, more is allowed for: in vain it costs more than a step.
 SLOWEST, USUAL, OF_SOME, DEAR = 0.2, 4.0, 1.5, 2.5
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
 UNNOTICED, AT_THE_END = 0.05, 1 / 3
