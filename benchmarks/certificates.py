@@ -1,11 +1,15 @@
 """Certificates: how near to the truth they are, and what they cost a default fit.
 
-    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.certificates [--shapes 20] [--seed 7] [--json FILE]
+    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.certificates [--shapes 20] [--unpenalised 20] [--seed 7]
+        [--generated] [--json FILE]
 
 The first table stops quasi-Newton steps where the true gap, against an optimum that Newton's method finds, has fallen
 below 1e-4 and below 1e-8, and asks strong convexity and self-concordance. The second is of default fits (``tol=1e-8``,
 a free intercept) with and without the tight certificate, in CPU seconds, alternating: the sets of
-``benchmarks.logistic`` of at most 2,000 parameters, the same without a penalty, and shapes of ``benchmarks.shapes``.
+``benchmarks.logistic`` of at most 2,000 parameters, the same without a penalty, and shapes of ``benchmarks.shapes``,
+with a penalty and without one. ``share`` is what of a fit was spent on certificates, those in vain and Newton's steps
+that settle estimates included, and ``true gap`` how far from the optimum it ended, in the tolerance. What is separated
+has no optimum, and is not drawn. ``--generated`` is for shapes alone, which need no data.
 """
 
 from __future__ import annotations
@@ -14,17 +18,21 @@ import argparse
 import json
 import time
 import warnings
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import data, logistic, shapes
-from majorant import Binary, Labelled, Multinomial, Newton, Objective, QuasiNewton, minimize
+from majorant import Binary, Labelled, Multinomial, Newton, Objective, Outcome, QuasiNewton, minimize
+from majorant.objective.certificates import concordant
 
-LARGEST = 2_000
+LARGEST, TOL = 2_000, 1e-8
 # Seconds for one row of the second table, and repetitions.
 PATIENCE, FEWEST, MOST = 6.0, 3, 15
+COLUMNS = ("kind", "problem", "parameters", "before", "after", "ratio", "share", "looks", "true gap", "certified")
 
 
 def made(t=20_000, p=23):
@@ -70,60 +78,101 @@ def truths():
             yield {"problem": name, "true": (value - best) / value, "strong": loose, "concordant": tight}
 
 
-def cases(count, seed):
-    """Yield names and objectives of the second table."""
+def named():
+    """Yield names and objectives of sets: with a penalty, and without."""
     for name, (load, ridge) in logistic.SETS.items():
-        if name in (
-            "mnist60k",
-            "news20",
-            "rcv1_small",
-            "text",
-        ):  # which have far more parameters, and take long to read
+        if name in ("mnist60k", "news20", "rcv1_small", "text"):  # far more parameters, and they take long to read
             continue
         X, y = load()[:2]
         X = X[:, :-1]  # without the constant column
-        yield name, objective(X, y, ridge, free=True)
-        yield f"{name}, no penalty", objective(X, y, 0.0, free=True)
+        yield "set", name, objective(X, y, ridge, free=True)
+        yield "set, no penalty", name, objective(X, y, 0.0, free=True)
+
+
+def drawn(count, seed, *, penalised):
+    """Yield the first shapes of a seed of at most so many parameters."""
+    kind = "shape" if penalised else "shape, no penalty"
     for k in range(count):
         shape = shapes.draw(seed, k)
-        X, y = shapes.make(shape, seed)[:2]
-        yield str(shape), objective(X, y, 1 / shape.C, free=True)
+        if (shape.columns + 1) * (1 if shape.classes == 2 else shape.classes) <= LARGEST:
+            X, y = shapes.make(shape, seed)[:2]
+            yield kind, str(shape), objective(X, y, 1 / shape.C if penalised else 0.0, free=True)
+
+
+@contextmanager
+def watched():
+    """Yield a list of the CPU seconds of every look for a tight certificate."""
+    looks, certify = [], concordant.certify
+
+    def timed_certify(*given, **how):
+        start = time.process_time()
+        try:
+            return certify(*given, **how)
+        finally:
+            looks.append(time.process_time() - start)
+
+    concordant.certify = timed_certify
+    try:
+        yield looks
+    finally:
+        concordant.certify = certify
 
 
 def timed(F, largest):
-    start = time.process_time()
-    found = minimize(F.with_ridge(F.penalty), QuasiNewton(), largest_hessian=largest)
-    return time.process_time() - start, found
+    """Return CPU seconds of a fit, what of them was spent on certificates, and what was found."""
+    with watched() as looks:
+        start = time.process_time()
+        found = minimize(F.with_ridge(F.penalty), QuasiNewton(), tol=TOL, largest_hessian=largest)
+        seconds = time.process_time() - start
+    return seconds, sum(looks) / seconds, len(looks), found
 
 
-def compared(name, F):
-    """Return a row of the second table: medians of alternating fits."""
-    timed(F, LARGEST)
+def compared(kind, name, F):
+    """Return a row of the second table, medians of alternating fits; None of data that are separated."""
+    if timed(F, LARGEST)[-1].result.outcome is Outcome.UNBOUNDED:
+        return None
     runs, begin = {0: [], LARGEST: []}, time.perf_counter()
     while len(runs[0]) < FEWEST or (time.perf_counter() - begin < PATIENCE and len(runs[0]) < MOST):
         for largest, so_far in runs.items():
             so_far.append(timed(F, largest))
-    (before, without), (after, with_it) = (
-        (float(np.median([run[0] for run in so_far])), so_far[0][1]) for so_far in runs.values()
-    )
-    start = time.process_time()
-    used = "standard errors" in str(with_it.result)
-    if used:
-        F.certify(with_it.params, largest=LARGEST)
+    before, after = (float(np.median([run[0] for run in so_far])) for so_far in runs.values())
+    without, (*_, looks, with_it) = runs[0][0][-1], runs[LARGEST][0]
+    # Here a Newton step promises what there is to gain, but for a few percent, or rounding hides it.
+    truth = concordant.certify(F, F.point(with_it.params)).decrement if concordant.suits(F) else float("nan")
     return {
+        "kind": kind,
         "problem": name,
         "parameters": F.size,
         "before": before,
         "after": after,
         "ratio": after / before,
+        "share": float(np.median([run[1] for run in runs[LARGEST]])),
+        "looks": looks,
         "steps before": len(without.trace["step"]) - 1,
         "steps after": len(with_it.trace["step"]) - 1,
         "gap before": without.result.gap,
         "gap after": with_it.result.gap,
+        "true gap": truth / TOL,
         "outcome": with_it.result.outcome.value,
-        "used": used,
-        "certificate": time.process_time() - start if used else 0.0,
+        "certified": "standard errors" in str(with_it.result),
     }
+
+
+def summarise(rows):
+    """Print what the ratios of each kind come to."""
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        some = [row for row in rows if row["kind"] == kind]
+        ratios, shares = (np.array([row[name] for row in some]) for name in ("ratio", "share"))
+        worst, paid = some[int(ratios.argmax())], np.array([row["looks"] > 0 for row in some])
+        gaps = np.array([row["true gap"] for row in some])
+        gaps = np.percentile(gaps[np.isfinite(gaps)], (0, 25, 50, 75, 100))
+        print(
+            f"{kind}: {len(some)}, {sum(row['certified'] for row in some)} of them certified\n"
+            f"  with / without: geometric mean {np.exp(np.log(ratios).mean()):.2f}, worst {ratios.max():.2f} "
+            f"({worst['problem']}), {(ratios > 1.05).sum()} slower by more than 5 %, {(ratios < 0.95).sum()} faster\n"
+            f"  more than a quarter spent on certificates in {(shares > 0.25).sum()} of {paid.sum()}, at most "
+            f"{shares.max():.0%}; true gap / tol, quartiles: {', '.join(f'{gap:.1g}' for gap in gaps)}"
+        )
 
 
 def tell(rows, columns):
@@ -139,20 +188,40 @@ def _shown(value):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", type=int, default=20)
+    parser.add_argument("--shapes", type=int, default=20, help="how many are drawn with a penalty")
+    parser.add_argument("--unpenalised", type=int, default=20, help="how many are drawn without one")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--generated", action="store_true", help="no sets, and no first table")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
-        first = list(truths())
+        first = [] if chosen.generated else list(truths())
         tell(first, ("problem", "true", "strong", "concordant"))
         second = []
-        for name, F in cases(chosen.shapes, chosen.seed):
-            if F.size <= LARGEST:
-                second.append(compared(name, F))
-                print(json.dumps(second[-1]), flush=True)
-        tell(second, ("problem", "parameters", "before", "after", "ratio", "steps before", "steps after", "used"))
+        for kind, name, F in chain(
+            () if chosen.generated else named(),
+            drawn(chosen.shapes, chosen.seed, penalised=True),
+            drawn(chosen.unpenalised, chosen.seed, penalised=False),
+        ):
+            row = compared(kind, name, F) if F.size <= LARGEST else None
+            if row is not None:
+                second.append(row)
+                print(json.dumps(row, ensure_ascii=False), flush=True)
+        columns = (
+            "kind",
+            "problem",
+            "parameters",
+            "before",
+            "after",
+            "ratio",
+            "share",
+            "looks",
+            "true gap",
+            "certified",
+        )
+        tell(second, columns)
+        summarise(second)
     if chosen.json:
         chosen.json.write_text(json.dumps({"truth": first, "cost": second}, indent=1))
 

@@ -17,13 +17,13 @@ from majorant.objective.certificates import concordant
 from majorant.solvers import State
 from majorant.solvers.prices import Prices
 
-Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], int, float, float, float, float]
+Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], float, float, float, float, float]
 
 TINY = 1e-300
 # Steps that tell how fast a gap shrinks.
 WINDOW = 8
 # What was looked for in vain is looked for again when steps promise this share of what they did.
-AGAIN = 0.25
+AGAIN, AGAIN_EARLY = 0.25, 0.7
 # What it may cost of all steps, which is a quarter of a fit with it, and how long to wait before another, in its price.
 OF_ALL, PAUSE = 1 / 3, 0.25
 # What it may cost, in steps, where none was made: who begins near the optimum should not have to leave.
@@ -32,12 +32,15 @@ AT_ONCE = 10.0
 BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
-# Rows for each column of X and for each parameter that a Hessian is found from at least, and shares not worth choosing.
-ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS, NEARLY_ALL = 10, 3, 1_000, 0.5
-# What all rows may cost, in steps, for estimates that settle.
-TO_SETTLE = 12.0
-# Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually.
-SLOWEST, USUAL = 0.2, 4.0
+# Rows for each column of X and for each parameter that a Hessian is found from at least.
+ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS = 3, 0.5, 300
+# What all rows may cost, in steps, for estimates that settle; and from how many times the tolerance on they do.
+TO_SETTLE, TO_SETTLE_FROM = 6.0, 100.0
+# What a step is worth that was made in single precision, or on some of the rows.
+UNSEEN = 0.5
+# Few steps near an optimum gain less of it than this; and by how much less than the truth metrics promise, usually,
+# and than what some of the rows say. Where a look is dear, more is allowed for: in vain it costs more than a step.
+SLOWEST, USUAL, OF_SOME, DEAR = 0.2, 4.0, 1.5, 2.5
 # A certificate that nobody waits for may cost this share of what steps have cost; one that a fit ends with, the other.
 UNNOTICED, AT_THE_END = 0.05, 1 / 3
 
@@ -52,7 +55,7 @@ class Lookout:
         self._values: tuple[float, ...] = ()
         self._left: tuple[float, ...] = ()  # log of what a fit would stop at otherwise
         self._goal = 0.0
-        self._steps, self._until = 0, 0.0  # that were made, and before which it is too soon to look again
+        self._steps, self._until = 0.0, 0.0  # that were made, and before which it is too soon to look again
         self._most = inf  # that a step may promise
         self._guess = inf
         self._trust = 1.0  # by how much less than the truth steps have promised
@@ -93,7 +96,7 @@ class Lookout:
             return 1.0
         columns = F.size // max(F.model.classes(F.like), 1)
         rows = max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * F.size, LEAST_ROWS)
-        return rows / F.rows if rows < NEARLY_ALL * F.rows else 1.0
+        return min(rows / F.rows, 1.0)
 
     def share(self, state: State, *, ends: bool) -> float:
         """Return the share r of the rows that costs the least, with log(1/r) over the rate of the steps it takes.
@@ -108,13 +111,19 @@ class Lookout:
         affordable = (AT_THE_END * self._steps - fixed) / of_all
         if self._only and (affordable >= 1 or of_all <= TO_SETTLE):
             return 1.0
-        best = affordable if ends else 1 / max(self._rate(), SLOWEST) / of_all
-        share = max(best, self._least)
-        return share if share < NEARLY_ALL else 1.0
+        if ends:
+            return min(max(affordable, self._least), 1.0)
+        rate = max(self._rate(), SLOWEST)
+        share = min(max(1 / rate / of_all, self._least), 1.0)
+        return share if share * of_all + self._made_up(share) < of_all else 1.0
 
-    def note(self, value: float, size: float, goal: float, guess: float) -> None:
-        """Take down F, how large is what a fit would stop at a goal of, and what there may be to gain."""
-        self._guess, self._goal, self._steps = guess, goal, self._steps + 1
+    def _made_up(self, share: float) -> float:
+        """Return how many steps make up for a Hessian that is of a share of the rows."""
+        return -log(share) / max(self._rate(), SLOWEST)
+
+    def note(self, value: float, size: float, goal: float, guess: float, unseen: int = 0) -> None:
+        """Take down F after a step, how large is what a fit would stop at a goal of, and what there may be to gain."""
+        self._guess, self._goal, self._steps = guess, goal, self._steps + 1 + UNSEEN * unseen
         self._values = (*self._values, value)[-3:]
         self._left = (*self._left, log(max(size, TINY)))[-WINDOW:]
 
@@ -123,18 +132,25 @@ class Lookout:
         if not (self._guess <= FAR * self._tol * value and self.suits and self._pays(state)):
             return False
         promise, share = self._promise(state), self.share(state, ends=False)
-        enough = share * self._tol * value * (BENEFIT if self._steps <= 1 and isnan(state.promise()) else 1.0)
-        if not self._factor(state) * promise <= enough or not promise <= self._most:
+        enough = share * self._tol * value * self._early(state, share)
+        factor = self._factor(state) * (OF_SOME if share < 1 else 1.0)
+        if not factor * promise <= enough or not promise <= self._most:
             return False
         self._most, self._until = AGAIN * promise, self._steps + PAUSE * self._cost(state)
         return True
+
+    def _early(self, state: State, share: float) -> float:
+        """Return how many times more than the tolerance there may be to gain: Newton's steps in all rows' metric do."""
+        if self._only and share >= 1 and not self._objective.narrow:
+            return TO_SETTLE_FROM
+        return BENEFIT if self._steps <= 1 and isnan(state.promise()) else 1.0
 
     def _pays(self, state: State) -> bool:
         """Return whether it is cheaper than going on, and never a large share of a fit, nor too soon after the last."""
         if self._only:
             return self._steps >= self._until
         most = OF_ALL * self._steps if self._steps > 1 else AT_ONCE
-        made_up = -log(self.share(state, ends=False)) / max(self._rate(), SLOWEST)
+        made_up = self._made_up(self.share(state, ends=False))
         return self._cost(state) <= min(self._steps_left() - made_up, most)
 
     def is_worth_its_price(self, state: State, *, asked_for: bool) -> bool:
@@ -150,11 +166,15 @@ class Lookout:
         promise, self._hidden = self._promise(state), isinf(found.decrement)
         if promise > 0 and isfinite(found.decrement):
             self._trust = max(found.decrement * found.value / promise, 1.0)
+        if found.early:  # steps promised too much, and now it is known by how much
+            self._most, self._until = AGAIN_EARLY * promise, 0.0
 
     def _factor(self, state: State) -> float:
         """Return by how much less than the truth steps promise: what was learnt, or is usual of other metrics."""
         unknown = self._trust == 1 and state.hessian() is None and not isnan(state.promise())
-        return max(self._trust, USUAL if unknown else 1.0)
+        if not unknown:
+            return self._trust
+        return USUAL * (DEAR if self._cost(state) > OF_ALL * self._steps else 1.0)
 
     def _cost(self, state: State, *, ends: bool = False) -> float:
         """Return the price in steps."""

@@ -34,6 +34,8 @@ LOOSE = 100.0
 AGAIN = 0.25
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
 OUTDATED = 10.0
+# Where there seems to be no more to gain than so many times the tolerance, Newton's steps lead to the optimum.
+SETTLES = 1e4
 
 
 @runtime_checkable
@@ -264,7 +266,7 @@ class Monitor:
         if not self._objective.convex:
             return self._is_stationary(seen.point)
         size, goal, guess = self._criterion(seen.point)
-        self._lookout.note(seen.point.value, size, goal, guess * seen.point.value)
+        self._lookout.note(seen.point.value, size, goal, guess * seen.point.value, seen.state.unseen)
         if self._objective.certifiable:
             looks = last or seen.certificate_is_free or self._is_promising(size)
             converged = looks and (not self.limits.certified or self._loosely().gap <= self.limits.tol)
@@ -273,7 +275,7 @@ class Monitor:
         if self._looks_closer(seen, last=last, converged=converged):
             ends, tol = last or converged, self.limits.tol
             # What nothing else certifies is often read in standard errors, of which a tolerance of F says little.
-            settle = 0.0 if self._objective.certifiable else tol
+            settle = 0.0 if self._objective.certifiable else SETTLES * tol
             found = seen.look_closer(0.0 if ends else tol, self._lookout.share(seen.state, ends=ends), settle)
             self._lookout.learn(seen.state, found)
             self._certified = self._certified or np.isfinite(found.gap)

@@ -76,8 +76,8 @@ class Seen:
 
     @property
     def looked_in_vain(self) -> bool:
-        """Whether it was looked for, and says nothing."""
-        return self._tight is not None and isnan(self._tight.gap)
+        """Whether it was looked for in time, and says nothing."""
+        return self._tight is not None and isnan(self._tight.gap) and not self._tight.early
 
     @property
     def certificate(self) -> Certificate:

@@ -73,10 +73,10 @@ def steady_factor(A: Array, classes: int = 1) -> Factor:
     return Factor(np.diag(np.sqrt(np.abs(np.diagonal(A)))))
 
 
-def lower_factor(A: Array, *, overwrite: bool = False) -> Array:
-    """Return L with A = LLᵀ, whatever stands above it; raise if there is none."""
+def lower_factor(A: Array, *, overwrite: bool = False, clean: bool = False) -> Array:
+    """Return L with A = LLᵀ, whatever stands above it, or zeros if ``clean``; raise if there is none."""
     # SciPy's cho_factor and cho_solve look at what they are given for longer than a small system takes.
-    L, trouble = dpotrf(A, lower=1, clean=0, overwrite_a=overwrite)
+    L, trouble = dpotrf(A, lower=1, clean=clean, overwrite_a=overwrite)
     if trouble:
         raise LinAlgError(f"the leading minor of order {trouble} is not positive")
     return L

@@ -189,9 +189,18 @@ class Constant(Design):
 
     def absolute(self) -> tuple[Constant, Array]:
         """Return |X − 1cᵀ| with its column of ones, and the sum of each row."""
+        if self.shift is not None and isinstance(self.inner, CsrDesign):
+            return self._absolute_of_sparse(self.inner, np.abs(self.shift))
         inner = self.inner if self.shift is None else DenseDesign(self.toarray()[:, :-1])
         magnitude, total = inner.absolute()
         return Constant(magnitude), total + 1.0
+
+    def _absolute_of_sparse(self, inner: CsrDesign, far: Array) -> tuple[Constant, Array]:
+        """Return the same with what is not stored, |c|, as a centre of its own: nothing is written out."""
+        assert self.shift is not None
+        X = inner.csr().copy()
+        X.data = np.abs(X.data - self.shift[X.indices]) - far[X.indices]
+        return Constant(CsrDesign(X), -far), np.asarray(X.sum(axis=1)).ravel() + far.sum() + 1.0
 
     def _dense_grams(self, B: Array, dtype: Any) -> Array:
         """Return those of the inner matrix, bordered by its sums, where it need not be written out for that."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Spreads(ABC):
 class ClassSpreads(Spreads):
     """Those of f(x, y) = e_y ⊗ x: one root for each class, less the mean of all, or one alone against zero."""
 
-    roots: tuple[Array, ...]  # each p×k, k ≤ p
+    roots: tuple[Array, ...]  # each p×k
 
     @classmethod
     def of(cls, root: Array, classes: int) -> ClassSpreads:
@@ -44,20 +45,23 @@ class ClassSpreads(Spreads):
         if classes == 1:
             return cls((root,))
         by_class = root.reshape(classes, len(root) // classes, root.shape[1])
-        off = by_class - by_class.mean(axis=0)
-        # ‖R_cᵀx‖ = ‖T_c x‖ with the triangle of R_cᵀ = QT_c, which has p columns and not np.
-        return cls(tuple(_triangle(each) for each in off))
+        return cls(tuple(by_class - by_class.mean(axis=0)))
 
     def exact(self, batch: Labelled) -> float:  # type: ignore[override]
         """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
-        stored = int(batch.design.density * batch.n_features)
-        width = max(max(root.shape[1] for root in self.roots), stored, 1)
+        stored, roots = int(batch.design.density * batch.n_features), self.triangles
+        width = max(max(root.shape[1] for root in roots), stored, 1)
         largest = 0.0
         for some in _slices(len(batch), CHUNK // width):
             design = batch.design.part(some)
-            squares = np.stack([_squared_norms(design.project(root.T)) for root in self.roots])
+            squares = np.stack([_squared_norms(design.project(root.T)) for root in roots])
             largest = max(largest, _largest(np.sqrt(squares), None if batch.weight is None else batch.weight[some]))
         return largest
+
+    @cached_property
+    def triangles(self) -> tuple[Array, ...]:
+        """T_c of R_cᵀ = QT_c, with ‖R_cᵀx‖ = ‖T_c x‖: no more than p columns, and not np."""
+        return self.roots if len(self.roots) == 1 else tuple(_triangle(each) for each in self.roots)
 
     def coarse(self, batch: Labelled) -> float:  # type: ignore[override]
         """Return the same of Σ_i |x_i| ‖R_ci‖."""

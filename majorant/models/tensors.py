@@ -325,7 +325,7 @@ def twin(model: Model[Any]) -> Model[Any]:
 
 def twin_of_spreads(spreads: ClassSpreads) -> TensorSpreads:
     """Return the spreads that do the same with tensors, whose roots are still arrays."""
-    return TensorSpreads(spreads.roots)
+    return TensorSpreads(spreads.triangles)
 
 
 def _any(value: Any) -> Any:

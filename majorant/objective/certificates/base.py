@@ -63,7 +63,8 @@ class Certificate:
     """A point, F and ∇F there, and a bound on (F − F*)/F; where it is known, how far the optimum is at most.
 
     ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
-    It is infinite where rounding hides it.
+    It is infinite where rounding hides it. It was looked for too ``early`` where that is more than was aimed at: then
+    nothing else was looked at.
     """
 
     theta: Array
@@ -72,6 +73,7 @@ class Certificate:
     gap: float
     region: Region | None = None
     decrement: float = float("nan")
+    early: bool = False
 
 
 def share(excess: float, value: float) -> float:

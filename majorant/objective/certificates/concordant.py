@@ -43,7 +43,9 @@ DOUBT, MOVED = 0.5, 1.0
 # The bound is then within a few percent of what it tends to: δ²/2.
 SMALL = 0.1
 # In standard errors: estimates that are nearer to the optimum have settled. And how often Newton's step is made for it.
-SETTLED, STEPS = 1e-6, 3
+SETTLED, STEPS = 1e-6, 8
+# Where some rows leave directions open so many times more are asked.
+MORE = 4.0
 # A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
 NO_PART = 1e-12
 
@@ -62,7 +64,7 @@ class _Found:
 
     point: Point
     metric: Metric
-    moved: float  # the largest change of a score difference since M was found
+    curved_at: Array  # θ where M was found
     weaker: float  # H ⪰ weaker · M
     decrement: float
     of_loss: float  # rounding errors
@@ -108,24 +110,21 @@ def certify(
     share : float
         Of the rows to find a Hessian from, if there is none and these tell enough.
     settle : float
-        A gap from which on the certificate is that of a better point, to which Newton's steps lead in the metric at
-        hand, a pass each: where a coefficient is within :data:`SETTLED` standard errors.
+        A promised gap from which on the certificate is that of a better point, to which Newton's steps lead in the
+        metric of all rows, a pass each: where a coefficient is within :data:`SETTLED` standard errors.
     """
     found = _near(F, at, known) or _of_some(F, at, share) or _here(F, at)
-    point = found.point
-    relative, of_rows = found.relative(0.5 * found.decrement**2), found.share_of(F)
+    if found.some is None and not F.narrow and found.relative(0.5 * found.decrement**2) <= settle:
+        found = _settled(F, found)
+    point, relative, of_rows = found.point, found.relative(0.5 * found.decrement**2), found.share_of(F)
     promised = of_rows * relative if np.isfinite(found.decrement) else inf
     nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised)
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
-        return nothing
+        return replace(nothing, early=bool(np.isfinite(found.decrement)))
     if found.some is None and not _is_flat(F, found.metric.flat):
         return nothing
     S = _spread(found.some or F, found, aim)
-    if not S * found.decrement < 1:
-        return nothing
-    certified = _certified(F, found, S)
-    exact = found.some is None and not F.narrow
-    return _settled(F, found, S, certified) if certified.gap <= settle and exact else certified
+    return _certified(F, found, S) if S * found.decrement < 1 else nothing
 
 
 def _certified(F: Objective, found: _Found, S: float) -> Certificate:
@@ -139,25 +138,21 @@ def _certified(F: Objective, found: _Found, S: float) -> Certificate:
     return Certificate(point.theta, point.value, point.gradient, gap, region, promised)
 
 
-def _settled(F: Objective, found: _Found, S: float, certified: Certificate) -> Certificate:
-    """Return the certificate of where Newton's steps lead, as long as each is much nearer to the optimum.
-
-    No score difference changes by more than ‖u‖_M times the largest spread in M, which is √weaker S.
-    """
-    root, spread = found.metric.root, S * sqrt(found.weaker)
+def _settled(F: Objective, found: _Found) -> _Found:
+    """Return what is found where Newton's steps lead, as long as each is much nearer to the optimum."""
     for _ in range(STEPS):
-        assert certified.region is not None
-        radius, g = certified.region.radius, root.T @ certified.gradient
-        moved = found.moved + spread * float(np.linalg.norm(g))
-        if radius <= SETTLED or moved > MOVED:
+        if found.decrement <= SETTLED * sqrt(found.weaker):
             break
-        found = _weighed(F, F.point(certified.theta - root @ g, keep=False), found.metric, moved)
-        S = spread / sqrt(found.weaker)
-        nearer = _certified(F, found, S) if S * found.decrement < 1 else certified
-        if not (nearer.region is not None and nearer.region.radius <= 0.5 * radius):
+        root, here = found.metric.root, found.point
+        there = here.theta - root @ (root.T @ here.gradient)
+        moved = _moved(F, found.curved_at, there)
+        if not moved <= MOVED:
             break
-        certified = nearer
-    return certified
+        nearer = _weighed(F, F.point(there, keep=False), found.metric, found.curved_at, moved)
+        if not nearer.decrement <= 0.5 * found.decrement:
+            break
+        found = nearer
+    return found
 
 
 def _excess(a: float) -> float:
@@ -182,18 +177,24 @@ def _here(F: Objective, at: Point) -> _Found:
 
 
 def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
-    """Return what the Hessian of some rows says, unless they leave directions open that others close."""
+    """Return what the Hessian of some rows says, of more if they leave directions open; None if all have to close them.
+
+    With all rows M would be 1/share as large, and as much less of it in doubt.
+    """
     if share >= 1 or F.whole is None or F.narrow:
         return None
     fresh = np.isfinite(at.value) and at.reach <= NEAR * norm(at.theta)
     point = at if fresh else F.point(at.theta)
-    some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
-    F.spend(passes=share, curvatures=1)
-    H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
-    found = replace(_measured(F, point, H), some=some)
-    # With all rows M would be 1/share as large, and as much less of it in doubt.
-    hopeless = share * found.doubt > DOUBT
-    return found if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)) else None
+    while share < 1:
+        some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
+        F.spend(passes=share, curvatures=1)
+        H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
+        found = replace(_measured(F, point, H), some=some)
+        hopeless = share * found.doubt > DOUBT
+        if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)):
+            return found
+        share *= MORE
+    return None
 
 
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
@@ -210,25 +211,30 @@ def _near(F: Objective, at: Point, known: KnownHessian | None) -> _Found | None:
         return None
     moved = 0.0
     if known.theta is not at.theta and not np.array_equal(known.theta, at.theta):
-        spreads = F.model.spreads((at.theta - known.theta)[:, None], F.like)
-        assert spreads is not None
-        F.spend(passes=0.5)
-        moved = F.blocks.total(Spread(spreads, exactly=True)).value
+        moved = _moved(F, known.theta, at.theta)
     if moved > MOVED:
         return None
     fresh = at.reach <= NEAR * norm(at.theta)
-    return _measured(F, at if fresh else F.point(at.theta, keep=False), known.matrix, moved)
+    return _measured(F, at if fresh else F.point(at.theta, keep=False), known.matrix, known.theta, moved)
 
 
-def _measured(F: Objective, point: Point, H: Array, moved: float = 0.0) -> _Found:
-    """Return δ in the metric of a Hessian."""
-    found = metric(F, H)
+def _moved(F: Objective, start: Array, end: Array) -> float:
+    """Return the largest change of a score difference between two points."""
+    spreads = F.model.spreads((end - start)[:, None], F.like)
+    assert spreads is not None
+    F.spend(passes=0.5)
+    return float(F.blocks.total(Spread(spreads, exactly=True)).value)
+
+
+def _measured(F: Objective, point: Point, H: Array, curved_at: Array | None = None, moved: float = 0.0) -> _Found:
+    """Return δ in the metric of a Hessian, of the point itself or found at another."""
+    found, curved_at = metric(F, H), point.theta if curved_at is None else curved_at
     if found is None:
-        return _Found(point, Metric(*[np.empty(0)] * 3), 0.0, 1.0, inf, 0.0)
-    return _weighed(F, point, found, moved)
+        return _Found(point, Metric(*[np.empty(0)] * 3), curved_at, 1.0, inf, 0.0)
+    return _weighed(F, point, found, curved_at, moved)
 
 
-def _weighed(F: Objective, point: Point, found: Metric, moved: float) -> _Found:
+def _weighed(F: Objective, point: Point, found: Metric, curved_at: Array, moved: float) -> _Found:
     """Return δ with what rounding may hide: an error e_i of the gradient adds |e_i| √(H⁻¹)_ii at most."""
     sizes = F.facts.magnitudes_by_column
     θ = NEAR * point.theta
@@ -237,11 +243,11 @@ def _weighed(F: Objective, point: Point, found: Metric, moved: float) -> _Found:
     off = 4 * float(np.linalg.norm(sizes.of_scores(θ, EPSILON)))
     doubt = found.doubt(sizes.columns, sizes.heaviest, sizes.rows) + off
     if not doubt <= DOUBT:
-        return _Found(point, found, moved, 1.0, inf, 0.0, doubt)
+        return _Found(point, found, curved_at, 1.0, inf, 0.0, doubt)
     errors = sizes.of_gradient(θ, EPSILON) + 2 * EPSILON * np.abs(F.penalty.gradient(θ))
     weaker = exp(-moved) * (1 - doubt)
     δ = (found.of(point.gradient) + float(errors @ found.sizes)) / sqrt(weaker)
-    return _Found(point, found, moved, weaker, δ, sizes.of_loss(θ, EPSILON), doubt)
+    return _Found(point, found, curved_at, weaker, δ, sizes.of_loss(θ, EPSILON), doubt)
 
 
 # --- S ------------------------------------------------------------------------------------------------------

@@ -77,13 +77,14 @@ def metric(F: Objective, H: Array) -> Metric | None:
 
 def _by_factor(A: Array, scale: Array, diagonal: Array) -> Metric | None:
     try:
-        L = lower_factor(A)
+        L = lower_factor(A.T, clean=True)  # as LAPACK stores it
     except LinAlgError:
         return None
     if np.diagonal(L).min() ** 2 < LEAST_PIVOT:
         return None
-    inverse = np.tril(dtrtri(L, lower=1)[0])
-    return Metric(inverse.T / scale[:, None], np.empty((len(A), 0)), diagonal)
+    root = dtrtri(L, lower=1, overwrite_c=True)[0].T
+    root /= scale[:, None]
+    return Metric(root, np.empty((len(A), 0)), diagonal)
 
 
 def _by_pivots(A: Array, scale: Array, diagonal: Array) -> Metric | None:
