@@ -34,7 +34,7 @@ LOOSE = 100.0
 AGAIN = 0.25
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
 OUTDATED = 10.0
-# Where there seems to be no more to gain than so many times the tolerance, Newton's steps lead to the optimum.
+# Newton's steps lead to the optimum where so many times the tolerance is left to gain.
 SETTLES = 1e4
 
 
