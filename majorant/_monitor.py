@@ -32,10 +32,9 @@ MANY_STEPS = (64, 512)
 LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share.
 AGAIN = 0.25
-# Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one.
-OUTDATED = 10.0
-# Newton's steps lead to the optimum where so many times the tolerance is left to gain.
-SETTLES = 1e4
+# Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one; and where
+# no more than so many times the tolerance seems to be left to gain, Newton's steps lead to the optimum.
+OUTDATED, SETTLES = 10.0, 1e4
 
 
 @runtime_checkable
