@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, whole
-from majorant._monitor import Follower, Limits, Metric, Monitor, Observer
+from majorant._monitor import Limits, Metric, Monitor, Observer
 from majorant._sentences import about_saddles
 from majorant._solution import Progress, Solution
 from majorant._threads import numerics
@@ -19,6 +19,17 @@ from majorant.objective import Objective, Point
 from majorant.objective.certificates.concordant import LARGEST
 from majorant.solvers import BatchMajorization, Solver, State
 from majorant.solvers.saddles import way_down
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """An observer that may want to know how far a run has come."""
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Take a function that says so at any time."""
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> Any:
+        """Look at a step."""
 
 
 def minimize(

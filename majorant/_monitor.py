@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,22 +30,12 @@ Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 MANY_STEPS = (64, 512)
 # By how much a gap from strong convexity alone exceeds the truth, usually.
 LOOSE = 100.0
-# A certificate is looked for again when the estimate has fallen to this share.
-AGAIN = 0.25
+# A certificate is looked for again when the estimate has fallen to this share; and where it takes products in double
+# precision, which cost more than a step, first when that is so much of the tolerance.
+AGAIN, CLEARLY = 0.25, 0.5
 # Gradients that promise more than so many times the tolerance in an old metric are not measured by a new one; and where
 # no more than so many times the tolerance seems to be left to gain, Newton's steps lead to the optimum.
 OUTDATED, SETTLES = 10.0, 1e4
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """An observer that may want to know how far a run has come."""
-
-    def follow(self, progress: Callable[[], Progress]) -> None:
-        """Take a function that says so at any time."""
-
-    def __call__(self, row: Mapping[str, float], theta: Array) -> Any:
-        """Look at a step."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +297,8 @@ class Monitor:
 
     def _is_promising(self, estimate: float) -> bool:
         """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
-        if not estimate <= min(self.limits.tol, AGAIN * self._last_estimate):
+        enough = (CLEARLY if self._objective.narrow else 1.0) * self.limits.tol
+        if not estimate <= min(enough, AGAIN * self._last_estimate):
             return False
         self._last_estimate = estimate
         return True
