@@ -50,15 +50,32 @@ def products(precision):
         torch.set_float32_matmul_precision(before)
 
 
-def peak_over(X):
-    """Return the most memory of a device, in GB, that was in use beside X since the last question."""
+def forget_peak(X):
+    """Return how many bytes of a device are in use, X and all; from now on its peak is that."""
+    if not (is_tensor(X) and X.is_cuda):
+        return 0
+    import torch
+
+    torch.cuda.reset_peak_memory_stats(X.device)
+    return torch.cuda.memory_allocated(X.device)
+
+
+def peak_over(X, before):
+    """Return the most memory of a device, in GB, that was in use since then beside what was then."""
     if not (is_tensor(X) and X.is_cuda):
         return float("nan")
     import torch
 
-    peak = torch.cuda.max_memory_allocated(X.device) - X.numel() * X.element_size()
-    torch.cuda.reset_peak_memory_stats(X.device)
-    return peak / 1e9
+    return (torch.cuda.max_memory_allocated(X.device) - before) / 1e9
+
+
+def all_but(gigabytes, X):
+    """Return something that takes all memory of a device but so much."""
+    import torch
+
+    torch.cuda.empty_cache()
+    free = torch.cuda.mem_get_info(X.device)[0]
+    return torch.empty(max(int(free - gigabytes * 1e9), 0), dtype=torch.uint8, device=X.device)
 
 
 class Log:
