@@ -27,9 +27,10 @@ MODULES = frozenset(
         "curvature.block curvature.by_class curvature.cholesky curvature.dense curvature.diagonal curvature.growing",
         "curvature.arrow curvature.centred curvature.kronecker curvature.low_rank",
         "models.binary models.chain_dual models.multinomial",
-        "solvers.ascent solvers.base solvers.batch solvers.descent solvers.dual solvers.memory solvers.online",
-        "solvers.preconditioners solvers.proximal solvers.quasi_newton solvers.renting solvers.sampling solvers.scipy",
-        "solvers.secants solvers.sgd solvers.starts solvers.stochastic solvers.stochastic_low_rank solvers.stream",
+        "solvers.ascent solvers.base solvers.batch solvers.descent solvers.dual solvers.finish solvers.memory",
+        "solvers.online solvers.preconditioners solvers.proximal solvers.quasi_newton solvers.renting",
+        "solvers.sampling solvers.scipy solvers.secants solvers.sgd solvers.starts solvers.stochastic",
+        "solvers.stochastic_low_rank solvers.stream",
     )
     for name in names.split()
 )

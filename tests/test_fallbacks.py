@@ -72,7 +72,9 @@ def test_the_finish_of_the_proximal_solver_takes_no_step_that_rises(monkeypatch)
     F = problems.make(problems.multinomial)
     solver = ProximalMajorization()
     state = solver.step(F, solver.start(F, np.zeros(F.size)))
-    monkeypatch.setattr("majorant.solvers.proximal.quasi_newton_move", lambda F, here, *rest: above(F, here))
+    monkeypatch.setattr(
+        "majorant.solvers.quasi_newton.best_point_along", lambda F, here, *rest, **more: (above(F, here), 1.0)
+    )
     found = solver.step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)

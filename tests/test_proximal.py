@@ -17,9 +17,11 @@ from majorant import (
     ProximalMajorization,
     minimize,
 )
+from majorant._codec import decode, encode
 from majorant.curvature import Block, Dense, Diagonal, Growing
 from majorant.solvers import inner
 from majorant.solvers.memory import ByClass, ByColumn, Whole, WholeByRow
+from majorant.solvers.renting import WINDOW
 from tests import problems
 from tests.problems import every_row_problem
 from tests.test_stochastic import wide
@@ -210,6 +212,61 @@ def test_the_curvature_is_chosen_by_size():
         minimize(problems.make(problems.conditional_logit), ProximalMajorization(curvature="block"))
     with pytest.raises(ValueError, match="curvature must be one of 'auto'"):
         ProximalMajorization(curvature="full")
+
+
+def on_wild_scales(spread, ridge=0.1, rows=200, columns=30):
+    """Return 12 classes of rows whose columns differ by so many powers of ten, up or down."""
+    random = np.random.default_rng(11)
+    Z, W = random.normal(size=(rows, columns)), random.normal(size=(columns, 12))
+    y = np.argmax(Z @ W / 3 + random.gumbel(size=(rows, 12)), axis=1)
+    return Objective(Multinomial(12), Labelled(Z * 10.0 ** random.uniform(-spread, spread, columns), y), ridge=ridge)
+
+
+@pytest.mark.parametrize("curvature", ["block", "diagonal"])
+def test_a_finish_on_wild_scales_is_short(curvature):
+    solution = minimize(on_wild_scales(3.0), ProximalMajorization(curvature=curvature), max_steps=60)
+    assert solution.result.converged  # it took more than 1,000 steps
+
+
+def test_a_finish_in_a_poor_metric_buys_a_better_one():
+    solution = minimize(on_wild_scales(3.0, rows=150, columns=90), ProximalMajorization(curvature="block"))
+    assert solution.result.converged
+    first, then = solution.result.account[:2]
+    assert first == (0, "what a proximal pass has left")
+    assert then[0] > WINDOW  # steps that tell
+
+
+def test_a_finish_in_a_good_metric_buys_nothing():
+    F = problems.make(problems.multinomial)
+    result = minimize(F, ProximalMajorization(batch_size=len(F.data) // 2)).result
+    assert result.converged
+    assert result.account == ((0, "what a proximal pass has left"),)
+
+
+@pytest.mark.parametrize("curvature", ["block", "diagonal"])
+def test_classes_do_not_move_together(curvature):
+    F = on_wild_scales(1.0)
+    for steps in (1, 5):
+        W = minimize(F, ProximalMajorization(curvature=curvature), max_steps=steps, tol=0.0).params.reshape(12, -1)
+        np.testing.assert_allclose(W.sum(axis=0), 0.0, atol=1e-12 * np.abs(W).max())
+
+
+def test_classes_of_different_penalties_may_move_together():
+    ridge = np.repeat(np.geomspace(0.1, 10.0, 12), 30)
+    F = on_wild_scales(0.0, ridge)
+    solution = minimize(F, ProximalMajorization(curvature="block"), tol=1e-9)
+    assert solution.result.converged
+    assert np.abs(solution.params.reshape(12, -1).sum(axis=0)).max() > 0.1
+    np.testing.assert_allclose(solution.params, minimize(F, Newton(), tol=1e-12).params, atol=1e-3)
+
+
+@pytest.mark.parametrize("steps", [3, 14])  # in the metric of the pass, and in another
+def test_a_finish_goes_on_from_a_file(steps):
+    F, solver = on_wild_scales(3.0, rows=150, columns=90), ProximalMajorization(curvature="block")
+    state = minimize(F, solver, max_steps=steps, tol=0.0).state
+    again = decode(*encode(state)).revived(F)
+    np.testing.assert_equal(again.promise(), state.promise())
+    np.testing.assert_allclose(solver.step(F, again).theta, solver.step(F, state).theta, rtol=1e-9, atol=1e-12)
 
 
 def test_one_pass_on_a9a_is_within_a_tenth_of_a_percent():

@@ -7,7 +7,8 @@ For each mini-batch b, **solve** instead of linearising, and remember the curvat
 The penalty enters once, as the prior: so the first proximal term is centred at zero wherever one would like to start.
 A is the precision of a sequential Laplace approximation of the posterior. With the bound's curvature instead of the
 Hessian the early anchors are too stiff and never forgotten; with a linearised step the Hessian can blow up. Later
-passes would count rows twice; instead, quasi-Newton steps on the whole objective finish from here, scaled by A⁻¹.
+passes would count rows twice; instead, quasi-Newton steps on the whole objective finish from here, scaled by A⁻¹ for as
+long as that serves (``majorant.solvers.finish``).
 """
 
 from __future__ import annotations
@@ -19,21 +20,35 @@ import numpy as np
 
 from majorant._checks import Array, one_of, whole
 from majorant.objective import Objective
-from majorant.solvers.base import improves, known
+from majorant.objective.certificates import KnownHessian
+from majorant.solvers.base import known
+from majorant.solvers.finish import apart, begin, redundancy
 from majorant.solvers.line_search import best_step
 from majorant.solvers.memory import Memory
+from majorant.solvers.quasi_newton import QuasiNewton, QuasiNewtonState
 from majorant.solvers.sampling import StochasticSolver, StochasticState
-from majorant.solvers.secants import Pairs, add_pair, quasi_newton_move
 from majorant.solvers.stream import SHAPES, ProximalStream, default_rows, prior_memory
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProximalState(StochasticState):
-    """What the rows so far have left behind, and, while finishing, the secant pairs."""
+    """What the rows so far have left behind, and the state of the finish once it has begun."""
 
     memory: Memory
-    pairs: Pairs = ()
+    finish: QuasiNewtonState | None = None
     warm: Array | None = None  # where one wished to start: if it is better, the finish does
+
+    def promise(self) -> float:
+        """Return what the next step of the finish promises."""
+        return super().promise() if self.finish is None else self.finish.promise()
+
+    def hessian(self) -> KnownHessian | None:
+        """Return the one that the finish has bought, if it has."""
+        return None if self.finish is None else self.finish.hessian()
+
+    def revived(self, objective: Objective) -> ProximalState:
+        """Return the state with a finish that sees the data again."""
+        return self if self.finish is None else self.changed(finish=self.finish.revived(objective))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +115,9 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         if state.visited >= objective.rows:
             return self._finish(objective, state)
         state = super().step(objective, state)
-        return self._look_back(objective, state) if state.visited >= objective.rows else state
+        if state.visited < objective.rows:
+            return state
+        return self._look_back(objective, state.changed(theta=apart(state.theta, redundancy(objective))))
 
     def visit(self, objective: Objective, state: ProximalState, rows: Any) -> ProximalState:
         """Return the state after the mini-batches of ``rows``."""
@@ -125,9 +142,8 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
         return state if length == 1.0 else replace(state, theta=ray.at(length))
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
-        here = known(objective, state)
-        for pairs in (state.pairs, ()) if state.pairs else ((),):
-            new = quasi_newton_move(objective, here, pairs, state.memory.precision.factorized())
-            if improves(objective, new, here):
-                return state.moved_to(new, pairs=add_pair(objective, pairs, here, new, self.memory))
-        return replace(state, stalled=True)
+        solver, here = QuasiNewton(memory=self.memory, seed=self.seed), known(objective, state)
+        before = begin(objective, solver, here, state.memory) if state.finish is None else state.finish.moved_to(here)
+        after = solver.step(objective, before)
+        shared = ("theta", "point", "stalled", "account", "remark", "unseen")
+        return state.changed(finish=after, **{each: getattr(after, each) for each in shared})
