@@ -32,8 +32,9 @@ AT_ONCE = 10.0
 BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
-# Rows for each column of X and for each parameter that a Hessian is found from at least.
-ROWS_PER_COLUMN, ROWS_PER_PARAMETER, LEAST_ROWS = 3, 0.5, 300
+# Rows for each column of X, for each parameter, and in all, that a Hessian is found from at least: few where nothing else
+# certifies, and enough not to be looked for in vain where strong convexity does.
+FEW_ROWS, ENOUGH_ROWS = (3, 0.5, 300), (10, 3, 1_000)
 # What all rows may cost, in steps, for estimates that settle; and from how many times the tolerance on they do.
 TO_SETTLE, TO_SETTLE_FROM = 6.0, 100.0
 # What a step is worth that was made in single precision, or on some of the rows.
@@ -95,8 +96,8 @@ class Lookout:
         if F.whole is None or F.narrow:
             return 1.0
         columns = F.size // max(F.model.classes(F.like), 1)
-        rows = max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * F.size, LEAST_ROWS)
-        return min(rows / F.rows, 1.0)
+        per_column, per_parameter, least = FEW_ROWS if self._only else ENOUGH_ROWS
+        return min(max(per_column * columns, per_parameter * F.size, least) / F.rows, 1.0)
 
     def share(self, state: State, *, ends: bool) -> float:
         """Return the share r of the rows that costs the least, with log(1/r) over the rate of the steps it takes.
@@ -166,7 +167,7 @@ class Lookout:
         promise, self._hidden = self._promise(state), isinf(found.decrement)
         if promise > 0 and isfinite(found.decrement):
             self._trust = max(found.decrement * found.value / promise, 1.0)
-        if found.early:  # steps promised too much, and now it is known by how much
+        if found.early and self._only:  # steps promised too much, and now it is known by how much
             self._most, self._until = AGAIN_EARLY * promise, 0.0
 
     def _factor(self, state: State) -> float:

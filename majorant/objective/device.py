@@ -22,8 +22,9 @@ from majorant.models.tensors import twin, twin_of_spreads
 from majorant.objective.reduce import Blocks, Kept, LocalBlocks, Reducer, Task
 from majorant.objective.tasks import Land, Leap, LossAndGradient, MeanGram
 
-# Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU.
-BLOCK = 2**29
+# Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU; and what
+# share of the memory that is free it may be, since there are several at a time.
+BLOCK, BLOCK_SHARE = 2**29, 0.1
 # What PyTorch says when a device is lost.
 GONE = ("CUDA error", "HIP error", "NCCL error", "CUBLAS_STATUS", "CUSOLVER_STATUS", "device-side")
 # What may be kept with blocks: bytes, and a share of the memory that is free.
@@ -56,7 +57,8 @@ class OnDevice(Reducer):
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
-        many = max(BLOCK // (design.dtype.itemsize * (design.shape[1] + self.scores)), 1)
+        most = min(BLOCK, BLOCK_SHARE * free_memory(self.device))
+        many = max(int(most / (design.dtype.itemsize * (design.shape[1] + self.scores))), 1)
         return DeviceBlocks(data.blocks(many), self.device, points_stay=self.points_stay)
 
 
