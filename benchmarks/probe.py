@@ -168,6 +168,8 @@ def real(options):
     """Accuracy and loss on the last sixth of the rows, ours and of scikit-learn fitted as far as it goes."""
     rows = []
     for name, load in probe_data.REAL.items():
+        if options.only not in name:
+            continue
         X, y = load()
         order = np.random.default_rng(0).permutation(len(y))[: options.real_rows]
         X, y = X[order].astype(np.float64), np.unique(y[order], return_inverse=True)[1]
@@ -225,6 +227,7 @@ def read_options():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=1_024)
     parser.add_argument("--steps", type=int, default=20_000, help="that scikit-learn may make on real features")
+    parser.add_argument("--only", default="", help="real features whose name contains this")
     parser.add_argument("--real-rows", type=int, default=10**9)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu for seconds of processors, on a busy host")

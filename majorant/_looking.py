@@ -32,8 +32,8 @@ AT_ONCE = 10.0
 BENEFIT = 10.0
 # Where there seems to be so many times more to gain than the tolerance, there is.
 FAR = 1e4
-# Rows for each column of X, for each parameter, and in all, that a Hessian is found from at least: few where nothing else
-# certifies, and enough not to be looked for in vain where strong convexity does.
+# Rows for each column of X, for each parameter, and in all, that a Hessian is found from at least: few where nothing
+# else certifies, and enough not to be looked for in vain where strong convexity does.
 FEW_ROWS, ENOUGH_ROWS = (3, 0.5, 300), (10, 3, 1_000)
 # What all rows may cost, in steps, for estimates that settle; and from how many times the tolerance on they do.
 TO_SETTLE, TO_SETTLE_FROM = 6.0, 100.0
