@@ -302,19 +302,6 @@ def test_a_head_without_pytorch_says_what_to_install(fitted, monkeypatch):
         fitted[0].head()
 
 
-# --- several label sets -----------------------------------------------------------------------------------
-
-
-def test_label_sets_and_subsets_share_features():
-    X, y = embeddings()
-    few = np.flatnonzero(np.arange(len(y)) % 4 == 0)
-    probes = LinearProbe(GRID).fit_many(X, {"all": y, "two": y == "class 1", "few": (few, y[few])})
-    alone = LinearProbe(GRID)
-    assert np.array_equal(probes["all"].coef_, alone.fit(X, y).coef_)
-    assert np.array_equal(probes["two"].coef_, alone.fit(X, y == "class 1").coef_)
-    assert np.array_equal(probes["few"].coef_, alone.fit(X[few], y[few]).coef_)
-
-
 # --- wrong input ------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import torch
 from majorant import LinearProbe
 from majorant.estimators.probe.features import losses_and_best, moments, take
 from tests.test_probe import GRID, embeddings
+from tests.test_probe_many import counted_at_zero, several_label_sets
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -43,6 +44,18 @@ def test_rows_of_their_own_may_be_tensors():
     few = np.arange(0, 400, 3)
     some = LinearProbe(GRID).fit_many(on_device(X), {"some": (few, codes[few])})["some"]
     assert some.C_ == LinearProbe(GRID).fit(X[few], codes[few]).C_
+
+
+def test_label_sets_share_products_of_columns(monkeypatch):
+    X, sets = several_label_sets()
+    made = counted_at_zero(monkeypatch)
+    settings = dict(Cs=GRID[:3])
+    probes = LinearProbe(**settings).fit_many(on_device(X, torch.float32), sets)
+    assert len([rows for rows in made if rows > 100]) == 1
+    for name in ("b", "fewer"):
+        alone = LinearProbe(**settings).fit(on_device(X, torch.float32), sets[name])
+        assert probes[name].C_ == alone.C_
+        assert np.allclose(probes[name].coef_, alone.coef_, atol=1e-3)
 
 
 @pytest.mark.parametrize("classes", [2, 4])

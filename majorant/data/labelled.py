@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array, row_weights
 from majorant.data.base import InMemory
+from majorant.data.common_gram import CommonGram
 from majorant.design import Centre, Design, joined, read_design, with_constant
 
 
@@ -48,6 +50,7 @@ class Labelled(InMemory):
     offset: Array | None  # class-major, (n, t)
     constant: bool
     total: int  # rows of the data that these are some of
+    common: CommonGram | None = None  # with other problems over the same rows
 
     def __init__(
         self,
@@ -176,7 +179,15 @@ class Labelled(InMemory):
             self.constant,
             self.total if total is None else total,
         )
+        vars(part)["common"] = self.common
         return part
+
+
+def with_common(data: Labelled, common: CommonGram | None) -> Labelled:
+    """Return the same rows, which have products of columns in common with other problems, or not."""
+    other = copy(data)
+    vars(other)["common"] = common
+    return other
 
 
 def _joined_weights(parts: Sequence[Labelled]) -> Array | None:

@@ -14,6 +14,8 @@ from majorant._solution import Fitted, Result
 from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
+from majorant.data.common_gram import CommonGram
+from majorant.data.labelled import with_common
 from majorant.design import DenseDesign, Design
 from majorant.design.constant import FEW
 from majorant.estimators.accuracy import errors_of
@@ -286,7 +288,7 @@ class LogisticRegression(
         # What was validated need not be looked through again.
         design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        placed = placed_in_memory(data, executor, self._model().coefficient_rows)
+        placed = placed_in_memory(with_common(data, self._common), executor, self._model().coefficient_rows)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
 
     def _publish(self, fitted: Fitted) -> None:
@@ -306,6 +308,7 @@ class LogisticRegression(
     notes_: dict[str, Any] | None  # of a loaded model
     _dtype: Any
     _sweep: Sweep | None = None  # of the grid that this fit is one of
+    _common: CommonGram | None = None  # with fits to other labels of the same rows
     _certifies: bool = True  # or it is only compared with others
 
     def _check_settings(self) -> None:

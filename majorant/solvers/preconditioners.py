@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from majorant._checks import Array
+from majorant._vectors import here
 from majorant.curvature import Centred, Diagonal, DiagonalByClass, Factorize, Solve, balanced
 from majorant.objective import Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
+from majorant.objective.common_gram import known_products, leave_to_others, sums_from
 from majorant.solvers.descent import grounded_hessian
 from majorant.solvers.prices import FAR, Prices
 
@@ -130,12 +132,15 @@ class GramOfColumns(Preconditioner):
         objective.spend(curvatures=1)
         prices = Prices.of(objective)
         share = self._rows(prices) / objective.rows
-        return _gram(
-            objective,
-            point,
-            share if share < 1 and _speaks_for_all(objective, share) else 1.0,
-            labels=_has_labels(prices, point),
-        )
+        return _gram(objective, point, min(share, 1.0), labels=_has_labels(prices, point))
+
+    def is_known(self, objective: Objective, point: Point, prices: Prices) -> bool:
+        """Return whether another problem over the same rows has left what it takes at a point."""
+        return any(known_products(objective, point, dtype, self._rows(prices)) for dtype in (np.float32, np.float64))
+
+    def price_if_known(self, prices: Prices) -> float:
+        """Return that of the factors."""
+        return prices.gram(0)
 
     @staticmethod
     def _rows(prices: Prices) -> float:
@@ -216,8 +221,13 @@ def _speaks_for_all(objective: Objective, share: float) -> bool:
     long to be taken.
     """
     of_all, of_some = objective.squares_of_some(share)
-    λ = objective.ridge[: len(of_all)]
-    ratio = (WEIGHT * of_all + λ) / np.maximum(WEIGHT * of_some + λ, 1e-300)
+    return _are_alike(WEIGHT * of_all, WEIGHT * of_some, objective.ridge)
+
+
+def _are_alike(of_all: Array, of_some: Array, ridge: Array) -> bool:
+    """Return whether two diagonals are nowhere far apart, compared to the penalty."""
+    λ = ridge[: len(of_all)]
+    ratio = (of_all + λ) / np.maximum(of_some + λ, 1e-300)
     return bool(np.all((ratio <= MISJUDGED) & (ratio >= 1 / MISJUDGED) | (of_all == 0)))
 
 
@@ -241,15 +251,31 @@ def _has_labels(prices: Prices, point: Point) -> bool:
 
 
 def _gram(objective: Objective, point: Point, share: float, *, labels: bool) -> Factorize:
-    """Return Σ_j B_j ⊗ Σ_j w_j x_j x_jᵀ, corrected for labels, from a share of the rows.
+    """Return Σ_j B_j ⊗ Σ_j w_j x_j x_jᵀ, corrected for labels, from a share of the rows, if that speaks for all.
 
     Single precision is enough where the penalty is larger than its rounding errors.
     """
     λ = objective.ridge
     if λ.any() and not objective.model.as_rows().design(objective.like).is_sparse:
-        sums = objective.mean_gram(point, share, np.float32, labels=labels)
+        sums = _sums(objective, point, share, np.float32, labels=labels)
         least = ROUNDING * float(sums[1].diagonal().max())
         if np.min(λ[λ > 0]) > least:
             return RoundedGram(objective.blocks.scaling(sums), least)
-    sums = objective.mean_gram(point, share, np.float64, labels=labels)
+    sums = _sums(objective, point, share, np.float64, labels=labels)
     return objective.blocks.scaling(sums).nearly_factorized
+
+
+def _sums(objective: Objective, point: Point, share: float, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
+    """Return what the curvature is made of, with products of columns that another problem has found, if they will do.
+
+    They have to speak for these rows as a share of them would.
+    """
+    known = known_products(objective, point, dtype, share * objective.rows)
+    if known is not None:
+        sums, squares = sums_from(objective, point, known)
+        if _are_alike(squares, here(sums[1].diagonal()), objective.ridge):
+            return sums
+    share = share if share < 1 and _speaks_for_all(objective, share) else 1.0
+    sums = objective.mean_gram(point, share, dtype, labels=labels)
+    leave_to_others(objective, point, dtype, share * objective.rows, sums)
+    return sums

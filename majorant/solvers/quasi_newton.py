@@ -233,7 +233,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
         offers = [offer for offer in plan.offers if offer.suits(objective)]
-        market = market_for(offers, objective, products=plan.products)
+        market = market_for(offers, objective, products=plan.products, at=point)
         rows_at = RENTED * in_steps(objective) if self.curvature == "auto" else np.inf
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.solvers.forecasts import excess, saved, saved_at_once
 from majorant.solvers.preconditioners import GramOfColumns, Preconditioner
 from majorant.solvers.prices import Prices
@@ -91,6 +91,7 @@ class Market:
     product: float = inf  # what a product with the Hessian costs, if there are any
     excess: float | None = None  # how many more steps, as a share, a diagonal takes than a matrix, if that is known
     upkeeps: tuple[float, ...] = ()  # what each adds to every step after it, in steps, if that is known
+    at_first: tuple[float, ...] = ()  # what each costs where steps begin, if not as much as later on
 
     @classmethod
     def of(
@@ -165,7 +166,7 @@ class Market:
 
     def _first(self) -> Preconditioner:
         enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)
-        for offer, price, upkeep in zip(self.offers, self.prices, self.upkeeps, strict=True):
+        for offer, price, upkeep in zip(self.offers, self.at_first or self.prices, self.upkeeps, strict=True):
             worth = enough
             if self.excess is not None and _is_matrix(offer):
                 worth = max(_worth(saved_at_once(self.excess, upkeep)), self.unnoticed)
@@ -183,13 +184,23 @@ class Market:
         return in_vain or (left < inf and price <= _worth(saved(left, self.excess, upkeep)))
 
 
-def market_for(offers: Sequence[Preconditioner], objective: Objective, *, products: bool) -> Market:
-    """Return the market for an objective. Where a Gram matrix costs next to nothing nobody asks how much it saves."""
+def market_for(
+    offers: Sequence[Preconditioner], objective: Objective, *, products: bool, at: Point | None = None
+) -> Market:
+    """Return the market for an objective, for steps that begin at a point.
+
+    Where a Gram matrix costs next to nothing nobody asks how much it saves.
+    """
     if not objective.model.has_rows:
         return Market.of(offers, None, products=products)
     prices, gram = Prices.of(objective), GramOfColumns()
     asks = gram in offers and gram.price(prices) > SMALL_CHANGE
-    return Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
+    market = Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
+    if at is None or gram not in market.offers or not gram.is_known(objective, at, prices):
+        return market
+    of_gram = gram.price_if_known(prices) / prices.step()
+    both = zip(market.offers, market.prices, strict=True)
+    return replace(market, at_first=tuple(of_gram if each == gram else price for each, price in both))
 
 
 def _is_matrix(offer: Preconditioner) -> bool:

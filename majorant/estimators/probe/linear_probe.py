@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, whole
 from majorant._solution import Result
+from majorant.data.common_gram import CommonGram
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
@@ -119,6 +120,7 @@ class LinearProbe(LinearClassifier):
     gap_: float
     scores_: SweepTable
     notes_: dict[str, Any] | None  # of a loaded probe
+    _common: CommonGram | None = None  # with probes for other labels of the same rows
 
     def __init__(
         self,
@@ -193,11 +195,19 @@ class LinearProbe(LinearClassifier):
         dict
             A fitted probe for each name.
         """
-        found = {}
+        found, common = {}, CommonGram()
         for name, given in labels.items():
             rows, y = given if _is_subset(given) else (None, given)
-            found[name] = clone(self).fit(X if rows is None else _some(X, rows), y)
+            found[name] = clone(self)._fit_sharing(common, X if rows is None else _some(X, rows), y)
         return found
+
+    def _fit_sharing(self, common: CommonGram, X: Any, y: Any) -> Self:
+        """Fit with what fits to the same rows have in common, which no fitted probe keeps."""
+        self._common = common
+        try:
+            return self.fit(X, y)
+        finally:
+            del self._common
 
     def _sweep(self, grid: Array, X: Any, y: Array, validation: Any) -> LogisticRegression:
         """Return the best fit of the grid, and publish the table; what was split for it is let go of."""
@@ -221,6 +231,7 @@ class LinearProbe(LinearClassifier):
 
     def _fit_one(self, model: LogisticRegression, split: Split) -> None:
         """Fit one of the sweep. On a device a certificate takes as long as the fit, and is left to the last one."""
+        model._common = self._common
         model._certifies = not (self.refit and is_on_device(split.X))
         model.fit(split.X, split.y)
 

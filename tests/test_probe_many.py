@@ -1,0 +1,94 @@
+"""Probes of several label sets over one feature matrix: those fitted alone, with products of columns made once."""
+
+import numpy as np
+import pytest
+
+from majorant import Binary, Labelled, LinearProbe, Multinomial, Objective
+from majorant.data.common_gram import CommonGram
+from majorant.data.labelled import with_common
+from majorant.objective.common_gram import known_products, leave_to_others, sums_from
+from tests.test_probe import GRID, embeddings
+
+
+def test_label_sets_and_subsets_share_features():
+    X, y = embeddings()
+    few = np.flatnonzero(np.arange(len(y)) % 4 == 0)
+    probes = LinearProbe(GRID).fit_many(X, {"all": y, "two": y == "class 1", "few": (few, y[few])})
+    alone = LinearProbe(GRID)
+    assert np.array_equal(probes["all"].coef_, alone.fit(X, y).coef_)
+    assert np.array_equal(probes["two"].coef_, alone.fit(X, y == "class 1").coef_)
+    assert np.array_equal(probes["few"].coef_, alone.fit(X[few], y[few]).coef_)
+
+
+def counted_at_zero(monkeypatch):
+    """Return a list that grows whenever products of columns are made where coefficients are zero."""
+    made, mean_gram = [], Objective.mean_gram
+
+    def counting(self, at, rows, dtype, **rest):
+        if not at.theta.reshape(-1, self.like.n_features)[:, :-1].any():
+            made.append(round(rows * self.rows))
+        return mean_gram(self, at, rows, dtype, **rest)
+
+    monkeypatch.setattr(Objective, "mean_gram", counting)
+    return made
+
+
+def several_label_sets(rows=2000, columns=70, classes=30, seed=3):
+    """Two label sets of too many classes for a Hessian, one of fewer, one of a subset, one of a few shots."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns)) @ rng.normal(size=(columns, columns)) / columns**0.5 + 5.0
+    scores = rng.gumbel(size=(3, rows, classes)) + (X - 5.0) @ rng.normal(size=(3, columns, classes))
+    a, b, c = scores.argmax(axis=2)
+    half, few = np.arange(0, rows, 2), np.arange(0, rows, 20)
+    return X, {"a": a, "b": b, "fewer": c // 2, "half": (half, a[half]), "few": (few, b[few])}
+
+
+def test_products_of_columns_are_made_once_for_all_label_sets(monkeypatch):
+    X, sets = several_label_sets()
+    made = counted_at_zero(monkeypatch)
+    probes = LinearProbe(GRID[:3], tol=1e-7).fit_many(X, sets)
+    assert len([rows for rows in made if rows > 100]) == 1
+    assert len(made) <= 2  # few shots vary along few directions: theirs are their own
+    made.clear()
+    for name, given in sets.items():
+        rows, y = given if isinstance(given, tuple) else (slice(None), given)
+        alone = LinearProbe(GRID[:3], tol=1e-7).fit(X[rows], y)
+        assert probes[name].C_ == alone.C_
+        assert np.allclose(probes[name].coef_, alone.coef_, atol=1e-4)
+        assert "_common" not in vars(probes[name])
+    assert len([rows for rows in made if rows > 100]) == 4
+
+
+def test_rows_of_another_kind_have_products_of_their_own(monkeypatch):
+    X, sets = several_label_sets()
+    X[1000:, :5] *= 20.0
+    made = counted_at_zero(monkeypatch)
+    LinearProbe(GRID[:1]).fit_many(
+        X, {"first": (slice(0, 1000), sets["a"][:1000]), "last": (slice(1000, 2000), sets["b"][1000:])}
+    )
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("constant", [True, False])
+def test_products_that_are_known_are_scaled_to_the_labels(classes, constant):
+    X, y = embeddings(classes)
+    common = CommonGram()
+
+    def problem(y):
+        model = Binary() if classes == 2 else Multinomial(classes)
+        data = Labelled(X, y, constant=constant, center=constant)
+        F = Objective(model, with_common(data, common), ridge=1.0)
+        return F, F.point(F.with_likely_intercept(np.zeros(F.size)))
+
+    codes = np.unique(y, return_inverse=True)[1]
+    F, at = problem(codes)
+    leave_to_others(F, at, np.float64, len(X), F.mean_gram(at, 1.0, np.float64))
+    other, there = problem(np.maximum(codes[::-1] - (np.arange(len(y)) % 3 == 0), 0))
+    found, squares = sums_from(other, there, known_products(other, there, np.float64, len(X)))
+    for ours, theirs in zip(found, other.mean_gram(there, 1.0, np.float64), strict=True):
+        assert ours.shape == theirs.shape
+        assert np.allclose(ours, theirs, rtol=1e-10, atol=1e-8)
+    assert np.allclose(squares, found[1].diagonal(), rtol=1e-10)
+    moved = other.point(there.theta + 0.1)
+    assert known_products(other, moved, np.float64, len(X)) is None
