@@ -153,7 +153,7 @@ def test_a_design_is_read_as_it_is():
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
 def test_some_rows_of_sparse_data_are_views(kind):
     """SciPy's constructors copy a view of less than half of an array."""
-    X = kind(sp.random_array((50, 9), density=0.4, rng=0, format="csr"))
+    X = kind(sp.random_array((50, 9), density=0.4, random_state=0, format="csr"))
     some = read_design("X", X).part(slice(10, 15))
     some.pull_back(np.ones((1, 5)))
     assert np.shares_memory(some.matrix.data, X.data)

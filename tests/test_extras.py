@@ -10,6 +10,7 @@ import pytest
 
 import majorant
 from majorant._extras import EXTRAS, needed
+from majorant.estimators.probe.table import Row, SweepTable
 
 ROOT = Path(__file__).parent.parent
 CALL = re.compile(r"needed\((?:\"[\w.]+\"|module), .+?, \"(\w+)\"\)")
@@ -21,7 +22,7 @@ def save_head(folder):
 
 
 def make_frame(folder):
-    majorant.LinearProbe(Cs=[1.0]).fit(np.eye(4).repeat(5, axis=0), np.arange(20) % 2).scores_.to_frame()
+    SweepTable([Row(1.0, 0.5, 0.7, 0.0, 0.0, 1.0, 0.1)], 0).to_frame()
 
 
 USES = {

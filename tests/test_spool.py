@@ -37,7 +37,7 @@ def test_rows_in_use_stay_as_they_are(spool):
     """Also if only a part of them is, and if they are sparse."""
     rng = np.random.default_rng(0)
     dense = [rng.normal(size=(40, 5)) for _ in range(3)]
-    sparse = [sp.random_array((40, 30), density=0.3, format="csr", rng=rng) for _ in range(3)]
+    sparse = [sp.random_array((40, 30), density=0.3, format="csr", random_state=rng) for _ in range(3)]
     for each in (*dense, *sparse):
         spool.add(arrays_of(each))
     part, rows = rows_from(spool[0])[3:7], rows_from(spool[3])
