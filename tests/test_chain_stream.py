@@ -157,10 +157,13 @@ def peak_of_a_chunk(attributes):
 
 
 def test_a_chunk_takes_what_it_holds_not_what_is_known():
-    """Memory is counted, not seconds: an array as long as the vocabulary would be seen."""
+    """Memory is counted, not seconds: an array as long as the vocabulary would be seen.
+
+    The least of three: threads that other tests left behind are counted too, in some of them.
+    """
     peak_of_a_chunk(10)  # compiled by now
-    few, many = peak_of_a_chunk(100), peak_of_a_chunk(100_000)
-    assert many < few + 20_000
+    few, many = (min(peak_of_a_chunk(known) for _ in range(3)) for known in (100, 100_000))
+    assert many < few + 50_000  # an array of bytes as long as the vocabulary has 100,000
 
 
 def test_a_copy_of_a_stream_learns_on_its_own():
