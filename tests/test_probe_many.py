@@ -69,6 +69,12 @@ def test_rows_of_another_kind_have_products_of_their_own(monkeypatch):
     assert len(made) == 2
 
 
+def test_the_label_set_that_is_wrong_is_named():
+    X, y = embeddings()
+    with pytest.raises(ValueError, match=r"labels\['short'\]: .*inconsistent numbers"):
+        LinearProbe(GRID[:1]).fit_many(X, {"right": y, "short": y[:-1]})
+
+
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("constant", [True, False])
 def test_products_that_are_known_are_scaled_to_the_labels(classes, constant):

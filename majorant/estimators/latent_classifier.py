@@ -21,6 +21,33 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
 
     An ``offset`` is added to the scores of all states of a class: shape (n_samples,) for two classes, else (n_samples,
     n_classes).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import majorant
+    >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
+    >>> y = np.array(["far", "far", "near", "near", "far", "far"])
+    >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
+    >>> model.predict([[-2.5], [0.0], [2.5]])
+    array(['far', 'near', 'far'], dtype='<U4')
+    >>> model.decision_function([[-2.5], [0.0], [2.5]]) > 0
+    array([False,  True, False])
+    >>> p = model.predict_proba([[-2.5], [0.0], [2.5]])
+    >>> p.round(1)
+    array([[1. , 0. ],
+           [0.1, 0.9],
+           [1. , 0. ]])
+    >>> bool(np.allclose(np.exp(model.predict_log_proba([[-2.5], [0.0], [2.5]])), p))
+    True
+
+    "far" has two states, on either side, and "near" has one:
+
+    >>> states = model.predict_latent(X)
+    >>> bool(states[0] == states[1]), bool(states[0] == states[-1])
+    (True, False)
+    >>> model.predict_joint_proba(X).shape
+    (6, 3)
     """
 
     classes_: Array
@@ -40,16 +67,6 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         Returns
         -------
         array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import majorant
-        >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
-        >>> y = np.array(["far", "far", "near", "near", "far", "far"])
-        >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
-        >>> model.decision_function([[-2.5], [0.0], [2.5]]) > 0
-        array([False,  True, False])
         """
         scores = self._class_scores(X, offset)
         return (scores[1] - scores[0]) if len(scores) == 2 else (scores - scores.mean(axis=0)).T.copy()
@@ -66,16 +83,6 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples,)
             Labels as ``y`` had them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import majorant
-        >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
-        >>> y = np.array(["far", "far", "near", "near", "far", "far"])
-        >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
-        >>> model.predict([[-2.5], [0.0], [2.5]])
-        array(['far', 'near', 'far'], dtype='<U4')
         """
         likeliest = self._class_scores(X, offset).argmax(axis=0)
         return self.classes_[likeliest]
@@ -92,18 +99,6 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples, n_classes)
             In the order of ``classes_``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import majorant
-        >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
-        >>> y = np.array(["far", "far", "near", "near", "far", "far"])
-        >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
-        >>> model.predict_proba([[-2.5], [0.0], [2.5]]).round(1)
-        array([[1. , 0. ],
-               [0.1, 0.9],
-               [1. , 0. ]])
         """
         return log_partition_and_probabilities(self._class_scores(X, offset))[1].T.copy()
 
@@ -118,16 +113,6 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         Returns
         -------
         array of shape (n_samples, n_classes)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import majorant
-        >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
-        >>> y = np.array(["far", "far", "near", "near", "far", "far"])
-        >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
-        >>> bool(np.allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X)))
-        True
         """
         scores = self._class_scores(X, offset)
         return (scores - log_partition(scores)).T.copy()
@@ -144,17 +129,6 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples, states of all classes)
             The states of a class side by side.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import majorant
-        >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
-        >>> y = np.array(["far", "far", "near", "near", "far", "far"])
-        >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
-        >>> p = model.predict_joint_proba(X)  # two states of "far", one of "near"
-        >>> bool(np.allclose(p[:, :2].sum(axis=1), model.predict_proba(X)[:, 0])), p.shape
-        (True, (6, 3))
         """
         return log_partition_and_probabilities(self._state_scores(X, offset))[1].T.copy()
 
@@ -173,17 +147,6 @@ class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n_samples,)
             Numbers of states, counted within each class.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import majorant
-        >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
-        >>> y = np.array(["far", "far", "near", "near", "far", "far"])
-        >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
-        >>> states = model.predict_latent(X)
-        >>> bool(states[0] == states[1]), bool(states[0] == states[-1])  # far on one side, and on the other
-        (True, False)
         """
         scores = self._state_scores(X, offset)
         labels = self._class_scores(X, offset).argmax(axis=0) if y is None else self._numbers(y, scores.shape[1])

@@ -198,7 +198,10 @@ class LinearProbe(LinearClassifier):
         found, common = {}, CommonGram()
         for name, given in labels.items():
             rows, y = given if _is_subset(given) else (None, given)
-            found[name] = clone(self)._fit_sharing(common, X if rows is None else _some(X, rows), y)
+            try:
+                found[name] = clone(self)._fit_sharing(common, X if rows is None else _some(X, rows), y)
+            except ValueError as error:
+                raise ValueError(f"labels[{name!r}]: {error}") from error
         return found
 
     def _fit_sharing(self, common: CommonGram, X: Any, y: Any) -> Self:
