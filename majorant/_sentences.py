@@ -62,11 +62,12 @@ def about_saddles(left: int, *, is_saddle: bool) -> str:
 
 
 def columns_of(objective: Objective, parameters: Array) -> str:
-    """Return the columns that some parameters belong to, as words."""
+    """Return the columns that some parameters belong to, as words: by their names, or by their numbers."""
     p = objective.size // max(objective.model.redundancy(objective.like), 1)
     which = np.unique(np.flatnonzero(parameters) % p)
     last = p - 1 if getattr(objective.like, "constant", False) else p
-    names = [str(column) for column in which if column < last][:NAMED]
+    called = range(last) if objective.columns is None else objective.columns
+    names = [str(called[column]) for column in which if column < last][:NAMED]
     if len(which) > len(names) + (last in which):
         names.append("…")
     words = [f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names)}"] if names else []

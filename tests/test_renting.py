@@ -256,9 +256,9 @@ def test_a_share_of_the_rows_does_not_speak_for_columns_that_few_rows_make_up():
     assert not _speaks_for_all(F, 0.05)
     ordinary = Objective(Multinomial(4), Labelled(np.random.default_rng(0).normal(size=X.shape), y), ridge=1.0)
     assert _speaks_for_all(ordinary, 0.05)
-    of_all, of_some = F.squares_of_some(0.05)
+    of_all, of_some = F.facts.squares_of_some(0.05)
     np.testing.assert_allclose(of_all, (X**2).sum(axis=0))
-    assert F.squares_of_some(0.05)[0] is of_all
+    assert F.facts.squares_of_some(0.05)[0] is of_all
     assert of_some.shape == of_all.shape
 
 

@@ -148,6 +148,9 @@ def test_the_estimator_warns_and_names_the_column():
     with pytest.warns(ConvergenceWarning, match=r"separated along column 2.*use a finite C"):
         model = LogisticRegression(C=np.inf).fit(X, y)
     assert np.isinf(model.coef_error_).all()
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=["age", "dose", "never"])
+    with pytest.warns(ConvergenceWarning, match=r"separated along column never: no maximum"):
+        LogisticRegression(C=np.inf).fit(frame, y)
 
 
 def test_many_columns_are_not_looked_at_and_that_is_said(monkeypatch):

@@ -261,7 +261,7 @@ class LogisticRegression(
         before = resumed(how.resume_from, self, saving)
         start = before or sweep.start() or self._first_params(objective, offset, centre)
         self._forget_fit()
-        self._centre = centre
+        self._centre, objective.columns = centre, getattr(self, "feature_names_in_", None)
         fitted = run(
             objective,
             self._make_solver(objective) if before is None else before.solver,

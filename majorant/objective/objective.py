@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import sqrt
@@ -81,6 +82,8 @@ class Objective:
     >>> F.value(bound.minimizer()) < F.value(bound.anchor)
     True
     """
+
+    columns: Sequence[str] | None = None  # their names, for what is said of them
 
     def __init__(
         self, model: Model[Any], data: Data, *, ridge: float | ArrayLike | Penalty, reducer: Reducer = HERE
@@ -164,10 +167,6 @@ class Objective:
         task, enough = MeanGram(self.model, at.theta, rows, dtype, labels), self.model.curvature_rows(self.like)
         columns, kept = self.size // self.model.classes(self.like), () if at.scores is None else (at.scores,)
         return self.blocks.total_of_large(task, int(enough / rows), columns**2, *kept)
-
-    def squares_of_some(self, share: float) -> tuple[Array, Array]:
-        """Return the squares of columns, and what an evenly spread share of the rows makes them out to be."""
-        return self.facts.squares_of_some(share)
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.

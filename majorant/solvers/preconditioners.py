@@ -220,7 +220,7 @@ def _speaks_for_all(objective: Objective, share: float) -> bool:
     Columns of which few rows make up nearly all would seem to be combinations of others, and steps along them far too
     long to be taken.
     """
-    of_all, of_some = objective.squares_of_some(share)
+    of_all, of_some = objective.facts.squares_of_some(share)
     return _are_alike(WEIGHT * of_all, WEIGHT * of_some, objective.ridge)
 
 

@@ -254,6 +254,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             objective = Objective(Enumerated(), sample.sets, ridge=1.0 / self.C, reducer=Threads(threads()))
+            objective.columns = names
             fitted = self._minimised(objective)
             found = polished(objective, fitted, self.tol)
             self._hessian, self._variances = found.hessian, found.variances
