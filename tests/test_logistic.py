@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -487,3 +488,10 @@ def test_a_warm_start_of_the_proximal_solver_begins_to_finish_there():
     away = majorant.LogisticRegression(solver="proximal", warm_start=True)
     away.fit(X, y).coef_[:] = 100.0
     assert away.fit(X, y).gap_ <= 1e-8
+
+
+def test_no_gap_at_all_may_be_asked_for():
+    X, y = majorant.datasets.load("ecoli")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert LogisticRegression(tol=0.0).fit(X, y).gap_ < 1e-15

@@ -19,6 +19,8 @@ from majorant.solvers import Solver
 
 # Endings that a user should hear of; a stream or an early stop is what was asked for.
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
+# A gap that double precision cannot tell from none, whatever was asked for.
+NONE = 1e-15
 
 
 @dataclass
@@ -117,7 +119,7 @@ def publish(estimator: Any, fitted: Fitted) -> None:
 def is_unwanted(result: Result, tolerated: float) -> bool:
     """Return whether a fit is not what was asked for: it ended early, or could get no further at a larger gap."""
     if result.outcome is Outcome.STALLED:
-        return not result.gap <= tolerated
+        return not result.gap <= max(tolerated, NONE)
     return result.outcome in UNWANTED
 
 
