@@ -26,7 +26,7 @@ MODULES = frozenset(
         "_bound _solution design.moments estimators.stream kernels.chain_dual objective.cuts objective.ray",
         "curvature.block curvature.by_class curvature.cholesky curvature.dense curvature.diagonal curvature.growing",
         "curvature.arrow curvature.centred curvature.kronecker curvature.low_rank",
-        "models.binary models.chain_dual models.multinomial",
+        "models.binary models.chain_dual models.chain_dual_blocks models.multinomial",
         "solvers.ascent solvers.base solvers.batch solvers.descent solvers.dual solvers.finish solvers.memory",
         "solvers.online solvers.preconditioners solvers.proximal solvers.quasi_newton solvers.renting",
         "solvers.sampling solvers.scipy solvers.secants solvers.sgd solvers.starts solvers.stochastic",
@@ -35,7 +35,7 @@ MODULES = frozenset(
     for name in names.split()
 )
 # Classes other than dataclasses and named tuples, whose attributes are all that they are.
-PLAIN = ("ChainAscent", "Cuts", "Growing")
+PLAIN = ("AscentInBlocks", "ChainAscent", "Cuts", "Growing")
 # Methods that stand for what they are bound to: curvatures as functions of a ridge.
 METHODS = ("factorized", "nearly_factorized", "steadied")
 

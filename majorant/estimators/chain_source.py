@@ -105,7 +105,7 @@ def here(source: Chunks | DaskBag, wanted: Wanted) -> Prepared:
         spool.add(record.arrays())
     encoding, sizes = found.encoding(wanted), found.sizes
     records = Records(spool, lambda: evened(encoding.read(source.pieces(), sizes), RECORD))
-    data = StreamedSequences(records, encoding.universe, encoding.numbers, found.size)
+    data = StreamedSequences(records, encoding.universe, encoding.numbers, found.size, found.even)
     return Prepared(encoding.universe, encoding.classes, encoding.vocabulary, data, found.size.tokens)
 
 

@@ -50,6 +50,7 @@ class Found:
     steps: PairSums = field(default_factory=PairSums)  # of label and next label
     sizes: list[Size] = field(default_factory=list)  # of each piece
     weight: float = 0.0
+    even: bool = True  # whether the tokens of a sequence all weigh the same
 
     def read(self, pieces: Iterable[SequencePiece]) -> Iterator[Encoded]:
         """Yield the chunks of pieces, by vocabularies that grow."""
@@ -69,7 +70,11 @@ class Found:
         self.pairs.add(tokens.attributes, np.repeat(y, np.diff(tokens.indptr).astype(np.int64)), tokens.values)
         after = inner_tokens(tokens.starts)
         self.steps.add(y[after - 1], y[after])
-        self.weight += float(len(y) if some.weight is None else some.weight.sum())
+        if some.weight is None:
+            self.weight += float(len(y))
+            return
+        self.weight += float(some.weight.sum())
+        self.even &= bool((some.weight[after] == some.weight[after - 1]).all())
 
     def merge(self, other: Found) -> None:
         """Add what was found elsewhere, by numbers of its own."""
@@ -81,6 +86,7 @@ class Found:
             ours.add(numbers[first], labels[second], sums)
         self.sizes += other.sizes
         self.weight += other.weight
+        self.even &= other.even
 
     @property
     def size(self) -> Size:

@@ -27,6 +27,10 @@ class DualAscent(Protocol):
         """What a visit to each row would add to the dual objective, roughly; who skips one may let it grow."""
 
     @property
+    def selects(self) -> bool:
+        """Whether a round that visits some of the rows costs less than one that visits all."""
+
+    @property
     def value(self) -> float:
         """The dual objective, roughly."""
 

@@ -264,11 +264,11 @@ class Model(ABC, Generic[Batch]):
         """Return parameters and a diagonal precision after a step at every row, in order."""
         self._has_no("online pass")
 
-    def ascends(self, data: Batch) -> bool:
+    def ascends(self, data: Any) -> bool:
         """Return whether there is a :meth:`dual_ascent` on these data."""
         return False
 
-    def dual_ascent(self, data: Batch, ridge: Array) -> DualAscent:
+    def dual_ascent(self, data: Any, ridge: Array) -> DualAscent:
         """Return an ascent of the dual objective that moves one row at a time, at θ = 0."""
         self._has_no("dual ascent")
 

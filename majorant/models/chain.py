@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from majorant import kernels
 from majorant._checks import Array
 from majorant.curvature import Factors
+from majorant.data.beside import InBlocks
 from majorant.data.sequences import Sequences
 from majorant.kernels.sparse import Features
 from majorant.models import chain_online as online
 from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
 from majorant.models.chain_dual import ChainAscent
+from majorant.models.chain_dual_blocks import AscentInBlocks
 
 # At most so many blocks; and a token is worth so many parameters that gradients of blocks have to be added up for.
 BLOCKS, PARAMETERS_PER_TOKEN = 16, 24.0
@@ -110,13 +112,15 @@ class Chain(Model[Sequences]):
         """Return parameters and a diagonal precision after a step at every sequence, in order."""
         return online.learn(self, data, theta, precision, order, curvature)
 
-    def ascends(self, data: Sequences) -> bool:
-        """Return whether tokens of a sequence weigh the same, and all marginals fit in memory."""
-        return ChainAscent.suits(data)
+    def ascends(self, data: Any) -> bool:
+        """Return whether tokens of a sequence weigh the same, and there is room for all marginals."""
+        if isinstance(data, Sequences):
+            return ChainAscent.suits(data)
+        return isinstance(data, InBlocks) and AscentInBlocks.fits(data)
 
-    def dual_ascent(self, data: Sequences, ridge: Array) -> ChainAscent:
-        """Return dual ascent, sequence by sequence."""
-        return ChainAscent(data, ridge)
+    def dual_ascent(self, data: Any, ridge: Array) -> ChainAscent:
+        """Return dual ascent, sequence by sequence; block by block, if they are not in memory."""
+        return ChainAscent(data, ridge) if isinstance(data, Sequences) else AscentInBlocks(data, ridge)
 
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""

@@ -37,6 +37,8 @@ FIRST_LOOK, NEXT_LOOK = 2e-3, 0.1
 SNAPSHOTS = 100
 # A round is slow if promises shrink to more than this share, before the first look and after; so many slow ones end it.
 SLOW, VERY_SLOW, PATIENCE = 0.9, 0.98, 2
+# The same where every round is a pass. Those that settle what is rare are slow, and certificates wait for them.
+SLOW_PASS = 0.87
 # Where the next look is more passes away than this, quasi-Newton steps come before it, which certify sooner.
 FAR, STEPS = 5.0, 30
 MOST_ROUNDS = 500
@@ -108,6 +110,8 @@ class Ascent:
         objective.spend(curvatures=1)
         # Marginals are close to those of the model by now, and θ right but where F is stiff, which steps see to first.
         scale = Diagonal(after.work.hessian_diagonal(), majorizes=False).factorized
+        if not after.work.selects:  # rounds that are far from the next look cost more than steps do
+            return Begun(point, scale, least_factor=0.0, account=done)
         return Begun(point, scale, least_factor=0.0, sweeps=after, steps=STEPS, account=done)
 
 
@@ -117,12 +121,12 @@ class FromAscent(Start):
 
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether the model has one, there are many rows, every parameter has a ridge, and θ is zero."""
-        whole, penalty = objective.whole, objective.penalty
-        if whole is None or len(whole) < LEAST_ROWS or theta.any():
+        penalty = objective.penalty
+        if not objective.comes_here or objective.rows < LEAST_ROWS or theta.any():
             return False
         if penalty.prior is None or not penalty.everywhere:
             return False
-        return objective.model.ascends(whole)
+        return objective.model.ascends(objective.data)
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the point after the first rounds."""
@@ -131,7 +135,7 @@ class FromAscent(Start):
     @staticmethod
     def marginals(objective: Objective) -> Any:
         """Return what was observed, and θ = 0 with it."""
-        return objective.model.dual_ascent(objective.whole, objective.penalty.as_prior())
+        return objective.model.dual_ascent(objective.data, objective.penalty.as_prior())
 
 
 def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
@@ -156,9 +160,9 @@ def _as_it_was(objective: Objective, ascent: Ascent, seed: int) -> Any:
 
 
 def _started_over(objective: Objective, seed: int) -> Begun:
-    """Return the start without dual ascent, and say so."""
+    """Return the start without dual ascent, and say so: numbers ran off, or there was no room left for marginals."""
     begun = FromOnlinePass().begin(objective, np.zeros(objective.size), seed)
-    return replace(begun, remark="dual ascent led away from the optimum, so an online pass made the start instead")
+    return replace(begun, remark="dual ascent did not lead to the optimum, so an online pass made the start instead")
 
 
 def _after_round(objective: Objective, ascent: Ascent, seed: int, snapshots: int = 1) -> Ascent:
@@ -169,15 +173,23 @@ def _after_round(objective: Objective, ascent: Ascent, seed: int, snapshots: int
     passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum())
     objective.spend(passes=passes)
     rate = promised / ascent.promised if promised > 0 else 0.0
-    slow = ascent.slow + 1 if rate > (SLOW if ascent.look == FIRST_LOOK else VERY_SLOW) else 0
+    slow = ascent.slow + 1 if rate > _slow(ascent) else 0
     return replace(
         ascent, promised=promised, rate=rate, passes=passes, rounds=ascent.rounds + 1, slow=slow, finite=finite
     )
 
 
+def _slow(ascent: Ascent) -> float:
+    """Return the share of themselves that promises shrink to in a slow round."""
+    if not ascent.work.selects:
+        return SLOW_PASS
+    return SLOW if ascent.look == FIRST_LOOK else VERY_SLOW
+
+
 def _order(work: Any, seed: int) -> Array:
     """Return the sequences of the next round."""
-    chosen = np.arange(len(work.gains)) if work.rounds < FULL_ROUNDS else _most_promising(work)
+    everyone = work.rounds < FULL_ROUNDS or not work.selects
+    chosen = np.arange(len(work.gains)) if everyone else _most_promising(work)
     return np.random.default_rng([seed, work.rounds]).permutation(chosen)
 
 

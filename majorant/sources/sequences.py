@@ -70,22 +70,27 @@ class StreamedSequences:
         Of the labels in the universe, by the numbers of the records.
     size : Size
         How much there is of all of them.
+    even : bool
+        Whether the tokens of a sequence all weigh the same.
     """
 
     whole = None
 
-    def __init__(self, records: Iterable[Encoded], universe: Universe, numbers: Array, size: Size) -> None:
-        self._records, self._universe, self._numbers, self._size = records, universe, numbers, size
+    def __init__(
+        self, records: Iterable[Encoded], universe: Universe, numbers: Array, size: Size, even: bool = False
+    ) -> None:
+        self.universe, self.size, self.even = universe, size, even
+        self._records, self._numbers = records, numbers
         first = next(iter(records))
         self.like = self._decoded(first.part(0, min(len(first), SHOWN)))
 
     def __len__(self) -> int:
-        return self._size.sequences
+        return self.size.sequences
 
     def blocks(self, rows: int) -> ReadSequences:
         """Return the data in blocks of at most about so many sequences; going through them reads everything."""
-        of_rows = rows * self._size.numbers // max(len(self), 1)
-        return ReadSequences(self, max(min(of_rows, block_numbers(self._universe, self._size)), 1))
+        of_rows = rows * self.size.numbers // max(len(self), 1)
+        return ReadSequences(self, max(min(of_rows, block_numbers(self.universe, self.size)), 1))
 
     def outlines(self, rows: int) -> ReadSequences:
         """Return the same blocks: labels are not kept apart."""
@@ -94,6 +99,10 @@ class StreamedSequences:
     def sample(self, rows: int, seed: int) -> Sequences:
         """Raise: solvers that ask for a sample ask for rows."""
         raise TypeError(NO_ROWS)
+
+    def store(self) -> Spool:
+        """Return somewhere to keep arrays of every block."""
+        return Spool()
 
     def narrowed(self) -> StreamedSequences:
         """Return the same: rows are read as they are."""
@@ -108,7 +117,7 @@ class StreamedSequences:
         return read_ahead(lambda: map(self._decoded, evened(self._records, numbers)), AHEAD)
 
     def _decoded(self, some: Encoded) -> Sequences:
-        return some.sequences(self._universe, self._numbers)
+        return some.sequences(self.universe, self._numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ class Spool:
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = tempfile.TemporaryFile(prefix="majorant-")  # noqa: SIM115
-        self._room = SHARE * shutil.disk_usage(tempfile.gettempdir()).free - LEAST_LEFT
+        self.room = SHARE * shutil.disk_usage(tempfile.gettempdir()).free - LEAST_LEFT
         self._chunks: list[tuple[Place | None, ...]] = []
         self._end, self._lock = 0, Lock()
         # Chunks come and go pass after pass: fresh memory for each would be left in pieces that nobody can use.
@@ -69,12 +69,21 @@ class Spool:
         """Write a chunk, or give up."""
         if self._file is None:
             return
-        if self._end + sum(each.nbytes for each in arrays if each is not None) > self._room:
+        if self._end + sum(each.nbytes for each in arrays if each is not None) > self.room:
             self.close()
             return
         try:
             self._chunks.append(tuple([None if each is None else self._write(each) for each in arrays]))
         except OSError:  # no room after all
+            self.close()
+
+    def replace(self, number: int, arrays: Sequence[Array]) -> None:
+        """Write arrays of the same shapes in the place of a chunk; if that fails, give up."""
+        try:
+            for place, array in zip(self._chunks[number], arrays, strict=True):
+                assert place is not None
+                self._put(array, place.offset)
+        except OSError:
             self.close()
 
     def __getitem__(self, number: int) -> list[Any]:
@@ -98,12 +107,16 @@ class Spool:
         self.close()
 
     def _write(self, array: Array) -> Place:
-        assert self._file is not None
         place = Place(self._end, array.dtype, array.shape)
-        self._file.seek(self._end)
-        self._file.write(_bytes_of(np.ascontiguousarray(array)))
+        self._put(array, self._end)
         self._end += array.nbytes
         return place
+
+    def _put(self, array: Array, offset: int) -> None:
+        assert self._file is not None
+        with self._lock:
+            self._file.seek(offset)
+            self._file.write(_bytes_of(np.ascontiguousarray(array)))
 
     def _read(self, place: Place) -> Array:
         assert self._file is not None
