@@ -40,6 +40,9 @@ def numerics(threads: int | None) -> Iterator[None]:
     Memory of large arrays is used again (``majorant._buffers``).
     """
     now = _OF_BLAS.get()
+    if now is not None and threads in (None, now):  # one of these contexts is entered already
+        yield
+        return
     blas = nullcontext() if threads in (None, now) else _limited(threads)
     before = _OF_BLAS.set(now if threads is None else threads)
     try:
