@@ -197,7 +197,8 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
         monitor.recall(start.cuts, start.looked)
     if resumed is not None:
         return resumed
-    return solver.start_within(objective, _read_start(objective, start), monitor.limits.max_steps)
+    limits = monitor.limits
+    return solver.start_within(objective, _read_start(objective, start), limits.max_steps, limits.tol)
 
 
 def _leave_saddles(objective: Objective, solver: Solver[Any], monitor: Monitor, most: int) -> None:

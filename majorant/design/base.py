@@ -185,7 +185,8 @@ class Design(ABC):
             x = self.part(some).toarray() - first  # so that a column loses no digits to its mean
             return np.stack([share[some] @ x, share[some] @ np.square(x, out=x)])
 
-        mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
+        first_sums, *more = mapped(moments_of, list(self.chunks()))
+        mean, squares = sum(more, first_sums)
         return first + mean, np.maximum(squares - mean**2, 0.0)
 
     def gram(self, B: Array, dtype: Any = np.float64) -> Array:

@@ -176,12 +176,12 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if self.memory is not None:
             whole("memory", self.memory, least=0)
 
-    def starts(self, objective: Objective, most: int = NARROW_STEPS) -> tuple[Start, ...]:
+    def starts(self, objective: Objective, most: int = NARROW_STEPS, tol: float = 0.0) -> tuple[Start, ...]:
         """Return where steps may start, after no more than so many before the first state; the last always suits."""
         kind, sample = self._kind(objective), FromSample(min(SAMPLE_STEPS, most))
         if kind != "auto":
             return (sample,) if kind == "sample" else (FromPoint(),)
-        return FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most), sample, FromPoint()
+        return FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most, tol), sample, FromPoint()
 
     def offers(self, objective: Objective) -> list[Preconditioner]:
         """Return what steps may be scaled by, the dearest last."""
@@ -198,20 +198,20 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return the state at θ, if that is not zero; else where a start, or steps in single precision, have led."""
         return self.start_within(objective, theta, NARROW_STEPS)
 
-    def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
-        """Return the same, after no more than so many steps."""
+    def start_within(self, objective: Objective, theta: Array, steps: int, tol: float = 0.0) -> QuasiNewtonState:
+        """Return the same, after no more than so many steps, nor more than a tolerance asks for."""
         if not theta.any():
-            return self._go(objective, theta, steps)
+            return self._go(objective, theta, steps, tol)
         better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
         return self._at(objective, objective.point(theta), given=better).changed(most=steps)
 
-    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS) -> Start:
-        starts = self.starts(objective, most)
+    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS, tol: float = 0.0) -> Start:
+        starts = self.starts(objective, most, tol)
         return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
-    def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
+    def _go(self, objective: Objective, theta: Array, most: int, tol: float = 0.0) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
-        start = self._start(objective, theta, most)
+        start = self._start(objective, theta, most, tol)
         if isinstance(start, FromPoint) and pays_in_single_precision(objective):
             return self._begun_in_single_precision(objective, theta, most)
         return self._begun(objective, theta, start)
