@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,17 +19,6 @@ from majorant.objective import Objective, Point
 from majorant.objective.certificates.concordant import LARGEST
 from majorant.solvers import BatchMajorization, Solver, State
 from majorant.solvers.saddles import way_down
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """An observer that may want to know how far a run has come."""
-
-    def follow(self, progress: Callable[[], Progress]) -> None:
-        """Take a function that says so at any time."""
-
-    def __call__(self, row: Mapping[str, float], theta: Array) -> Any:
-        """Look at a step."""
 
 
 def minimize(
@@ -113,8 +102,9 @@ def minimize(
     with numerics(threads):
         spending = objective.with_ledger()  # every run has an account of its own
         monitor = Monitor(spending, limits, metrics or {}, callback)
-        if isinstance(callback, Follower):
-            callback.follow(partial(monitor.progress, solver))
+        follow = getattr(callback, "follow", None)  # a protocol that is checked would take as long as a step
+        if follow is not None:
+            follow(partial(monitor.progress, solver))
         state = _first_state(spending, solver, start, monitor)
         solver.drive(spending, state, monitor.observe)
         if saddles:
@@ -207,7 +197,8 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
         monitor.recall(start.cuts, start.looked)
     if resumed is not None:
         return resumed
-    return solver.start_within(objective, _read_start(objective, start), monitor.limits.max_steps)
+    limits = monitor.limits
+    return solver.start_within(objective, _read_start(objective, start), limits.max_steps, limits.tol)
 
 
 def _leave_saddles(objective: Objective, solver: Solver[Any], monitor: Monitor, most: int) -> None:

@@ -32,7 +32,7 @@ class Seen:
             return self._state
         return self._state.moved_to(self._objective.point(self._state.theta, keep=False))
 
-    @property
+    @lazy
     def point(self) -> Point:
         """θ, F and ∇F."""
         assert self.state.point is not None

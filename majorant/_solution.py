@@ -167,8 +167,10 @@ class Trace(Mapping[str, Array]):
         >>> trace
         Trace(1 entries of step, objective)
         """
+        if not self._columns:
+            self._columns = {name: [] for name in row}
         for name, value in row.items():
-            self._columns.setdefault(name, []).append(value)
+            self._columns[name].append(value)
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._columns:

@@ -40,6 +40,9 @@ def numerics(threads: int | None) -> Iterator[None]:
     Memory of large arrays is used again (``majorant._buffers``).
     """
     now = _OF_BLAS.get()
+    if now is not None and threads in (None, now):  # one of these contexts is entered already
+        yield
+        return
     blas = nullcontext() if threads in (None, now) else _limited(threads)
     before = _OF_BLAS.set(now if threads is None else threads)
     try:
@@ -95,6 +98,8 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
 
 def mapped(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
     """Return what a function makes of each item, in order, found by all threads that share work here."""
+    if threads() == 1:
+        return [function(item) for item in items]
     results: dict[int, U] = {}
 
     def find(number: int) -> None:

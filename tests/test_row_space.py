@@ -104,6 +104,16 @@ def test_a_limit_of_steps_holds_there():
     assert model.n_iter_[0] <= 3
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_no_more_steps_are_made_there_than_a_tolerance_asks_for(classes):
+    F, made = problem(classes), []
+    for tol in (1e-2, 1e-5, 1e-9):
+        begun = row_space.FromRowSpace(majorant.QuasiNewton(), 100, tol).begin(F, np.zeros(F.size), seed=0)
+        assert F.certify(begun.point, largest=0).gap <= tol  # and none are left to make in all columns
+        made.append(begun.made)
+    assert made[0] < made[1] < made[2]
+
+
 def test_correlated_columns_of_two_classes_are_fitted_there():
     """Steps in all columns would be many; of columns that are not correlated they may be few."""
     rng = np.random.default_rng(3)

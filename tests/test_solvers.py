@@ -89,7 +89,7 @@ def generated(t, p, n, *, density=1.0, seed=0):
 def test_starts_are_chosen_by_what_they_cost():
     def start(F):
         zero = np.zeros(F.size)
-        return next(type(s).__name__ for s in QuasiNewton().plan(F).starts if s.suits(F, zero))
+        return next(type(s).__name__ for s in QuasiNewton().starts(F) if s.suits(F, zero))
 
     assert start(generated(20_000, 5, 2)) == "FromSample"
     assert start(generated(20_000, 5, 4)) == "FromSample"

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from majorant._buffers import empty
 from majorant._checks import Array
-from majorant._threads import even_slices, for_each, mapped
+from majorant._threads import even_slices, for_each, mapped, threads
 
 # Rows are taken so many scalars at a time: the weighted copies of X then stay in cache.
 CHUNK = 2**19
@@ -185,7 +185,8 @@ class Design(ABC):
             x = self.part(some).toarray() - first  # so that a column loses no digits to its mean
             return np.stack([share[some] @ x, share[some] @ np.square(x, out=x)])
 
-        mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
+        first_sums, *more = mapped(moments_of, list(self.chunks()))
+        mean, squares = sum(more, first_sums)
         return first + mean, np.maximum(squares - mean**2, 0.0)
 
     def gram(self, B: Array, dtype: Any = np.float64) -> Array:
@@ -261,6 +262,8 @@ class Design(ABC):
 def weighted_rows(x: Array, weight: Array, dtype: Any) -> Array:
     """Return rows times their weights, in some precision."""
     result, each = empty(x.shape, dtype), weight[:, None].astype(x.dtype, copy=False)
+    if threads() == 1:
+        return np.multiply(x, each, out=result, casting="same_kind")
 
     def weigh(some: slice) -> None:
         np.multiply(x[some], each[some], out=result[some], casting="same_kind")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
+from majorant._lazy import lazy
 from majorant.design.base import Design, Stored
 from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
 
 # Numbers that are written out once, and kept: Hessians of small data are found at every step.
 FEW = 2**15
+# Of centred columns more are: to subtract their centres each time takes a fourth as long as the Hessian.
+FEW_CENTRED = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Constant(Design):
     centred: bool = False
     source: Design | None = None
 
-    @cached_property
+    @lazy
     def shape(self) -> tuple[int, int]:
         """Rows and columns, the constant one included."""
         return self.inner.shape[0], self.inner.shape[1] + 1
@@ -107,10 +109,11 @@ class Constant(Design):
 
     def toarray(self) -> Array:
         """Return the whole matrix, written out; that of a few rows is remembered."""
-        return self._of_few if self.shape[0] * self.shape[1] <= FEW else self._written_out()
+        few = FEW if self.shift is None else FEW_CENTRED
+        return self._remembered if self.shape[0] * self.shape[1] <= few else self._written_out()
 
-    @cached_property
-    def _of_few(self) -> Array:
+    @lazy
+    def _remembered(self) -> Array:
         return self._written_out()
 
     def _written_out(self) -> Array:

@@ -23,7 +23,7 @@ def errors_of(
     coef, found = published["coef_"], fitted.solution.certificate
     W = fitted.params.reshape(classes, -1)
     W = W - W.mean(axis=0) if classes > 1 else W
-    known = found is not None and np.array_equal(found.theta, fitted.params)
+    known = found is not None and (found.theta is fitted.params or np.array_equal(found.theta, fitted.params))
     bound = _bounds(found, ridge, classes, centre) if known else np.full(W.shape, np.inf)
     p = coef.shape[1]
     of_coef = bound[:, :p] + np.abs(W[:, :p] - coef)
@@ -40,7 +40,6 @@ def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None
     if found.region is not None:
         return found.region.within(classes, centre)
     excess = found.gap * found.value if np.isfinite(found.gap) else np.inf
-    with np.errstate(divide="ignore"):
-        bounds = np.sqrt(2 * excess / ridge)
+    bounds = np.sqrt(np.divide(2 * excess, ridge, where=ridge > 0, out=np.full(ridge.shape, np.inf)))
     # Less their mean over classes differences are no larger, if all classes are penalised alike; they are.
-    return np.broadcast_to(bounds, len(ridge)).reshape(classes, -1).copy()
+    return bounds.reshape(classes, -1)

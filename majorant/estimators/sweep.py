@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import inf, log
 from typing import Any, TypeVar
 
-import numpy as np
-
 from majorant._checks import Array
 from majorant._solution import Solution
+from majorant._vectors import all_finite
 from majorant.objective import Objective
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ class Sweep:
 
     def add(self, solution: Solution | None) -> None:
         """Remember a solution, if it is one to go on from."""
-        if solution is not None and np.isfinite(solution.params).all():
+        if solution is not None and all_finite(solution.params):
             self._found = [*self._found[-1:], (self._size(), solution)]
 
     def _foretold(self, size: float) -> Array:

@@ -83,8 +83,8 @@ class Binary(ClassModel):
 
     def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
         """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
-        stored = batch.design.stored()
-        if stored is None or not self._reads_once(batch):
+        stored = batch.design.stored() if self._reads_once(batch) else None
+        if stored is None:
             return super().leap(direction, scores, batch)
         X, (δ, c) = stored.rows, _split(direction, stored)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(δ), batch.design.dtype)
@@ -96,11 +96,12 @@ class Binary(ClassModel):
         return loss, slope, _joined(G, total, stored), Leapt(there, slopes)
 
     def _reads_once(self, batch: Labelled) -> bool:
-        X = batch.design
-        beyond_cache = batch.n_features >= LONG_ROW and len(batch) * batch.n_features >= CACHE
-        quicker = X.is_sparse or (beyond_cache and X.dtype == np.float64)
-        many = batch.total * (max(X.density * batch.n_features / NONZEROS, 1.0) if X.is_sparse else 1.0)
-        return quicker and self.is_softmax() and not batch.soft and many >= WORTH_COMPILING
+        X, p, many = batch.design, batch.n_features, float(batch.total)
+        if X.is_sparse:
+            quicker, many = True, many * max(X.density * p / NONZEROS, 1.0)
+        else:  # beyond the cache
+            quicker = p >= LONG_ROW and len(batch) * p >= CACHE and X.dtype == np.float64
+        return quicker and many >= WORTH_COMPILING and self.is_softmax() and not batch.soft
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         """Return the factors β(u_j)."""
@@ -146,8 +147,8 @@ class Binary(ClassModel):
 
     def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
         """Return Σ_j w_j p_j(1 − p_j) x_j x_jᵀ·direction, rows read once where that is quicker."""
-        stored = batch.design.stored()
-        if stored is None or not self._reads_once(batch):
+        stored = batch.design.stored() if self._reads_once(batch) else None
+        if stored is None:
             return super().hessian_product(direction, bending, batch)
         δ, c = _split(direction, stored)
         G = np.empty(len(δ), batch.design.dtype)

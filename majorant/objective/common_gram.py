@@ -30,10 +30,10 @@ FEW = 500
 def common_gram(objective: Objective, at: Point) -> CommonGram | None:
     """Return what is shared with other problems, if it says anything of a point."""
     like = objective.like
-    if not isinstance(like, Labelled) or like.weight is not None or like.offset is not None:
+    if not isinstance(like, Labelled) or like.common is None or like.weight is not None or like.offset is not None:
         return None
     few = objective.rows < ROWS_PER_COLUMN * like.n_features
-    if like.common is None or few or at.theta.reshape(-1, like.n_features)[:, : -1 if like.constant else None].any():
+    if few or at.theta.reshape(-1, like.n_features)[:, : -1 if like.constant else None].any():
         return None
     return like.common
 

@@ -39,6 +39,7 @@ class Facts:
         self.narrow, self.precision = bool(dtype != np.float64), dtype
         self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
         self._squares: dict[float, tuple[Array, Array]] = {}
+        self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty
         self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
         self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.keep(self._scores_of_all()))
 
@@ -77,8 +78,7 @@ class Facts:
         """Whether the distance to the optimum can be bounded: F has to be strongly convex in all but an intercept."""
         if self._penalty.everywhere:
             return self.convex
-        strong = np.array_equal(self._penalty.strength > 0, self._penalty.penalised)
-        return strong and self.intercept is not None and self.convex
+        return self._penalty.strong and self.intercept is not None and self.convex
 
     @lazy
     def may_be_unbounded(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from math import exp
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from majorant._checks import Array
+from majorant._lazy import lazy
 from majorant.curvature.cholesky import Factor, lower_factor
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
@@ -66,13 +67,13 @@ class _Hessian:
             return self._factor(slope)
         return np.linalg.lstsq(self._steadied, slope, rcond=None)[0]
 
-    @cached_property
+    @lazy
     def _steadied(self) -> Array:
         H = _grounded(self.matrix)
         H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
         return H
 
-    @cached_property
+    @lazy
     def _factor(self) -> Factor | None:
         try:
             return Factor(lower_factor(self._steadied))
@@ -93,7 +94,8 @@ class _Expansion:
     @property
     def weaker(self) -> float:
         """How many times less than the Hessian nearby that here may be: e^2a where scores have moved by a."""
-        return exp(2 * float(np.abs(self.moved - self.hessian.at).max()))
+        at = self.hessian.at
+        return 1.0 if at is self.moved else exp(2 * float(np.abs(self.moved - at).max()))
 
 
 def profile_intercept(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from majorant._bound import QuadraticBound
 from majorant._checks import Array
 from majorant._vectors import here, norm
-from majorant.curvature import Curvature, Form, form
+from majorant.curvature import Curvature, Dense, Form, form
 from majorant.data.base import Data, InMemory, Order
 from majorant.models import Model
 from majorant.models.rounding import SAFETY
@@ -150,7 +149,7 @@ class Objective:
 
     def hessian(self, theta: ArrayLike) -> tuple[float, Array, Curvature]:
         """Return F(θ), ∇F(θ) and the Hessian of the loss (without the penalty), in one pass."""
-        point, H = self.expand(theta, form("dense"), majorizes=False)
+        point, H = self.expand(theta, Dense.of, majorizes=False)
         return point.value, point.gradient, H
 
     def hessian_diagonal(self, at: Point) -> Array:
@@ -370,8 +369,8 @@ class Objective:
 
     def with_ledger(self) -> Objective:
         """Return the same objective with an account of its own: what one spends, the other does not."""
-        other = copy(self)
-        other.work = Work()
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), work=Work())  # ``copy`` takes ten times as long
         return other
 
     def spend(self, *, passes: float = 0.0, curvatures: int = 0) -> None:

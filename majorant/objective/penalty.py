@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant._checks import Array, finite_array
+from majorant._lazy import lazy
 
 # Of fewer parameters temporaries cost less than the calls that avoid them.
 SMALL = 10_000
@@ -34,12 +34,12 @@ class Penalty(ABC):
     def gradient(self, theta: Array) -> Array:
         """Return ∇R(θ)."""
 
-    @cached_property
+    @lazy
     def strength(self) -> Array:
         """A diagonal (d) that the Hessian of R never falls below."""
         return np.zeros_like(self.curvature)
 
-    @cached_property
+    @lazy
     def penalised(self) -> Array:
         """Which parameters R depends on."""
         return self.curvature > 0
@@ -72,12 +72,17 @@ class Penalty(ABC):
             raise TypeError(f"this solver starts from a Gaussian prior: it needs a ridge, got {type(self).__name__}")
         return self.prior
 
-    @cached_property
+    @lazy
     def everywhere(self) -> bool:
         """Whether R is strongly convex in every parameter."""
         return bool((self.strength > 0).all())
 
-    @cached_property
+    @lazy
+    def strong(self) -> bool:
+        """Whether R is strongly convex in every parameter that it depends on."""
+        return np.array_equal(self.strength > 0, self.penalised)
+
+    @lazy
     def least(self) -> float:
         """The least strength of those that there are."""
         return float(np.min(self.strength[self.strength > 0], initial=np.inf))
@@ -103,19 +108,24 @@ class Ridge(Penalty):
             raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
         self.same = values.ndim == 0 or bool(np.all(values == values.flat[0]))
         self._there: Any = None
-        self.curvature = self.values = np.broadcast_to(values.flat[0] if self.same else values, (size,))
+        self.curvature = self.values = np.broadcast_to(values.flat[0], (size,)) if self.same else values
 
-    @cached_property
+    @lazy
     def strength(self) -> Array:
         """λ."""
         return self.values
 
-    @cached_property
+    @lazy
     def everywhere(self) -> bool:
         """Whether λ is positive everywhere."""
         return bool(self.values[0] > 0 if self.same else (self.values > 0).all())
 
-    @cached_property
+    @property
+    def strong(self) -> bool:
+        """Return True."""
+        return True
+
+    @lazy
     def least(self) -> float:
         """The least λ of those that penalise."""
         return float(np.min(self.values[:1] if self.same else self.values[self.values > 0], initial=np.inf))
@@ -172,7 +182,7 @@ class Ridge(Penalty):
             self._there = vector.new_tensor(self.values)
         return self._there
 
-    @cached_property
+    @lazy
     def _inverse(self) -> Array:
         """1/λ, zero where there is none."""
         return np.divide(1.0, self.values, out=np.zeros(len(self.values)), where=self.values > 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from majorant._checks import Array
-from majorant.curvature import Dense, form
+from majorant.curvature import Dense
 from majorant.curvature.cholesky import grounded
 from majorant.objective import Objective, Point
 from majorant.objective.certificates import KnownHessian
@@ -93,8 +93,9 @@ class Newton(Descent):
 
 def grounded_hessian(objective: Objective, at: Point | Array) -> tuple[Point, Dense]:
     """Return a point and the Hessian of the loss, made positive where neither probabilities nor the penalty change."""
-    point, found = objective.expand(at, form("dense"), majorizes=False)
+    point, found = objective.expand(at, Dense.of, majorizes=False)
     H, together = found.compact(), objective.model.redundancy(objective.like)
-    free = np.flatnonzero(~objective.penalty.penalised.reshape(together, -1).any(axis=0))
-    H = H if together == 1 or not len(free) else grounded(H, together, free)
+    if together > 1:
+        free = np.flatnonzero(~objective.penalty.penalised.reshape(together, -1).any(axis=0))
+        H = grounded(H, together, free) if len(free) else H
     return point, Dense(H, majorizes=False)

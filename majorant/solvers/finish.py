@@ -26,10 +26,9 @@ def begin(objective: Objective, solver: QuasiNewton, here: Point, memory: Memory
     Diagonals and conjugate gradients are offered only where no matrix can be had: the memory is better than the first,
     and in a poor metric the second may take thousands of products. Steps that tell how good it is are no rent.
     """
-    plan = solver.plan(objective)
-    suitable = [offer for offer in plan.offers if offer.suits(objective)]
+    suitable = solver.offers(objective)
     matrices = [offer for offer in suitable if offer.quality > A_DIAGONAL]
-    products = plan.products and not matrices
+    products = solver.takes_products(objective) and not matrices
     solve = Apart(memory.precision.factorized(), redundancy(objective))
     return QuasiNewtonState.at(
         here,

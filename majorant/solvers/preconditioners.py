@@ -214,6 +214,16 @@ class HessianByBlocks(Preconditioner):
         return hessian_by_blocks(objective, point, whole=True).factorized
 
 
+_DIAGONALS = (DiagonalOfHessian(), DiagonalBetweenClasses())
+# By the name of the dearest that is wanted, the dearest last.
+OFFERS: dict[str, tuple[Preconditioner, ...]] = {
+    "auto": (*_DIAGONALS, GramOfColumns(), BlocksOfHessian(), HessianByBlocks(), HessianOfAll()),
+    "sample": (*_DIAGONALS, GramOfColumns(), HessianOfAll()),
+    "kronecker": (GramOfColumns(),),
+    "diagonal": _DIAGONALS,
+}
+
+
 def _speaks_for_all(objective: Objective, share: float) -> bool:
     """Return whether a share of the rows shows no column to be much larger or smaller than it is in all of them.
 

@@ -50,7 +50,15 @@ class Prices:
 
     @classmethod
     def of(cls, objective: Objective) -> Prices:
-        """Return those of an objective whose outcomes can be written out."""
+        """Return those of an objective whose outcomes can be written out, found once for its data."""
+        known = objective.facts.remembered
+        if cls not in known:
+            known[cls] = cls._of(objective)
+        found: Prices = known[cls]
+        return found
+
+    @classmethod
+    def _of(cls, objective: Objective) -> Prices:
         model, like = objective.model.as_rows(), objective.like
         classes, design = max(model.classes(like), 1), model.design(like)
         columns = objective.size // classes

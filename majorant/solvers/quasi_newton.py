@@ -39,15 +39,7 @@ from majorant.solvers import truncated
 from majorant.solvers.ascent import FromAscent
 from majorant.solvers.base import State, SteppingSolver, improves, known
 from majorant.solvers.line_search import EXACT, LOOSE
-from majorant.solvers.preconditioners import (
-    BlocksOfHessian,
-    DiagonalBetweenClasses,
-    DiagonalOfHessian,
-    GramOfColumns,
-    HessianByBlocks,
-    HessianOfAll,
-    Preconditioner,
-)
+from majorant.solvers.preconditioners import OFFERS, HessianOfAll, Preconditioner
 from majorant.solvers.prices import MANY_PARAMETERS, narrows_freely, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market, market_for
 from majorant.solvers.row_space import FromRowSpace, in_steps
@@ -63,7 +55,7 @@ from majorant.solvers.starts import (
     Sweeps,
 )
 
-CURVATURES = ("auto", "sample", "kronecker", "diagonal")
+CURVATURES = tuple(OFFERS)
 # Of many parameters pairs are the most that a fit keeps in memory: twice as many save a twelfth of the steps.
 PAIRS, PAIRS_OF_MANY = 20, 10
 # Of a curvature other than a Hessian, to be corrected by the last pair.
@@ -72,7 +64,7 @@ LEAST_FACTOR = 0.2
 NARROW_STEPS, NARROW_AIM = 100, 3e-6
 # The same where factors have ten bits.
 COARSE, COARSE_AIM = 1e-5, 5e-6
-# A point that was given is left for a start of the plan if a step promises to gain more than this, relative to F.
+# A point that was given is left for another start if a step promises to gain more than this, relative to F.
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
 ASTRAY = 10.0
@@ -81,20 +73,11 @@ ASTRAY = 10.0
 FADED, RENTED = 0.007, 2.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How an objective is best gone about: where to start, and what steps may be scaled by, the dearest last."""
-
-    starts: tuple[Start, ...]
-    offers: tuple[Preconditioner, ...]
-    products: bool = False  # whether steps may become Newton's, by conjugate gradients
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QuasiNewtonState(State):
     """Where the solver is, what steps are scaled by, and the secant pairs."""
 
-    market: Market  # of the offers of the plan, those that suit
+    market: Market | None = None  # of the offers that suit; not before the first step
     lease: Lease = field(default_factory=Lease)
     factorize: Factorize | None = None
     ridge: Array | None = None  # of the pairs and of ``solve``; None of a penalty that is no ridge
@@ -147,7 +130,7 @@ class QuasiNewtonState(State):
             return None
         return self.moved_to(
             objective.point(theta),
-            market=market_for(self.market.offers[::-1], objective, products=self.market.product < np.inf),
+            market=None if self.market is None else self.market.of_another(objective),
             lease=self.lease.carried_on(self.rent),
             ridge=ridge,
             solve=self.factorize(ridge),
@@ -193,49 +176,52 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if self.memory is not None:
             whole("memory", self.memory, least=0)
 
-    def plan(self, objective: Objective, most: int = NARROW_STEPS) -> Plan:
-        """Return how to go about an objective, with no more than so many steps before the first state."""
-        kind = self.curvature if objective.model.classes(objective.like) else "auto"
-        diagonals, gram, hessian = (DiagonalOfHessian(), DiagonalBetweenClasses()), GramOfColumns(), HessianOfAll()
-        by_blocks = (BlocksOfHessian(), HessianByBlocks())
-        if kind == "sample":
-            return Plan((FromSample(min(SAMPLE_STEPS, most)),), (*diagonals, gram, hessian))
-        if kind == "kronecker":
-            return Plan((FromPoint(),), (gram,))
-        if kind == "diagonal":
-            return Plan((FromPoint(),), diagonals)
-        sample, products = FromSample(min(SAMPLE_STEPS, most)), objective.convex and HessianProducts.suit(objective)
-        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most), sample, FromPoint())
-        return Plan(starts, (*diagonals, gram, *by_blocks, hessian), products)
+    def starts(self, objective: Objective, most: int = NARROW_STEPS, tol: float = 0.0) -> tuple[Start, ...]:
+        """Return where steps may start, after no more than so many before the first state; the last always suits."""
+        kind, sample = self._kind(objective), FromSample(min(SAMPLE_STEPS, most))
+        if kind != "auto":
+            return (sample,) if kind == "sample" else (FromPoint(),)
+        return FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most, tol), sample, FromPoint()
+
+    def offers(self, objective: Objective) -> list[Preconditioner]:
+        """Return what steps may be scaled by, the dearest last."""
+        return [offer for offer in OFFERS[self._kind(objective)] if offer.suits(objective)]
+
+    def takes_products(self, objective: Objective) -> bool:
+        """Return whether steps may become Newton's, by conjugate gradients."""
+        return self._kind(objective) == "auto" and objective.convex and HessianProducts.suit(objective)
+
+    def _kind(self, objective: Objective) -> str:
+        return self.curvature if objective.model.classes(objective.like) else "auto"
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        """Return the state at θ, if that is not zero; else where the plan, or steps in single precision, have led."""
+        """Return the state at θ, if that is not zero; else where a start, or steps in single precision, have led."""
         return self.start_within(objective, theta, NARROW_STEPS)
 
-    def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
-        """Return the same, after no more than so many steps."""
+    def start_within(self, objective: Objective, theta: Array, steps: int, tol: float = 0.0) -> QuasiNewtonState:
+        """Return the same, after no more than so many steps, nor more than a tolerance asks for."""
         if not theta.any():
-            return self._go(objective, theta, steps)
+            return self._go(objective, theta, steps, tol)
         better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
         return self._at(objective, objective.point(theta), given=better).changed(most=steps)
 
-    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS) -> Start:
-        starts = self.plan(objective, most).starts
+    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS, tol: float = 0.0) -> Start:
+        starts = self.starts(objective, most, tol)
         return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
-    def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
+    def _go(self, objective: Objective, theta: Array, most: int, tol: float = 0.0) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
-        start = self._start(objective, theta, most)
+        start = self._start(objective, theta, most, tol)
         if isinstance(start, FromPoint) and pays_in_single_precision(objective):
             return self._begun_in_single_precision(objective, theta, most)
         return self._begun(objective, theta, start)
 
     def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
-        plan = self.plan(objective)
-        offers = [offer for offer in plan.offers if offer.suits(objective)]
-        market = market_for(offers, objective, products=plan.products, at=point)
         rows_at = RENTED * in_steps(objective) if self.curvature == "auto" else np.inf
-        return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
+        return QuasiNewtonState.at(point, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
+
+    def _market(self, objective: Objective, point: Point) -> Market:
+        return market_for(self.offers(objective), objective, products=self.takes_products(objective), at=point)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         narrow = objective.narrowed()
@@ -289,7 +275,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         for attempt in islice(self._attempts(objective, state, here), many):
             step, rent = _step(objective, attempt, here)
             flat_enough = EXACT if attempt.curved_at is here.theta else LOOSE  # Newton's are few, and worth a search
-            new, length = best_point_along(objective, here, step, flat_enough, leap=state.leaps)
+            new, length = best_point_along(objective, here, step, flat_enough, leap=attempt.leaps)
             if improves(objective, new, here):
                 attempt = attempt.changed(pairs=self._paired(objective, attempt, here, new), leaps=length == 1.0)
                 moved = _moved(attempt, here, new, _promise(here, step), rent)
@@ -306,13 +292,15 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             yield state
         if state.pairs:
             yield state.changed(pairs=())
+        assert state.market is not None
         for offer in reversed(state.market.offers):
             if offer.quality >= state.lease.quality:
                 yield _bought(objective, state, here, offer).changed(pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
-        market, lease = state.market, state.lease
+        market, lease = state.market or self._market(objective, here), state.lease
+        state = state if state.market is market else state.changed(market=market)
         if not state.is_truncated:
             offer = market.due(lease, state.rent, here.value)
             if offer is not None or state.sweeps is not None:
@@ -370,6 +358,7 @@ def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[A
     if not state.is_truncated:
         return _direction(state, here), 1.0
     assert state.solve is not None
+    assert state.market is not None
     found = truncated.newton_step(objective, here, state.solve)
     return found.step, 1.0 + found.products * state.market.product
 
@@ -393,6 +382,7 @@ def _bought(objective: Objective, state: QuasiNewtonState, here: Point, offer: P
         pairs=() if is_hessian else state.pairs,
         factorize=factorize,
         solve=factorize(objective.ridge),
+        leaps=state.leaps or is_hessian,
         least_factor=None if is_hessian else LEAST_FACTOR,
         lease=state.lease.signed(offer.quality, state.rent, steps_change=not inside),
         curved_at=here.theta if isinstance(offer, HessianOfAll) else None,

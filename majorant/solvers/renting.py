@@ -119,6 +119,10 @@ class Market:
         product = prices.product() / prices.whole_step() if products else inf
         return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
 
+    def of_another(self, objective: Objective) -> Market:
+        """Return the market of the same offers for another objective."""
+        return market_for(self.offers[::-1], objective, products=self.product < inf)
+
     def due(self, lease: Lease, step: float, value: float) -> Preconditioner | None:
         """Return what is to be bought before a step, if anything."""
         if lease.quality < 0:

@@ -19,8 +19,8 @@ from majorant.solvers.starts import Begun, Start
 MOST_ROWS = 4_000
 # Steps that are usual there, of one score and of several, and products of matrices of that size on the way.
 STEPS, STEPS_OF_CLASSES, MATRICES = 14, 28, 1.5
-# Steps end where one has gained less than this, relative to F.
-ENOUGH = 1e-12
+# Steps end where one has gained less than this, relative to F, or a certificate would be clearly below the tolerance.
+ENOUGH, CLEARLY = 1e-12, 0.5
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class FromRowSpace(Start):
 
     solver: SteppingSolver[Any]
     steps: int  # at most
+    tol: float = 0.0  # that a certificate has to come to, relative to F
 
     def suits(self, objective: Objective, theta: Array) -> bool:
         """Return whether products of all pairs of rows cost less than they are expected to save."""
@@ -37,15 +38,22 @@ class FromRowSpace(Start):
         return price < np.inf and (price < least_steps(objective) or price < expected_steps(objective))
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
-        """Return the optimum, but for rounding."""
+        """Return the optimum, but for rounding, or what is certified to be near enough.
+
+        Gradients of both problems are as long as each other, and so is what strong convexity makes of them.
+        """
         space, made, gain = RowSpace.of(objective), 0, np.inf
         state = self.solver.start(space.objective, np.zeros(space.objective.size))
-        while made < self.steps and not state.stalled and gain > ENOUGH:
+        while made < self.steps and not state.stalled and gain > ENOUGH and not self._is_near(space.objective, state):
             before, state, made = state, self.solver.step(space.objective, state), made + 1
             gain = _gain(before, state)
         objective.spend(passes=space.objective.work.passes * objective.rows / objective.size, curvatures=1)
         point = objective.point(space.back(state.theta))
         return Begun(point, made=made, account=(f"steps in the space of {objective.rows} rows",))
+
+    def _is_near(self, small: Objective, state: State) -> bool:
+        here = state.point
+        return here is not None and small.estimated_gap(here.value, here.gradient) <= CLEARLY * self.tol
 
     def better_than(self, objective: Objective, here: Point, seed: int) -> Begun | None:
         """Return the same, if F is lower there than where steps in all columns have led."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._vectors import norm
-from majorant.curvature import form
+from majorant.curvature import Dense
 from majorant.objective.certificates.base import EPSILON, NEAR, Certificate, Region, share
 from majorant.objective.certificates.metric import Metric, metric
 from majorant.objective.intercept import LostToTheCentre
@@ -82,8 +82,7 @@ class _Found:
 
 def suits(F: Objective, largest: int = LARGEST) -> bool:
     """Return whether there is such a certificate, rows are at hand, and the Hessian is not too large."""
-    strong = np.array_equal(F.penalty.strength > 0, F.penalty.penalised)
-    if not (F.size <= largest and strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
+    if not (F.size <= largest and F.penalty.strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
         return False
     return F.facts.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
 
@@ -171,7 +170,7 @@ def _here(F: Objective, at: Point) -> _Found:
         point, H = _widened(F, at)
     else:
         fresh = at.scores is None or at.reach <= NEAR * norm(at.theta)
-        point, found = F.expand(at if fresh else at.theta, form("dense"), majorizes=False)
+        point, found = F.expand(at if fresh else at.theta, Dense.of, majorizes=False)
         H = found.compact()
     return _measured(F, point, H)
 
@@ -188,7 +187,7 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
     while share < 1:
         some = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
         F.spend(passes=share, curvatures=1)
-        H = some.expand(point.theta, form("dense"), majorizes=False)[1].compact()
+        H = some.expand(point.theta, Dense.of, majorizes=False)[1].compact()
         found = replace(_measured(F, point, H), some=some)
         hopeless = share * found.doubt > DOUBT
         if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)):
@@ -200,7 +199,7 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
     θ = at.theta.astype(F.facts.precision).astype(np.float64)
     F.spend(passes=1, curvatures=1)
-    expand = Expand(θ, Curve(F.model, False, form("dense")))
+    expand = Expand(θ, Curve(F.model, False, Dense.of))
     loss, of_loss, H = F.facts.small_blocks.total(Widened(expand))
     return Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss)), H.compact()
 

@@ -37,9 +37,11 @@ def certify(F: Objective, at: Point, *, move: bool) -> Certificate:
     if not facts.certifiable:
         point = F.point(at.theta, keep=False)
         return Certificate(at.theta, point.value, point.gradient, float("nan"))
-    theta = at.theta.astype(facts.precision).astype(np.float64)
+    if F.narrow:
+        at = replace(at, theta=at.theta.astype(facts.precision).astype(np.float64))
+    theta = at.theta
     if facts.intercept is not None:
-        return _certify_profiled(F, facts.intercept, replace(at, theta=theta), move)
+        return _certify_profiled(F, facts.intercept, at, move)
     F.spend(passes=1)
     loss, of_loss = facts.small_blocks.total(Widened(LossAndGradient(F.model, theta, keep=False)))
     value, gradient = loss + F.penalty.value(theta), F.penalty.slope(theta, of_loss)
