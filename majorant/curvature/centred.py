@@ -113,10 +113,16 @@ class CentredSolve:
 
     def __call__(self, b: Array) -> Array:
         """Return the solution."""
-        R = self.rest.apart(self.rest.rotated(b))
-        along = self.inner(np.einsum("kp,kp->k", self.directions @ R, self.centres))
+        return self.several(b[None])[0]
+
+    def several(self, B: Array) -> Array:
+        """Return the solutions of several rows."""
+        R = self.rest.apart(self.rest.rotated(B))
+        n, k, p = R.shape
+        found = (self.directions @ R.reshape(n, -1)).reshape(-1, k, p)
+        along = self.inner(np.einsum("mkp,mp->mk", found, self.centres))
         for (rows, _), of_centres in zip(self.rest.groups, self.solved, strict=True):
-            R[rows] -= (self.directions[:, rows].T * along) @ of_centres
+            R[rows] -= (self.directions.T[rows, None] * along.T) @ of_centres
         return self.rest.rotated_back(R)
 
 
