@@ -60,6 +60,21 @@ def test_what_is_left_of_the_features_is_positive(seed, classes, columns, apart)
     np.testing.assert_allclose(by_feature, (classes - 1) * G, atol=1e-9 * np.abs(G).max() * classes)
 
 
+@pytest.mark.parametrize("labels", [False, True])
+def test_several_solutions_are_those_of_the_matrix(labels):
+    """At once or one by one, also where classes are so unlike that there are several factors."""
+    X, y = blobs(3, 200, 6, 7)
+    F = Objective(Multinomial(7), Labelled(X, y), ridge=1.0)
+    point = F.point(np.random.default_rng(0).normal(size=F.size))
+    curvature = Centred.of(*F.mean_gram(point, 1.0, np.float64, labels=labels))
+    rows = np.random.default_rng(1).normal(size=(3, F.size))
+    matrix = curvature.as_matrix() + np.eye(F.size)
+    np.testing.assert_allclose(curvature.factorized(1.0).several(rows), np.linalg.solve(matrix, rows.T).T, atol=1e-9)
+    solve = curvature.nearly_factorized(1.0)
+    assert len(getattr(solve, "rest", solve).groups) > 1
+    np.testing.assert_allclose(solve.several(rows), [solve(row) for row in rows], rtol=1e-12)
+
+
 def test_it_is_closer_to_the_hessian():
     X, y = blobs(0, 1_000, 6, 5)
     F = Objective(Multinomial(5), Labelled(X, y), ridge=1.0)

@@ -9,7 +9,7 @@ import pytest
 from majorant import Labelled, Multinomial
 from majorant.curvature import form
 from majorant.objective import keepers
-from majorant.objective.keepers import Call, Keepers
+from majorant.objective.keepers import Call, Keepers, packed
 from majorant.objective.reduce import Again, LocalBlocks
 from majorant.objective.tasks import Along, Curve, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
 
@@ -85,7 +85,7 @@ def test_what_was_lost_is_found_again(client, kept):
     with client.as_current():
         for keeper in kept._keepers[1:]:
             everything = [theirs[1].name, theirs[2].name, slopes.name, along.name, landed.name]
-            keeper.run(Call(Scores(MODEL, theta), (), 10**6, everything)).result()
+            keeper.run(packed(Call(Scores(MODEL, theta), (), 10**6, everything))).result()
     there = kept.derive(ScoresOf(), theirs[2], anew=Scores(MODEL, theta + direction))
     assert isinstance(there, Again)
     assert_alike(kept.total(Leap(MODEL, direction), there), here_after(theta + direction, direction))

@@ -470,12 +470,14 @@ def test_a_quasi_newton_step_at_once_is_that_of_two_loops(seed, d, many):
     for before, after in pairwise(points):
         pairs = secants.add_pair(objective, pairs, before, after, 20)
     gradient, solve = rng.normal(size=d), lambda b: b / np.diag(A)
-    at_once = secants.quasi_newton_step(gradient, pairs, solve)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secants, "FEW_PARAMETERS", 0)
-        by_loops = secants.quasi_newton_step(gradient, pairs, solve)
-    assert at_once @ gradient < 0
-    np.testing.assert_allclose(at_once, by_loops, rtol=1e-6, atol=1e-8 * np.abs(by_loops).max())
+    _, y, sy = pairs[-1]
+    for least, factor in ((None, 1.0), (0.2, max(sy / (y @ solve(y)), 0.2)), (1e3, 1e3)):
+        at_once = secants.quasi_newton_step(gradient, pairs, solve, least)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(secants, "FEW_PARAMETERS", 0)
+            by_loops = secants.quasi_newton_step(gradient, pairs, secants.Scaled(solve, factor))
+        assert at_once @ gradient < 0
+        np.testing.assert_allclose(at_once, by_loops, rtol=1e-6, atol=1e-8 * np.abs(by_loops).max())
 
 
 def test_a_direction_is_found_once(monkeypatch):

@@ -91,26 +91,38 @@ class Centred(Curvature):
         if not len(self.centres):
             return rest
         b = self.directions if rest.basis is None else self.directions @ rest.basis
+        solved = tuple(solve(self.centres.T).T for _, solve in rest.groups)
         inner = np.eye(len(b))
-        for rows, solve in rest.groups:
-            inner += (b[:, rows] @ b[:, rows].T) * (self.centres @ solve(self.centres.T))
-        return CentredSolve(rest, b, self.centres, steady_factor(inner))
+        for (rows, _), of_centres in zip(rest.groups, solved, strict=True):
+            inner += (b[:, rows] @ b[:, rows].T) * (self.centres @ of_centres.T)
+        return CentredSolve(rest, b, self.centres, solved, steady_factor(inner))
 
 
 @dataclass(frozen=True, eq=False)
 class CentredSolve:
-    """Σ₀⁻¹ less Σ₀⁻¹U(I + UᵀΣ₀⁻¹U)⁻¹UᵀΣ₀⁻¹, with Σ₀ a Kronecker product, where classes are rotated once for both."""
+    """Σ₀⁻¹ less Σ₀⁻¹U(I + UᵀΣ₀⁻¹U)⁻¹UᵀΣ₀⁻¹, with Σ₀ a Kronecker product, where classes are rotated once for both.
+
+    Σ₀⁻¹U is known: another solve would take as long as the first.
+    """
 
     rest: KroneckerSolve
     directions: Array  # where C is diagonal
     centres: Array
+    solved: tuple[Array, ...]  # centres, times the inverse of each group
     inner: Factor
 
     def __call__(self, b: Array) -> Array:
         """Return the solution."""
-        R = self.rest.apart(self.rest.rotated(b))
-        along = self.inner(np.einsum("kp,kp->k", self.directions @ R, self.centres))
-        R -= self.rest.apart(self.directions.T @ (along[:, None] * self.centres))
+        return self.several(b[None])[0]
+
+    def several(self, B: Array) -> Array:
+        """Return the solutions of several rows."""
+        R = self.rest.apart(self.rest.rotated(B))
+        n, k, p = R.shape
+        found = (self.directions @ R.reshape(n, -1)).reshape(-1, k, p)
+        along = self.inner(np.einsum("mkp,mp->mk", found, self.centres))
+        for (rows, _), of_centres in zip(self.rest.groups, self.solved, strict=True):
+            R[rows] -= (self.directions.T[rows, None] * along.T) @ of_centres
         return self.rest.rotated_back(R)
 
 

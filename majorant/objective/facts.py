@@ -18,7 +18,7 @@ from majorant.models.rounding import Magnitudes
 from majorant.objective.correlation import eigenvalue_spread, rows_to_compare
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
-from majorant.objective.reduce import Blocks, Reducer
+from majorant.objective.reduce import Blocks, Reducer, Task
 from majorant.objective.tasks import ColumnSquares, Convexity, Several, SizeOf, SquaresOfSome
 
 # Data in single precision are widened so many scalars at a time.
@@ -34,7 +34,7 @@ class Facts:
         self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
         self.like = data.like
         self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
-        self._is_at_hand = data.whole is not None or self.blocks.holds_rows
+        self._is_here = data.whole is not None
         dtype = model.precision(self.like)
         self.narrow, self.precision = bool(dtype != np.float64), dtype
         self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
@@ -58,14 +58,17 @@ class Facts:
         return per_row * len(self._data)
 
     @lazy
-    def _at_first_sight(self) -> tuple[Any, Any]:
-        """What a look at the rows tells, one look for all of it."""
-        return self.blocks.total(Several((Convexity(self._model), SizeOf(self._model))))
+    def _at_first_sight(self) -> tuple[Any, ...]:
+        """What a look at the rows tells, one look for all of it: they have to be read, or workers to be asked."""
+        looks: tuple[Task, ...] = (Convexity(self._model), SizeOf(self._model))
+        # With workers labels are no nearer than rows.
+        counts = () if self.intercept is None or not self.blocks.delay else (ClassTotals(self.intercept),)
+        return self.blocks.total(Several((*looks, *counts)))
 
     @lazy
     def convex(self) -> bool:
         """Whether the loss is convex on all blocks."""
-        found = self.blocks.total(Convexity(self._model)) if self._is_at_hand else self._at_first_sight[0]
+        found = self.blocks.total(Convexity(self._model)) if self._is_here else self._at_first_sight[0]
         return bool(found.value > 0)
 
     @lazy
@@ -96,7 +99,7 @@ class Facts:
     def class_totals(self) -> Array:
         """How much of each class was observed, of a model with a free intercept."""
         assert self.intercept is not None
-        return self.blocks.total(ClassTotals(self.intercept))
+        return self._at_first_sight[2] if self.blocks.delay else self.blocks.total(ClassTotals(self.intercept))
 
     @lazy
     def likely_intercept(self) -> Array | None:
@@ -106,7 +109,7 @@ class Facts:
     @lazy
     def magnitudes(self) -> Magnitudes | None:
         """How large the numbers are that a gradient is summed from."""
-        return self.blocks.total(SizeOf(self._model)) if self._is_at_hand else self._at_first_sight[1]
+        return self.blocks.total(SizeOf(self._model)) if self._is_here else self._at_first_sight[1]
 
     @lazy
     def magnitudes_by_column(self) -> Magnitudes:

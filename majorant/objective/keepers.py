@@ -87,9 +87,10 @@ class Keeper:
         # Large arrays of every call, whatever the system does with memory: fresh pages would take as long as the work.
         self._spare = Spare()
 
-    def run(self, call: Call, others: Sequence[Any] = ()) -> Any:
+    def run(self, message: bytes, others: Sequence[Any] = ()) -> Any:
         """Return the sum over the share, and over those of other keepers, and keep the rest under a name."""
-        heads = asked(others, call)
+        heads = asked(others, message)
+        call: Call = _unpacked(message)
         for each in call.unknown:
             self._kept.pop(each, None)
             self._blocks.pop(each, None)
@@ -121,10 +122,30 @@ class NotKept(Exception):
     """A keeper was made anew, and does not know a name."""
 
 
-def asked(keepers: Sequence[Any], call: Call) -> list[Any]:
+def packed(call: Call) -> bytes:
+    """Return a call as it travels: to all keepers the same, so that it is packed once for all of them."""
+    from distributed.protocol import pickle
+
+    message: bytes = pickle.dumps(call)
+    return message
+
+
+def _unpacked(message: bytes) -> Call:
+    from distributed.protocol import pickle
+
+    call: Call = pickle.loads(message)
+    return call
+
+
+def asked(keepers: Sequence[Any], message: bytes) -> list[Any]:
     """Return what is to come from a few keepers, each of which asks as many others."""
     parts = [keepers[some] for some in even_parts(len(keepers), min(len(keepers), ARITY))] if keepers else []
-    return [part[0].run(call, part[1:]) for part in parts]
+    return [part[0].run(message, part[1:]) for part in parts]
+
+
+async def _answers(keepers: Sequence[Any], message: bytes) -> list[Any]:
+    """Return what keepers answer: all of a round is done by the thread of the client's loop, which wakes ours once."""
+    return await asyncio.gather(*asked(keepers, message))
 
 
 class Keepers(Rounds):
@@ -189,9 +210,10 @@ class Keepers(Rounds):
         return total, new
 
     def _round(self, call: Call, kept: Sequence[AtKeepers]) -> Any:
+        message = packed(call)
         for attempt in range(ATTEMPTS):
             try:
-                return added([each.result() for each in asked(self._keepers, call)])
+                return added(self._client.sync(_answers, self._keepers, message))
             except (NotKept, OSError, RuntimeError) as problem:
                 if not self._mended(kept, problem) or attempt == ATTEMPTS - 1:
                     raise
@@ -208,7 +230,7 @@ class Keepers(Rounds):
             missing = keeper.lacks([each.name for each in kept]).result()
             for each in kept:
                 if each.name in missing:
-                    keeper.run(Call(each.recipe, (), each.name, cut=each.cut)).result()
+                    keeper.run(packed(Call(each.recipe, (), each.name, cut=each.cut))).result()
         return bool(lost) or isinstance(problem, NotKept)
 
     def _lost(self, *, wait: bool) -> list[int]:

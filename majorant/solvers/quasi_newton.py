@@ -43,7 +43,7 @@ from majorant.solvers.preconditioners import OFFERS, HessianOfAll, Preconditione
 from majorant.solvers.prices import MANY_PARAMETERS, narrows_freely, pays_in_single_precision
 from majorant.solvers.renting import HESSIAN, Lease, Market, market_for
 from majorant.solvers.row_space import FromRowSpace, in_steps
-from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, scaled, shifted
+from majorant.solvers.secants import Pairs, add_pair, best_point_along, quasi_newton_step, shifted
 from majorant.solvers.starts import (
     SAMPLE_STEPS,
     Begun,
@@ -368,8 +368,7 @@ def _direction(state: QuasiNewtonState, here: Point) -> Array:
     assert state.solve is not None
     of, known = (here.gradient, state.pairs, state.solve, state.least_factor), vars(state).get("direction")
     if known is None or any(a is not b for a, b in zip(known[0], of, strict=True)):
-        solve = state.solve if of[3] is None else scaled(state.solve, state.pairs, of[3])
-        known = vars(state)["direction"] = (of, quasi_newton_step(here.gradient, state.pairs, solve))
+        known = vars(state)["direction"] = (of, quasi_newton_step(*of))
     return known[1]
 
 

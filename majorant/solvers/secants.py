@@ -71,35 +71,39 @@ class Scaled:
         return self.factor * self.solve(b)
 
 
-def scaled(solve: Solve, pairs: Pairs, least: float) -> Solve:
-    """Return a solve times the factor that suits the last pair best (Nocedal & Wright, equation 7.20), or ``least``.
+def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve, least: float | None = None) -> Array:
+    """Return −H∇F, with H the BFGS update of ``solve`` by the pairs. It always descends.
 
-    Curvature falls where rows saturate, and steps have to become longer. A pair along a few stiff directions would make
-    all others short.
+    If ``least`` is given, ``solve`` is right but for a factor, which is at least that (:func:`_scaled`).
     """
-    if not pairs:
-        return solve
-    _, y, sy = pairs[-1]
-    curved = float(y @ _solved(solve, y))
-    return Scaled(solve, max(sy / curved, least) if curved > 0 else least)
-
-
-def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
-    """Return −H∇F, with H the BFGS update of ``solve`` by the pairs. It always descends."""
     if not pairs:
         return _solved(solve, -gradient)
     if len(gradient) <= FEW_PARAMETERS and isinstance(gradient, np.ndarray):
-        return _step_at_once(gradient, pairs, solve)
+        return _step_at_once(gradient, pairs, solve, least)
     like, weights = pairs[-1][0], []
     axpy = get_blas_funcs("axpy", dtype=like.dtype) if isinstance(like, np.ndarray) else _axpy_there
     q = -beside(gradient, like)
     for s, y, sy in reversed(pairs):
         weights.append((s @ q) / sy)
         q = axpy(y, q, a=-weights[-1])
-    r = _solved(solve, q)
+    r = _scaled(solve, q, pairs, least)
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
         r = axpy(s, r, a=a - (y @ r) / sy)
     return beside(r, gradient)
+
+
+def _scaled(solve: Solve, q: Any, pairs: Pairs, least: float | None) -> Any:
+    """Return the solution times the factor that suits the last pair best (Nocedal & Wright, equation 7.20), or more.
+
+    Curvature falls where rows saturate, and steps have to become longer. A pair along a few stiff directions would make
+    all others short.
+    """
+    if least is None:
+        return _solved(solve, q)
+    _, y, sy = pairs[-1]
+    r, of_y = _both_solved(solve, q, y)
+    curved = float(y @ of_y)
+    return r * (max(sy / curved, least) if curved > 0 else least)
 
 
 def _axpy_there(x: Any, y: Any, a: Any) -> Any:
@@ -117,7 +121,16 @@ def _solved(solve: Solve, b: Any) -> Any:
     return beside(solve(here(b).astype(np.float64, copy=False)), b)
 
 
-def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
+def _both_solved(solve: Solve, a: Any, b: Any) -> tuple[Any, Any]:
+    """Return two solutions, at once if ``solve`` can do that: it takes little longer than one."""
+    several = getattr(solve, "several", None)
+    if several is None or not isinstance(a, np.ndarray):
+        return _solved(solve, a), _solved(solve, b)
+    of_a, of_b = several(np.array([a, b], dtype=np.float64))
+    return beside(of_a, a), beside(of_b, b)
+
+
+def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve, least: float | None) -> Array:
     """Do the same with pairs as rows of matrices: the two loops over them are triangular systems.
 
     With R = triu(SYᵀ), D its diagonal and w = R⁻¹S(−∇F) it is r + SᵀR⁻ᵀ(Dw − Yr), where r = H₀(−∇F − Yᵀw).
@@ -126,7 +139,7 @@ def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve) -> Array:
     R = np.dot(S, Y.T)
     R.flat[:: len(R) + 1] = D  # as they were found to be positive
     weights = dtrtrs(R, np.dot(S, -gradient))[0]  # what stands below the diagonal is not read
-    r = solve(-gradient - np.dot(weights, Y))
+    r = _scaled(solve, -gradient - np.dot(weights, Y), pairs, least)
     return r + np.dot(dtrtrs(R, D * weights - np.dot(Y, r), trans=1)[0], S)
 
 
