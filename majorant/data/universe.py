@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from majorant import kernels
 from majorant._checks import Array
 from majorant.kernels.sparse import Features
 
@@ -178,8 +179,7 @@ class Universe:
             tabled = named < self.tabled
             single = named[~tabled]
             rows[to_rows] = named[tabled]
-            places = _stretches(self.first[single], self._labels_of[single])
-            codes[to_codes] = places.astype(codes.dtype, copy=False) << codes.dtype.type(bits) | self.label[places]
+            kernels.chain.look_up(single, self.first, self.label, bits, codes[to_codes])
             if values is not None and row_values is not None and code_values is not None:
                 row_values[to_rows] = values[here][tabled]
                 code_values[to_codes] = np.repeat(values[here][~tabled], self._labels_of[single])
@@ -218,13 +218,6 @@ def _owned(others: Array, labels: Array, first: Array) -> tuple[Array, Array]:
 def _stretch(starts: Array, tokens: slice) -> slice:
     """Return where stands what belongs to some tokens."""
     return slice(int(starts[tokens.start]), int(starts[tokens.start : tokens.stop + 1][-1]))
-
-
-def _stretches(first: Array, lengths: Array) -> Array:
-    """Return first[k], first[k] + 1, …, as many of them as lengths[k] says, one stretch after the other."""
-    ends = np.cumsum(lengths, dtype=first.dtype)
-    # What is unsigned may go below zero on the way.
-    return np.repeat(first + lengths - ends, lengths) + np.arange(ends[-1] if len(ends) else 0, dtype=first.dtype)
 
 
 def _add_starts(starts: Array, tokens: slice, counts: Array, ends: Array) -> None:

@@ -123,7 +123,7 @@ def ascend(
     return True
 
 
-@compile_part
+@compile_inlined
 def compare_pairs(
     j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room, width: Width
 ) -> tuple[float, float, float]:
