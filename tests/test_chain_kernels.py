@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numba
 import numpy as np
 import pytest
 
@@ -71,6 +72,16 @@ def exponentials(U, A):
     return E, T, largest
 
 
+@numba.njit
+def online_scores(x, begin, m, θ, floor, U, width):
+    chain_online.state_scores(x, begin, m, θ, floor, U, width)
+
+
+@numba.njit
+def online_move(x, begin, m, P, y, weight, share, θ, D):
+    chain_online.move_states(x, begin, m, P, y, weight, share, θ, D)
+
+
 def viterbi(U, A, starts, y):
     chain_paths.viterbi(U, A, starts, N, np.empty((len(U), N)), y)
 
@@ -97,7 +108,7 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
     np.testing.assert_allclose(U[:, :N], tokens.F @ Θ, atol=1e-13)
     assert (U[:, N:] == -1e30).all()
     again = np.full((5, WIDTH), np.nan)
-    chain_online.state_scores(tokens.occurrences(), 3, 5, Θ[tokens.there], FLOOR, again)
+    online_scores(tokens.occurrences(), 3, 5, Θ[tokens.there], FLOOR, again, (0,))
     np.testing.assert_allclose(again, U[3:], atol=1e-13)
     R = state_scores(2)
     G, sums = np.zeros(tokens.there.sum()), np.zeros((tabled, WIDTH))
@@ -271,7 +282,7 @@ def test_no_token_moves_a_score_by_more_than_a_leap(weight):
     )
     θ, D = np.array([-50.0, 50.0, 0.0, 0.0]), np.full(4, 1e-9)
     before, P = np.array([2.0, -1.0]) @ θ.reshape(2, 2), np.array([[0.0, 1.0]])
-    chain_online.move_states(x, 0, P, np.array([0]), np.array([weight]), 0.25, θ, D)
+    online_move(x, 0, 1, P, np.array([0]), np.array([weight]), 0.25, θ, D)
     after = np.array([2.0, -1.0]) @ θ.reshape(2, 2)
     np.testing.assert_allclose(after - before, [8.0, -8.0], rtol=1e-12)
     np.testing.assert_array_equal(D, 1e-9)  # p(1 − p) is zero

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from majorant.kernels import row_products, rows
+from majorant.kernels import optional, row_loops, row_products, rows
 
 every_row = pytest.mark.parametrize(
     ("dtype", "blocks"), [(np.float32, 1), (np.float32, 3), (np.float64, 1), (np.float64, 7), (np.float32, 14)]
@@ -39,8 +39,26 @@ def products(A, T, out, X, width):
 @numba.njit
 def choices(A, M, out, width):
     for t in range(len(A)):
-        rows.fetch(A, t)
         rows.store(out, t, rows.chosen(rows.load(A, t, width), M, t) + rows.zeros(A, width))
+
+
+@numba.njit
+def loops(A, B, X, T, codes, v, width):
+    row_loops.fetch_rows(A, 1, 3)
+    row_loops.fetch_places(v, codes, 1, len(codes), codes[0])
+    row_loops.add_rows(A, 2, 5, B, -0.5, width)
+    row_loops.scale_rows(A, 4, 3.0, width)
+    row_loops.transpose(T, X, width)
+    row_loops.add_square_products(X, T, T, width)
+    row_loops.clear_rows(B, 2, width)
+
+
+@numba.njit
+def given(A, values, ridges, out, sums, width):
+    for t in range(len(A)):
+        a = optional.scaled(rows.load(A, t, width), values, t)
+        rows.store(out, t, optional.scaled_by_row(a, ridges, t))
+        sums[t] = optional.scaled(A[t, 0], values, t) + optional.value_of(values, t)
 
 
 def matrices(dtype, blocks, seed=0, scale=1.0):
@@ -104,3 +122,32 @@ def test_places_are_chosen_by_bits(dtype, blocks):
     out = np.full_like(A, np.nan)
     choices(A, np.packbits(there, axis=1, bitorder="little"), out, (0,) * blocks)
     np.testing.assert_array_equal(out, np.where(there, A, 0))
+
+
+@every_row
+def test_loops_over_rows_are_those_of_arrays(dtype, blocks):
+    A, B, T = matrices(dtype, blocks)
+    after, codes, v = A.copy(), np.array([1, 6, 3, 8], dtype=np.uint32), np.arange(5, dtype=dtype)
+    after[2:7] -= 0.5 * B[:5]
+    after[:4] *= 3
+    X, cleared = np.empty_like(T), B.copy()
+    loops(A, cleared, X, T, codes, v, (0,) * blocks)
+    eps = np.finfo(dtype).eps  # of sums that nearly cancel, digits are lost
+    np.testing.assert_allclose(A, after, rtol=8 * eps, atol=8 * eps)
+    np.testing.assert_allclose(X, T.T + T * T, rtol=8 * eps, atol=8 * eps)
+    assert not cleared[:2].any()
+    np.testing.assert_array_equal(cleared[2:], B[2:])
+
+
+@every_row
+@pytest.mark.parametrize("strided", [False, True])
+def test_what_is_left_out_is_one(dtype, blocks, strided):
+    A, ridges, _ = matrices(dtype, blocks)
+    values = np.arange(1.0, 19.0)[::2] if strided else np.arange(1.0, 10.0)
+    out, sums = np.empty_like(A), np.empty(len(A))
+    given(A, values, ridges, out, sums, (0,) * blocks)
+    close(out, A * values[:, None].astype(dtype) * ridges)
+    close(sums, A[:, 0] * values.astype(dtype) + values, digits=2.0**30 if dtype == np.float32 else 8)
+    given(A, None, None, out, sums, (0,) * blocks)
+    np.testing.assert_array_equal(out, A)
+    close(sums, A[:, 0].astype(np.float64) + 1)

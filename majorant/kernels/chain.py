@@ -22,7 +22,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compile_in_place, compile_part, compile_strict
+from majorant.kernels.compiler import compile_in_place, compile_inlined, compile_strict
+from majorant.kernels.optional import scaled, value_of
+from majorant.kernels.row_loops import add_square_products, scale_rows, transpose
 from majorant.kernels.row_products import add_products, times
 from majorant.kernels.rows import exp, largest, load, store, total
 from majorant.kernels.sparse import Features
@@ -64,19 +66,7 @@ def look_up(attributes: Array, first: Array, label: Array, bits: int, codes: Arr
 # --- one sequence -----------------------------------------------------------------------------------------
 
 
-@compile_part
-def value_of(values: Array | None, e: int) -> float:
-    """Return the value of an occurrence; a function, since Numba drops a branch on None only for an argument."""
-    return 1.0 if values is None else values[e]
-
-
-@compile_part
-def scaled(a: float, values: Array | None, e: int) -> float:
-    """Return a times the value of an occurrence, in a's own precision where all values are one."""
-    return a if values is None else a * values[e]
-
-
-@compile_part
+@compile_inlined
 def project(x: Features, begin: int, m: int, θ: Array, table: Array, floor: Array, U: Array, width: Width) -> None:
     """Write the state scores of m tokens, on top of the first row of ``floor``."""
     for t in range(m):
@@ -90,7 +80,7 @@ def project(x: Features, begin: int, m: int, θ: Array, table: Array, floor: Arr
         store(U, t, u)
 
 
-@compile_part
+@compile_inlined
 def lift(x: Features, begin: int, m: int, R: Array, G: Array, table: Array, width: Width) -> None:
     """Add what residuals on the state scores of m tokens make of the gradient, of tabled attributes to the table."""
     for t in range(m):
@@ -103,7 +93,7 @@ def lift(x: Features, begin: int, m: int, R: Array, G: Array, table: Array, widt
             G[code >> x.bits] += scaled(R[t, code & x.mask], x.values, e)
 
 
-@compile_part
+@compile_inlined
 def exponentiate(A: Array, floor: Array, room: Room, width: Width) -> float:
     """Write T and its transpose; return the largest score, which was taken off."""
     n, happens, never = len(A), load(floor, 1, width), load(floor, 0, width)
@@ -114,12 +104,11 @@ def exponentiate(A: Array, floor: Array, room: Room, width: Width) -> float:
             top = highest if highest > top else top
     for i in range(n):
         store(room.T, i, exp(load(A, i, width) - top) * happens * floor[1, i])
-        for k in range(n):
-            room.transposed[k, i] = room.T[i, k]
+    transpose(room.T, room.transposed, width)
     return top
 
 
-@compile_part
+@compile_inlined
 def sweep(m: int, floor: Array, room: Room, width: Width) -> tuple[float, float]:
     """Turn U into α, γ and the marginals P; take its largest score off each row of U.
 
@@ -184,10 +173,9 @@ def marginals(
             loss += w * (log_z + shifts + (m - 1) * top)
             for t in range(m):
                 store(P, begin + t, load(room.P, t, width) * w)
-                store(room.α, t, load(room.α, t, width) * w)
+            scale_rows(room.α, m, w, width)
             add_products(room.α, room.E, 0, m - 1, room.N, width)
-    for i in range(len(A)):
-        store(X, i, load(X, i, width) + load(room.N, i, width) * load(room.T, i, width))
+    add_square_products(X, room.N, room.T, width)
     return loss
 
 
@@ -203,21 +191,18 @@ def gradient(
         if m > 0:
             w = value_of(weight, begin)
             project(x, begin, m, θ, table, floor, room.U, width)
-            seen = 0.0
-            for t in range(m):
-                seen += room.U[t, y[begin + t]]
-                if t > 0:
-                    seen += A[y[begin + t - 1], y[begin + t]]
+            seen = room.U[0, y[begin]]
+            for t in range(1, m):
+                seen += room.U[t, y[begin + t]] + A[y[begin + t - 1], y[begin + t]]
             log_z, shifts = sweep(m, floor, room, width)
             loss += w * (log_z + shifts + (m - 1) * top - seen)
-            for t in range(m):
-                store(room.P, t, load(room.P, t, width) * w)
+            scale_rows(room.P, m, w, width)
+            scale_rows(room.α, m, w, width)
+            room.P[0, y[begin]] -= w
+            for t in range(1, m):
                 room.P[t, y[begin + t]] -= w
-                store(room.α, t, load(room.α, t, width) * w)
-                if t > 0:
-                    B[y[begin + t - 1], y[begin + t]] -= w
+                B[y[begin + t - 1], y[begin + t]] -= w
             add_products(room.α, room.E, 0, m - 1, room.N, width)
             lift(x, begin, m, room.P, G, G_table, width)
-    for i in range(len(A)):
-        store(B, i, load(B, i, width) + load(room.N, i, width) * load(room.T, i, width))
+    add_square_products(B, room.N, room.T, width)
     return loss

@@ -28,10 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import Room, Width, exponentiate, project, scaled, sweep, value_of
-from majorant.kernels.compiler import compile_in_place, compile_part
+from majorant.kernels.chain import Room, Width, exponentiate, project, sweep
+from majorant.kernels.compiler import compile_in_place, compile_inlined, compile_part
+from majorant.kernels.optional import scaled, scaled_by_row, value_of
+from majorant.kernels.row_loops import add_rows, clear_rows, fetch_places, fetch_rows
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import at_least, chosen, fetch, load, log, store, total, zeros
+from majorant.kernels.rows import at_least, chosen, load, log, store, total, zeros
 from majorant.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
@@ -81,10 +83,13 @@ def ascend(
     room: Room, width: Width,
 ) -> bool:  # fmt: skip
     """Visit sequences in order; return whether all numbers stayed finite."""
+    n = len(θ.A)
     for k in range(len(order)):
-        j = order[k]
-        if k + 1 < len(order):
-            ask_for(x, starts, order[k + 1], θ, kept)
+        j, after = order[k], order[k + 1 if k + 1 < len(order) else k]
+        # What the next visit reads first is asked for long before: it stands anywhere.
+        fetch_rows(kept.pairs, after * n, n)
+        fetch_rows(kept.nodes, starts[after], starts[after + 1] - starts[after])
+        fetch_places(θ.states, x.codes, x.starts[starts[after]], x.starts[starts[after + 1]], x.bits)
         begin, m = starts[j], starts[j + 1] - starts[j]
         w = value_of(weight, begin) if m > 0 else 0.0
         if w == 0.0:
@@ -110,33 +115,21 @@ def ascend(
             off, r, q = Q / q, (Q - D2) / d2, Q
             if 1 / OFF < off < OFF:
                 break
-        settle(j, begin, m, np.float32(g), kept, room, width)
+        add_rows(kept.nodes, begin, m, room.U, g, width)
+        add_rows(kept.pairs, j * n, n, room.N, g, width)
         kept.totals[0] += added
         kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
         kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
     return True
 
 
-@compile_part
-def ask_for(x: Features, starts: Array, j: int, θ: Weights, kept: Marginals) -> None:
-    """Ask for what the next visit reads first, long before: it stands anywhere."""
-    n, begin, end = len(θ.A), starts[j], starts[j + 1]
-    for i in range(n):
-        fetch(kept.pairs, j * n + i)
-    for t in range(begin, end):
-        fetch(kept.nodes, t)
-    for e in range(x.starts[begin], x.starts[end]):
-        fetch(θ.states, x.codes[e] >> x.bits)
-
-
-@compile_part
+@compile_inlined
 def compare_pairs(
     j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room, width: Width
 ) -> tuple[float, float, float]:
     """Write D; return −⟨A − top, N⟩, ⟨A, D⟩ and ‖D‖²/λ."""
     n, none = len(θ.A), zeros(θ.A, width)
-    for i in range(n):
-        store(room.N, i, none)
+    clear_rows(room.N, n, width)
     add_products(room.α, room.E, 0, m - 1, room.N, width)
     of_entropy, slope, squares = none, none, none
     for i in range(n):
@@ -168,7 +161,7 @@ def compare_nodes(
     return of_entropy, slope, K, apart, squares
 
 
-@compile_part
+@compile_inlined
 def share_of_nodes(K: float, H: float, apart: float, tracked: float, totals: Array) -> float:
     """Return c: what Ĥ says of the divergence where it is large, what independent tokens say where it is small."""
     K, H, apart = (K if K > NOISE else NOISE), (H if H > 0 else 0.0) + NOISE, (apart if apart > 0 else 0.0) + NOISE
@@ -229,20 +222,14 @@ def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room
         for e in range(x.row_starts[begin + t], x.row_starts[begin + t + 1]):
             row, raw = x.rows[e], scaled(d, x.row_values, e)
             old = load(θ.table, row, width)
-            new = old + chosen(divided(raw * θ.same, θ.inverse_table, row, width), θ.there, row)
+            new = old + chosen(scaled_by_row(raw * θ.same, θ.inverse_table, row), θ.there, row)
             store(θ.table, row, new)
             sums = sums + raw * (old + new)
         added += total(sums) + move_singles(x, begin + t, t, s, θ, room.U)
     return added
 
 
-@compile_part
-def divided(a: Array, inverse: Array | None, row: int, width: Width) -> Array:
-    """Return a row over the ridges of an attribute, if they are not all the same."""
-    return a if inverse is None else a * load(inverse, row, width)
-
-
-@compile_part
+@compile_inlined
 def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Array) -> Any:
     """The same for the parameters of one token that are no rows of the table."""
     added = np.float32(0.0)
@@ -254,13 +241,3 @@ def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Arra
         θ.states[f] = new
         added += raw * (old + new)
     return added
-
-
-@compile_part
-def settle(j: int, begin: int, m: int, g: float, kept: Marginals, room: Room, width: Width) -> None:
-    """Move the marginals."""
-    n = len(room.N)
-    for t in range(m):
-        store(kept.nodes, begin + t, load(kept.nodes, begin + t, width) + load(room.U, t, width) * g)
-    for i in range(n):
-        store(kept.pairs, j * n + i, load(kept.pairs, j * n + i, width) + load(room.N, i, width) * g)

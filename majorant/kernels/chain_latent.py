@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import LEAST, MOST, Room, Width, exponentiate, lift, project, sweep, value_of
+from majorant.kernels.chain import LEAST, MOST, Room, Width, exponentiate, lift, project, sweep
 from majorant.kernels.compiler import compile_in_place, compile_part
+from majorant.kernels.optional import value_of
+from majorant.kernels.row_loops import add_square_products, scale_rows
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import load, store
 from majorant.kernels.sparse import Features
 
 
@@ -118,12 +119,10 @@ def gradient(
             log_z, _ = sweep(m, floor, room, width)
             # What a sweep has taken off the rows of U is the same for both sums.
             loss += w * (log_z + (m - 1) * top - forth(room.U, 0, m, y, begin, own))
-            for t in range(m):
-                store(room.P, t, load(room.P, t, width) * w)
-                store(room.α, t, load(room.α, t, width) * w)
+            scale_rows(room.P, m, w, width)
+            scale_rows(room.α, m, w, width)
             back(0, m, y, begin, w, own, room.P, B)
             add_products(room.α, room.E, 0, m - 1, room.N, width)
             lift(x, begin, m, room.P, G, G_table, width)
-    for i in range(len(A)):
-        store(B, i, load(B, i, width) + load(room.N, i, width) * load(room.T, i, width))
+    add_square_products(B, room.N, room.T, width)
     return loss

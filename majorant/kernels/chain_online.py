@@ -5,18 +5,20 @@ The letters are those of :mod:`majorant.kernels.chain`; D and DA are the precisi
 
 from __future__ import annotations
 
-import numpy as np
-
 from majorant._checks import Array
-from majorant.kernels.chain import Room, Width, exponentiate, sweep, value_of
-from majorant.kernels.compiler import compile_sums
+from majorant.kernels.chain import Room, Width, exponentiate, sweep
+from majorant.kernels.compiler import compile_in_place, compile_part
+from majorant.kernels.optional import value_of
+from majorant.kernels.row_loops import clear_rows
+from majorant.kernels.row_products import add_products
+from majorant.kernels.rows import load, store
 from majorant.kernels.sparse import Occurrences
 
 # More than this a score does not move for one token or, of a transition, for one sequence.
 LEAP = 8.0
 
 
-@compile_sums
+@compile_in_place
 def online_pass(
     x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, share: float, floor: Array,
     room: Room, width: Width, θ: Array, D: Array, A: Array, DA: Array,
@@ -27,34 +29,34 @@ def online_pass(
     times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
     is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
-    for s in order:
-        begin, m = starts[s], starts[s + 1] - starts[s]
-        if m == 0:
-            continue
-        exponentiate(A, floor, room, width)
-        state_scores(x, begin, m, θ, floor, room.U)
-        sweep(m, floor, room, width)
-        w, labels = weight[begin : begin + m], y[begin : begin + m]
-        move_states(x, begin, room.P, labels, w, share, θ, D)
-        move_transitions(room.α[:m], room.E[:m], room.T, labels, w, share, A, DA)
+    for k in range(len(order)):
+        begin, m = starts[order[k]], starts[order[k] + 1] - starts[order[k]]
+        if m > 0:
+            exponentiate(A, floor, room, width)
+            state_scores(x, begin, m, θ, floor, room.U, width)
+            sweep(m, floor, room, width)
+            move_states(x, begin, m, room.P, y, weight, share, θ, D)
+            move_transitions(begin, m, room, y, weight, share, A, DA, width)
 
 
-@compile_sums
-def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U: Array) -> None:
+@compile_part
+def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U: Array, width: Width) -> None:
     """Write the state scores of m tokens from ``begin`` on."""
     for t in range(m):
-        U[t] = floor[0]
+        store(U, t, load(floor, 0, width))
         for e in range(x.indptr[begin + t], x.indptr[begin + t + 1]):
             v = value_of(x.values, e)
             for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):
                 U[t, x.label[f]] += v * θ[f]
 
 
-@compile_sums
-def move_states(x: Occurrences, begin: int, P: Array, y: Array, w: Array, share: float, θ: Array, D: Array) -> None:
-    """Move the parameters of the attributes of one sequence, whose tokens stand from ``begin`` on."""
-    for t in range(len(y)):
-        first, last = x.indptr[begin + t], x.indptr[begin + t + 1]
+@compile_part
+def move_states(
+    x: Occurrences, begin: int, m: int, P: Array, y: Array, weight: Array, share: float, θ: Array, D: Array
+) -> None:
+    """Move the parameters of the attributes of one sequence, whose m tokens stand from ``begin`` on."""
+    for t in range(m):
+        first, last, w = x.indptr[begin + t], x.indptr[begin + t + 1], weight[begin + t]
         total = 0.0
         for e in range(first, last):
             total += abs(value_of(x.values, e))
@@ -62,28 +64,30 @@ def move_states(x: Occurrences, begin: int, P: Array, y: Array, w: Array, share:
             v = value_of(x.values, e)
             for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):
                 p = P[t, x.label[f]]
-                observed = 1.0 if x.label[f] == y[t] else 0.0
-                D[f] += w[t] * share * total * abs(v) * p * (1 - p)
-                slope = w[t] * v * (p - observed)
+                observed = 1.0 if x.label[f] == y[begin + t] else 0.0
+                D[f] += w * share * total * abs(v) * p * (1 - p)
+                slope = w * v * (p - observed)
                 θ[f] -= slope / max(D[f], abs(slope) * total / LEAP)
 
 
-@compile_sums
-def move_transitions(α: Array, γ: Array, T: Array, y: Array, w: Array, share: float, A: Array, DA: Array) -> None:
-    """Move the transition parameters by what one sequence says."""
-    m, n = α.shape
-    X, total = np.zeros((n, n)), w.sum()
+@compile_part
+def move_transitions(
+    begin: int, m: int, room: Room, y: Array, weight: Array, share: float, A: Array, DA: Array, width: Width
+) -> None:
+    """Move the transition parameters by what one sequence says; α is written over."""
+    n, X, total = len(A), room.N, weight[begin]
+    clear_rows(X, n, width)
     for t in range(1, m):
-        for i in range(n):
-            for j in range(n):
-                X[i, j] += w[t] * α[t - 1, i] * γ[t, j]
+        total += weight[begin + t]
+        store(room.α, t - 1, load(room.α, t - 1, width) * weight[begin + t])
+    add_products(room.α, room.E, 0, m - 1, X, width)
     for i in range(n):
         for j in range(n):
-            x = X[i, j] * T[i, j]
+            x = X[i, j] * room.T[i, j]
             DA[i, j] += 2 * share * x * (1 - x / max(total, x, 1e-300))
             X[i, j] = x
     for t in range(1, m):
-        X[y[t - 1], y[t]] -= w[t]
+        X[y[begin + t - 1], y[begin + t]] -= weight[begin + t]
     for i in range(n):
         for j in range(n):
             A[i, j] -= X[i, j] / max(DA[i, j], abs(X[i, j]) / LEAP)

@@ -41,6 +41,12 @@ def compile_part(function: Callable[..., Any]) -> Callable[..., Any]:
     return numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, **unwrapped)(function)
 
 
+def compile_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a part of functions be compiled as if it were written out where it is called."""
+    # Short parts, or those of short functions: of ever longer ones, the time that it takes grows faster than they do.
+    return numba.njit(inline="always")(function)
+
+
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     # NumPy's errors: what divides by zero is found where results are seen not to be finite, as it is everywhere else.
     # Nobody calls kernels from C: what would let them takes a few hundredths of the time it takes to compile.

@@ -7,7 +7,6 @@ A row says both. Its length, a multiple of ``LANES``, is part of its type, so ke
 =======================  =======================================================================================
 ``load(A, t, width)``    row t of a C-contiguous matrix, of float32 or float64
 ``store(A, t, a)``       write it
-``fetch(A, t)``          ask for row t of a matrix, or place t of a vector, before it is needed
 ``zeros(A, width)``      a row of zeros, of the precision of a matrix
 ``chosen(a, M, t)``      a, or zero where the bit of a place is not set in row t of a matrix of bytes, one a block
 ``a + b``, ``a * b``…    place by place; either may be a number
@@ -77,30 +76,11 @@ def store(context: Any, A: Any, t: Any, a: Any) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
-        for k, vector in enumerate(_parts(builder, sig.args[2], arguments[2])):
+        for k, vector in enumerate(parts_of(builder, sig.args[2], arguments[2])):
             store_vector(builder, at, k, sig.args[2], vector)
         return context.get_dummy_value()
 
     return types.void(A, t, a), emit
-
-
-@emitted
-def fetch(context: Any, A: Any, t: Any) -> Any:
-    """Ask for what stands from row t of a C-contiguous matrix on, or from place t of a vector: a line of the cache."""
-
-    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        if A.ndim == 1:
-            array = context.make_array(sig.args[0])(context, builder, arguments[0])
-            at = builder.gep(array.data, [context.cast(builder, arguments[1], sig.args[1], types.intp)])
-        else:
-            at = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
-        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
-        builder.call(prefetch, [builder.bitcast(at, byte), whole(0), whole(3), whole(1)])
-        return context.get_dummy_value()
-
-    return types.void(A, t), emit
 
 
 @emitted
@@ -122,7 +102,7 @@ def chosen(context: Any, a: Any, M: Any, t: Any) -> Any:
         at = place_of(context, builder, sig.args[1], arguments[1], arguments[2], sig.args[2])
         bits, none = ir.VectorType(ir.IntType(8), LANES), _constants(a)(0.0)
         found = []
-        for k, part in enumerate(_parts(builder, a, arguments[0])):
+        for k, part in enumerate(parts_of(builder, a, arguments[0])):
             byte = repeated(builder, builder.load(builder.gep(at, [size(k)])))
             lanes = builder.and_(byte, bits([1 << lane for lane in range(LANES)]))
             found.append(builder.select(builder.icmp_unsigned("!=", lanes, bits([0] * LANES)), part, none))
@@ -165,7 +145,7 @@ for _function, _emit in (
 
 
 def _operand(builder: Any, row: Row, kind: Any, value: Any) -> list[Any]:
-    return _parts(builder, row, value) if isinstance(kind, Row) else [repeated(builder, value)] * row.blocks
+    return parts_of(builder, row, value) if isinstance(kind, Row) else [repeated(builder, value)] * row.blocks
 
 
 @emitted
@@ -174,7 +154,7 @@ def at_least(context: Any, a: Any, x: Any) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         least = repeated(builder, arguments[1])
-        return packed(builder, a, [_larger(builder, part, least) for part in _parts(builder, a, arguments[0])])
+        return packed(builder, a, [_larger(builder, part, least) for part in parts_of(builder, a, arguments[0])])
 
     return a(a, a.number), emit
 
@@ -183,7 +163,7 @@ def _reduction(combine: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
     """Return what emits the combination of all numbers of a row: of vectors first, then of ever smaller halves."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        parts = _parts(builder, sig.args[0], arguments[0])
+        parts = parts_of(builder, sig.args[0], arguments[0])
         while len(parts) > 1:
             pairs = [combine(builder, a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[2 * len(pairs) :]
@@ -217,7 +197,7 @@ def exp(context: Any, a: Any) -> Any:
     """Return e^a: 2^k e^r with k whole and |r| ≤ ½ log 2, where a polynomial is exact to the last digits."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        parts = _parts(builder, a, arguments[0])
+        parts = parts_of(builder, a, arguments[0])
         return packed(builder, a, [_exp(builder, a, x) for x in parts])
 
     return a(a), emit
@@ -228,7 +208,7 @@ def log(context: Any, a: Any) -> Any:
     """Return the logarithm of a > 0: k log 2 + log m with ½√2 ≤ m < √2, by the series of the inverse tanh."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        parts = _parts(builder, a, arguments[0])
+        parts = parts_of(builder, a, arguments[0])
         return packed(builder, a, [_log(builder, a, x) for x in parts])
 
     return a(a), emit
@@ -317,7 +297,8 @@ def _constants(row: Row) -> Callable[[float], Any]:
     return lambda x: vector([float(x)] * LANES)
 
 
-def _parts(builder: Any, row: Row, value: Any) -> list[Any]:
+def parts_of(builder: Any, row: Row, value: Any) -> list[Any]:
+    """Return the vectors of a row."""
     return [builder.extract_value(value, k) for k in range(row.blocks)]
 
 
