@@ -78,7 +78,7 @@ POOR = 1e-3
 ASTRAY = 10.0
 # Sweeps go on once a step gains less than this share of what all steps since have gained; the space of the rows is
 # tried once steps in all columns have cost so many times as much.
-FADED, RENTED = 0.007, 2.0
+FADED, RENTED = 0.007, 1.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class QuasiNewtonState(State):
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
     curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
-    rows_at: float = np.inf  # the step at which as much was spent as the space of the rows costs
+    rows_at: float = np.inf  # the rent at which as much was spent as the space of the rows costs
 
     @property
     def is_truncated(self) -> bool:
@@ -205,7 +205,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if kind == "diagonal":
             return Plan((FromPoint(),), diagonals)
         sample, products = FromSample(min(SAMPLE_STEPS, most)), objective.convex and HessianProducts.suit(objective)
-        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most), sample, FromPoint())
+        starts = (FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(most), sample, FromPoint())
         return Plan(starts, (*diagonals, gram, *by_blocks, hessian), products)
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
@@ -276,9 +276,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         here = known(objective, state)
         if state.sweeps is not None and state.steps >= state.until:
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
-        if state.steps >= state.rows_at and state.lease.is_slow(here.value, state.rows_at):
+        if state.rent >= state.rows_at and state.lease.is_slow(here.value, state.rows_at * state.steps / state.rent):
             state = state.changed(rows_at=np.inf)
-            begun = FromRowSpace(self, NARROW_STEPS).better_than(objective, here, self.seed)
+            begun = FromRowSpace(NARROW_STEPS).better_than(objective, here, self.seed)
             if begun is not None:
                 return _entered(objective, state, begun)
         state = self._with_curvature(objective, state, here)
