@@ -107,11 +107,9 @@ class RowSpace:
 
         return times
 
-    def between_classes(self, residual: Array) -> tuple[Array, Array]:
-        """Return C, and what each row weighs of it: Σ_j B_j = C Σ_j w_j, with w_j = tr(B_j)/(n − 1)."""
-        total, weights = self.model.between_classes(residual, self.data)
-        each = weights.sum(axis=0) / max(len(total) - 1, 1)
-        return total / max(float(each.sum()), 1e-300), each
+    def class_weights(self, residual: Array) -> Array:
+        """Return what each row weighs in each class: w p(1 − p)."""
+        return self.model.class_variances(residual, self.data)
 
     def _gathered(self, residual: Array) -> Array:
         if not self.data.constant:

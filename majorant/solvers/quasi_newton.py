@@ -230,11 +230,11 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return self._begun_in_single_precision(objective, theta, most)
         return self._begun(objective, theta, start)
 
-    def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
+    def _at(self, objective: Objective, point: Point, *, given: bool = False, done: bool = False) -> QuasiNewtonState:
         plan = self.plan(objective)
         offers = [offer for offer in plan.offers if offer.suits(objective)]
-        market = market_for(offers, objective, products=plan.products, at=point)
-        rows_at = RENTED * in_steps(objective) if self.curvature == "auto" else np.inf
+        market = market_for(offers, objective, products=plan.products, at=point, asks=not done)
+        rows_at = RENTED * in_steps(objective) if self.curvature == "auto" and not done else np.inf
         return QuasiNewtonState.at(point, market=market, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
 
     def _begun_in_single_precision(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
@@ -269,7 +269,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _begun(self, objective: Objective, theta: Array, start: Start) -> QuasiNewtonState:
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
-        return _entered(objective, self._at(objective, begun.point), begun)
+        return _entered(objective, self._at(objective, begun.point, done=begun.done), begun)
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""

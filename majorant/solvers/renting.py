@@ -185,16 +185,21 @@ class Market:
 
 
 def market_for(
-    offers: Sequence[Preconditioner], objective: Objective, *, products: bool, at: Point | None = None
+    offers: Sequence[Preconditioner],
+    objective: Objective,
+    *,
+    products: bool,
+    at: Point | None = None,
+    asks: bool = True,
 ) -> Market:
     """Return the market for an objective, for steps that begin at a point.
 
-    Where a Gram matrix costs next to nothing nobody asks how much it saves.
+    Where a Gram matrix costs next to nothing nobody ``asks`` how much it saves, nor where next to none are left.
     """
     if not objective.model.has_rows:
         return Market.of(offers, None, products=products)
     prices, gram = Prices.of(objective), GramOfColumns()
-    asks = gram in offers and gram.price(prices) > SMALL_CHANGE
+    asks = asks and gram in offers and gram.price(prices) > SMALL_CHANGE
     market = Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
     if at is None or gram not in market.offers or not gram.is_known(objective, at, prices):
         return market

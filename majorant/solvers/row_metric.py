@@ -8,19 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.linalg.blas import get_blas_funcs
 from scipy.linalg.lapack import get_lapack_funcs
 
 from majorant._checks import Array
 from majorant.objective.row_space import RowSpace
 
-# Rows weigh no less than this share of their mean; what has less curvature than that of the most curved has none.
-LEAST_WEIGHT, NO_CURVATURE = 1e-6, 1e-6
-# Eigenvalues between classes within such a factor share a factor of a matrix.
-ALIKE = 4.0
-# Rows that are solved for one after the other.
-A_FEW = 12
+# Rows weigh no less than this share of their mean.
+LEAST_WEIGHT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +27,8 @@ class Even:
     @classmethod
     def of(cls, space: RowSpace, residual: Array) -> Even:
         """Return the mean curvature along rows, and along intercepts."""
-        _, each = space.between_classes(residual)
-        along_rows = float(each.mean()) * float(np.trace(space.products)) / space.rows
-        curvature = np.full(space.ridge.shape[1], along_rows)
+        each = space.class_weights(residual).mean(axis=0)
+        curvature = np.full(space.ridge.shape[1], float(each.mean()) * float(np.trace(space.products)) / space.rows)
         curvature[space.rows :] = each.sum()
         return cls(1.0 / (space.ridge.mean(axis=0) + curvature))
 
@@ -44,78 +38,58 @@ class Even:
 
 
 @dataclass(frozen=True, eq=False)
-class OneEigenvalue:
-    """The inverse of γWK + λ along eigenvectors between classes whose eigenvalues are about γ.
+class OfOneClass:
+    """(WK + λ)⁻¹ = W^½ (W^½KW^½ + λ)⁻¹ W^−½, with W what rows weigh in a class.
 
-    That is W^½ (W^½KW^½ + λ/γ)⁻¹ W^−½ / γ. Intercepts stay apart: columns are measured from their means, and what they
-    have in common with an intercept all the same is lost to rounding in single precision.
+    Intercepts stay apart: columns are measured from their means, and what they have in common with an intercept all the
+    same is lost to rounding in single precision.
     """
 
-    gamma: float
     root: Array  # W^½
     factor: Array
     of_intercept: float  # its curvature
 
     @classmethod
-    def of(cls, gamma: float, space: RowSpace, w: Array) -> OneEigenvalue | None:
+    def of(cls, space: RowSpace, ridge: Array, weights: Array) -> OfOneClass | None:
         """Return it, or None where rounding leaves no factor."""
-        λ, t, root = space.ridge.mean(axis=0), space.rows, np.sqrt(w).astype(space.products.dtype)
+        w = np.maximum(weights, LEAST_WEIGHT * max(float(weights.mean()), 1e-300))
+        root = np.sqrt(w).astype(space.products.dtype)
         M = space.products * root
         M *= root[:, None]
-        M.flat[:: t + 1] += λ[0] / gamma
+        M.flat[:: space.rows + 1] += ridge[0]
         factor, trouble = get_lapack_funcs("potrf", dtype=M.dtype)(M.T, lower=1, overwrite_a=1, clean=0)
-        return None if trouble else cls(gamma, root, factor, gamma * float(w.sum()) + λ[-1])
+        return None if trouble else cls(root, factor, float(w.sum()) + ridge[-1])
 
-    def __call__(self, R: Array) -> Array:
-        """Return what solves for such rows."""
-        solution, t = np.empty(R.shape), len(self.root)
-        right = (R[:, :t] / self.root).astype(self.root.dtype, copy=False)
-        np.multiply(_solved(self.factor, right), self.root / self.gamma, out=solution[:, :t])
-        np.divide(R[:, t:], self.of_intercept, out=solution[:, t:])
+    def __call__(self, r: Array) -> Array:
+        """Return the solution for a row of Z. LAPACK is slow at one at a time."""
+        solution, t, solve = np.empty(len(r)), len(self.root), get_blas_funcs("trsv", dtype=self.root.dtype)
+        right = (r[:t] / self.root).astype(self.root.dtype, copy=False)
+        np.multiply(solve(self.factor, solve(self.factor, right, lower=1), lower=1, trans=1), self.root, solution[:t])
+        np.divide(r[t:], self.of_intercept, out=solution[t:])
         return solution
 
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """(C ⊗ WK + λ)⁻¹, with C what curvature is between classes on average, and W what each row weighs of it."""
+    """The inverse of the Hessian but for what is between classes, with weights p_c(1 − p_c) of each.
 
-    basis: Array  # eigenvectors of C
-    groups: tuple[tuple[Array, OneEigenvalue], ...]
-    flat: Array  # which have no curvature
-    ridge: Array
+    One matrix for all, times what curvature is between classes on average, took five times as many products: where rows
+    are nearly sure of their labels each has its own two classes.
+    """
+
+    classes: tuple[OfOneClass, ...]
 
     @classmethod
     def of(cls, space: RowSpace, residual: Array) -> Factored | None:
         """Return that of a place, or None where rounding leaves no factor."""
-        C, each = space.between_classes(residual)
-        w = np.maximum(each, LEAST_WEIGHT * max(float(each.mean()), 1e-300))
-        values, basis = eigh(C)
-        flat = values <= NO_CURVATURE * values[-1]
-        level = np.round(np.log(np.where(flat, values[-1], values)) / np.log(ALIKE))
-        groups = []
-        for each_level in np.unique(level[~flat]):
-            those = (level == each_level) & ~flat
-            found = OneEigenvalue.of(float(values[those].mean()), space, w)
-            if found is None:
+        found = []
+        for ridge, weights in zip(space.ridge, space.class_weights(residual), strict=True):
+            found.append(OfOneClass.of(space, ridge, weights))
+            if found[-1] is None:
                 return None
-            groups.append((those, found))
-        return cls(basis, tuple(groups), flat, space.ridge.mean(axis=0))
+        return cls(tuple(each for each in found if each is not None))
 
     def __call__(self, Z: Array) -> Array:
-        """Return the solution."""
-        if len(self.basis) == 1:
-            return self.groups[0][1](Z)
-        rotated = self.basis.T @ Z
-        for those, solve in self.groups:
-            rotated[those] = solve(rotated[those])
-        # An intercept without a penalty does not move where nothing curves: softmax does not see it.
-        rotated[self.flat] /= np.where(self.ridge > 0, self.ridge, np.inf)
-        return self.basis @ rotated
-
-
-def _solved(factor: Array, R: Array) -> Array:
-    """Return A⁻¹ of each row, A = LLᵀ; LAPACK is slow at a few."""
-    if len(R) > A_FEW:
-        return get_lapack_funcs("potrs", dtype=R.dtype)(factor, R.T, lower=1, overwrite_b=1)[0].T
-    solve = get_blas_funcs("trsv", dtype=R.dtype)
-    return np.array([solve(factor, solve(factor, r, lower=1), lower=1, trans=1) for r in R])
+        """Return the solution; softmax does not see classes that move together."""
+        solution = np.array([solve(r) for solve, r in zip(self.classes, Z, strict=True)])
+        return solution if len(Z) == 1 else solution - solution.mean(axis=0)

@@ -20,11 +20,12 @@ from majorant.solvers.prices import CALL, FACTORISE
 from majorant.solvers.row_metric import Even, Factored
 
 # Steps end where one promises to gain less than this, relative to F: before and after scores were found afresh.
-ROUGHLY, ENOUGH = 1e-6, 1e-10
+ROUGHLY, ENOUGH = 1e-4, 1e-10
 # Products stop once the last has gained less than this share of what they gained on average, and there are no more.
-WORTH_ANOTHER, PRODUCTS = 0.1, 200
-# Where a step takes fewer, of one score and of several, solves with a factor cost as much as it saves: classes differ.
-MANY, MANY_OF_CLASSES = 20, 50
+WORTH_ANOTHER, PRODUCTS = 0.2, 200
+# Where a step takes fewer, of one score and of several, solves with factors cost as much as these save; and no more
+# numbers are kept in them.
+MANY, MANY_OF_CLASSES, LARGEST_FACTORS = 20, 40, 2**25
 # Of a product: what Python adds, what each score costs, and each number of K, for one score and for several.
 OF_PYTHON, EACH, ALONE, AMONG = 5e4, 6.0, 0.07, 0.035
 
@@ -67,11 +68,11 @@ class Work:
 
     metric: Even | Factored
     most: int  # steps
-    price: float  # of a factor, in products
-    many: float  # of these, for it to be worth its solves
+    price: float  # of factors, in products
+    many: float  # of these, in a step, for factors to save any
     steps: int = 0
     products: int = 0
-    rent: int = 0  # products since a factor was bought
+    rent: int = 0  # products since factors were bought
     latest: int = 0  # products of the latest step
     factors: int = 0
 
@@ -79,21 +80,28 @@ class Work:
 def newton(space: RowSpace, intercepts: Array, most: int) -> tuple[Place, Work]:
     """Return where no more than so many steps from zero lead, which is the optimum but for rounding."""
     place = Place.at_zero(space, intercepts)
-    many = inf if space.is_singular else MANY if len(space.ridge) == 1 else MANY_OF_CLASSES
-    work = Work(Even.of(space, place.residual), most, in_products(space), many)
+    work = Work(Even.of(space, place.residual), most, in_products(space), _many(space))
     place = _descended(space, place, work, ROUGHLY)
     return _descended(space, place.afresh(space), work, ENOUGH), work
 
 
 def in_products(space: RowSpace) -> float:
-    """Return the price of a factor, in products with K."""
+    """Return the price of factors, in products with K."""
     n, t = len(space.ridge), space.rows
-    return (CALL + 0.5 * t**3 * FACTORISE) / price_of_a_product(n, t)
+    return n * (CALL + 0.5 * t**3 * FACTORISE) / price_of_a_product(n, t)
 
 
 def price_of_a_product(n: int, t: int) -> float:
     """Return what a product costs, and what comes with it, in nanoseconds."""
     return OF_PYTHON + n * t * (EACH + (ALONE if n == 1 else AMONG) * t)
+
+
+def _many(space: RowSpace) -> float:
+    """Return how many products a step has to take for factors to save any."""
+    n, t = len(space.ridge), space.rows
+    if space.is_singular or n * t * t > LARGEST_FACTORS:
+        return inf
+    return MANY if n == 1 else MANY_OF_CLASSES
 
 
 def _descended(space: RowSpace, place: Place, work: Work, aim: float) -> Place:

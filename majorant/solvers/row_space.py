@@ -36,8 +36,9 @@ class FromRowSpace(Start):
         if not can_be(objective):
             return False
         more = _more_steps(objective)
-        # Correlations are looked at only where they may decide.
-        return any(_costs(objective, steps := more * few(objective)) < steps for few in (least_steps, expected_steps))
+        # Correlations are looked at only where they may decide; a Gram matrix of fewer columns knows them better.
+        looks = (least_steps, expected_steps) if objective.rows < Prices.of(objective).columns else (least_steps,)
+        return any(_costs(objective, steps := more * look(objective)) < steps for look in looks)
 
     def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
         """Return the optimum, but for rounding."""
@@ -46,7 +47,7 @@ class FromRowSpace(Start):
         passes = 2.0 + work.products * objective.rows * space.ridge.shape[0] / (2 * objective.size)
         objective.spend(passes=passes, curvatures=1 + work.factors)
         point = objective.point(space.parameters(place.Z))
-        return Begun(point, made=work.steps, account=(f"steps in the space of {objective.rows} rows",))
+        return Begun(point, made=work.steps, account=(f"steps in the space of {objective.rows} rows",), done=True)
 
     def better_than(self, objective: Objective, here: Point, seed: int) -> Begun | None:
         """Return the same, if F is lower there than where steps in all columns have led."""
