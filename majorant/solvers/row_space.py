@@ -13,7 +13,9 @@ from majorant.objective import Objective, Point
 from majorant.objective.row_space import RowSpace, square_of_a_row
 from majorant.solvers.base import improves
 from majorant.solvers.forecasts import expected_steps, least_steps
+from majorant.solvers.preconditioners import HessianOfAll
 from majorant.solvers.prices import MULTIPLY, Prices
+from majorant.solvers.renting import SMALL_CHANGE
 from majorant.solvers.row_newton import newton, price_of_a_product
 from majorant.solvers.starts import Begun, Start
 
@@ -65,7 +67,9 @@ def can_be(objective: Objective) -> bool:
     t = objective.rows
     if not (objective.model.has_rows and objective.convex and t <= MOST_ROWS and RowSpace.suits(objective)):
         return False
-    prices = Prices.of(objective)
+    prices, hessian = Prices.of(objective), HessianOfAll()
+    if hessian.suits(objective) and hessian.price(prices) <= SMALL_CHANGE:
+        return False  # of a few parameters nothing is quicker
     if t < prices.columns:
         return True
     # Steps in fewer columns have matrices of their own, but between classes these know little.
