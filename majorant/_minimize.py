@@ -198,7 +198,7 @@ def _first_state(objective: Objective, solver: Solver[Any], start: Any, monitor:
     if resumed is not None:
         return resumed
     limits = monitor.limits
-    return solver.start_within(objective, _read_start(objective, start), limits.max_steps, limits.tol)
+    return solver.start_within(objective, _read_start(objective, start), limits.max_steps)
 
 
 def _leave_saddles(objective: Objective, solver: Solver[Any], monitor: Monitor, most: int) -> None:

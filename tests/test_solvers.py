@@ -97,7 +97,8 @@ def test_starts_are_chosen_by_what_they_cost():
     assert start(generated(8_000, 60, 12)) == "FromPoint"  # Hessians of 720 parameters are dearer than passes
     assert start(generated(600, 5_000, 2, density=0.01)) == "FromDual"
     assert start(generated(600, 1_000, 2, density=0.01)) == "FromPoint"  # rows are too much alike
-    assert start(generated(600, 1_300, 2)) == "FromPoint"  # a dense X is no work for sweeps
+    assert start(generated(600, 1_300, 2)) == "FromRowSpace"  # a dense X is no work for sweeps
+    assert start(generated(1_300, 600, 2)) == "FromPoint"  # rows are too many
 
 
 @pytest.mark.parametrize("curvature", ["sample", "kronecker", "diagonal"])

@@ -90,8 +90,8 @@ class Solver(ABC, Generic[S]):
     def start(self, objective: Objective, theta: Array) -> S:
         """Return the first state: at θ, or where the solver finds it better to start."""
 
-    def start_within(self, objective: Objective, theta: Array, steps: int, tol: float = 0.0) -> S:
-        """Return the same, before which no more than so many steps are made, nor more than a tolerance asks for."""
+    def start_within(self, objective: Objective, theta: Array, steps: int) -> S:
+        """Return the same, before which no more than so many steps are made."""
         return self.start(objective, theta)
 
     def carry(self, objective: Objective, state: S, theta: Array, steps: int) -> S | None:

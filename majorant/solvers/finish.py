@@ -38,7 +38,7 @@ def begin(objective: Objective, solver: QuasiNewton, here: Point, memory: Memory
         factorize=Unridged(solve),
         solve=solve,
         ridge=objective.penalty.prior,
-        rows_at=WINDOW + RENTED * in_steps(objective),
+        rows_at=RENTED * in_steps(objective),
         account=((0, "what a proximal pass has left"),),
     )
 

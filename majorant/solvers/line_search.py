@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from majorant.objective.ray import Ray
+from typing import Protocol
 
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
 EXACT, LOOSE = 0.1, 0.9
@@ -15,8 +14,15 @@ RISE = 1e-10
 ITERATIONS, PRECISION = 60, 1e-6
 
 
+class Along(Protocol):
+    """F along a ray."""
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F(θ + aδ) and its derivative with respect to a."""
+
+
 def best_step(
-    ray: Ray, start: tuple[float, float] | None = None, flat_enough: float = EXACT, rise: float = RISE
+    ray: Along, start: tuple[float, float] | None = None, flat_enough: float = EXACT, rise: float = RISE
 ) -> float:
     """Return a > 0 near a minimiser of F(θ + aδ), where F is no larger than at 0; or 0 if δ does not descend.
 
@@ -24,7 +30,7 @@ def best_step(
 
     Parameters
     ----------
-    ray : Ray
+    ray : Along
         The function.
     start : (float, float), optional
         Its value and slope at 0, if they are known.

@@ -95,7 +95,7 @@ class QuasiNewtonState(State):
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
     borrowed: bool = False  # whether the curvature is from another penalty, and not tried yet
     curved_at: Array | None = None  # θ where it was found, if it is the Hessian of all rows
-    rows_at: float = np.inf  # the step at which as much was spent as the space of the rows costs
+    rows_at: float = np.inf  # the rent at which as much was spent as the space of the rows costs
 
     @property
     def is_truncated(self) -> bool:
@@ -176,12 +176,12 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if self.memory is not None:
             whole("memory", self.memory, least=0)
 
-    def starts(self, objective: Objective, most: int = NARROW_STEPS, tol: float = 0.0) -> tuple[Start, ...]:
+    def starts(self, objective: Objective, most: int = NARROW_STEPS) -> tuple[Start, ...]:
         """Return where steps may start, after no more than so many before the first state; the last always suits."""
         kind, sample = self._kind(objective), FromSample(min(SAMPLE_STEPS, most))
         if kind != "auto":
             return (sample,) if kind == "sample" else (FromPoint(),)
-        return FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(self, most, tol), sample, FromPoint()
+        return FromAscent(), FromOnlinePass(), FromDual(), FromRowSpace(most), sample, FromPoint()
 
     def offers(self, objective: Objective) -> list[Preconditioner]:
         """Return what steps may be scaled by, the dearest last."""
@@ -198,26 +198,26 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         """Return the state at θ, if that is not zero; else where a start, or steps in single precision, have led."""
         return self.start_within(objective, theta, NARROW_STEPS)
 
-    def start_within(self, objective: Objective, theta: Array, steps: int, tol: float = 0.0) -> QuasiNewtonState:
-        """Return the same, after no more than so many steps, nor more than a tolerance asks for."""
+    def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
+        """Return the same, after no more than so many steps."""
         if not theta.any():
-            return self._go(objective, theta, steps, tol)
+            return self._go(objective, theta, steps)
         better = pays_in_single_precision(objective) or not isinstance(self._start(objective, theta), FromPoint)
         return self._at(objective, objective.point(theta), given=better).changed(most=steps)
 
-    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS, tol: float = 0.0) -> Start:
-        starts = self.starts(objective, most, tol)
+    def _start(self, objective: Objective, theta: Array, most: int = NARROW_STEPS) -> Start:
+        starts = self.starts(objective, most)
         return next(each for each in starts if each is starts[-1] or each.suits(objective, theta))
 
-    def _go(self, objective: Objective, theta: Array, most: int, tol: float = 0.0) -> QuasiNewtonState:
+    def _go(self, objective: Objective, theta: Array, most: int) -> QuasiNewtonState:
         """Return where a start has led; single precision is for where there is none, and many steps to make."""
-        start = self._start(objective, theta, most, tol)
+        start = self._start(objective, theta, most)
         if isinstance(start, FromPoint) and pays_in_single_precision(objective):
             return self._begun_in_single_precision(objective, theta, most)
         return self._begun(objective, theta, start)
 
-    def _at(self, objective: Objective, point: Point, *, given: bool = False) -> QuasiNewtonState:
-        rows_at = RENTED * in_steps(objective) if self.curvature == "auto" else np.inf
+    def _at(self, objective: Objective, point: Point, *, given: bool = False, done: bool = False) -> QuasiNewtonState:
+        rows_at = RENTED * in_steps(objective) if self.curvature == "auto" and not done else np.inf
         return QuasiNewtonState.at(point, ridge=objective.penalty.prior, given=given, rows_at=rows_at)
 
     def _market(self, objective: Objective, point: Point) -> Market:
@@ -255,16 +255,16 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def _begun(self, objective: Objective, theta: Array, start: Start) -> QuasiNewtonState:
         begun = start.begin(objective, objective.with_likely_intercept(theta), self.seed)
-        return _entered(objective, self._at(objective, begun.point), begun)
+        return _entered(objective, self._at(objective, begun.point, done=begun.done), begun)
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
         here = known(objective, state)
         if state.sweeps is not None and state.steps >= state.until:
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
-        if state.steps >= state.rows_at and state.lease.is_slow(here.value, state.rows_at):
+        if state.rent >= state.rows_at and state.lease.is_slow(here.value, state.rows_at * state.steps / state.rent):
             state = state.changed(rows_at=np.inf)
-            begun = FromRowSpace(self, NARROW_STEPS).better_than(objective, here, self.seed)
+            begun = FromRowSpace(NARROW_STEPS).better_than(objective, here, self.seed)
             if begun is not None:
                 return _entered(objective, state, begun)
         state = self._with_curvature(objective, state, here)

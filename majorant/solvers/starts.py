@@ -50,6 +50,7 @@ class Begun:
     made: int = 0  # steps on the way, if it was by steps
     account: tuple[str, ...] = ()  # what was done
     remark: str = ""  # what a user should know of how it went
+    done: bool = False  # whether next to nothing is left to do
 
 
 class Sweeps(Protocol):
