@@ -303,8 +303,17 @@ def test_where_columns_are_as_many_as_rows_their_diagonal_is_raised_and_steps_le
 def test_a_diagonal_is_raised_by_the_columns_there_are_for_a_row_but_not_along_a_free_intercept(rows, share):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(rows, 4)) * [1, 2, 3, 0.1], np.arange(rows) % 2
-    F = Objective(Binary(), Labelled(X, y, constant=True), ridge=[1.0] * 4 + [0.0])
+    F = Objective(Binary(), Labelled(sp.csr_array(X), y, constant=True), ridge=[1.0] * 4 + [0.0])
     point = F.point(np.zeros(5))
     entries = F.hessian_diagonal(point)
     found = 1 / preconditioners.DiagonalOfHessian().at(F, point)(np.zeros(5))(np.ones(5))
     assert np.allclose(found, entries + np.append(np.full(4, share * entries[:-1].mean()), 0.0))
+
+
+def test_columns_with_units_of_their_own_are_not_raised():
+    rng = np.random.default_rng(0)
+    X, y = sp.csr_array(rng.normal(size=(6, 4)) * [0.01, 0.1, 1, 100]), np.arange(6) % 2
+    F = Objective(Binary(), Labelled(X, y, constant=True), ridge=[1.0] * 4 + [0.0])
+    point = F.point(np.zeros(5))
+    found = 1 / preconditioners.DiagonalOfHessian().at(F, point)(np.zeros(5))(np.ones(5))
+    assert np.allclose(found, F.hessian_diagonal(point))
