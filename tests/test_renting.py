@@ -274,3 +274,46 @@ def test_rare_columns_take_no_more_steps_with_a_share_of_the_rows(monkeypatch):
         return int(np.argmax(np.array(found.trace["objective"]) <= best * (1 + 1e-6)))
 
     assert steps(speaks=False) < steps(speaks=True)
+
+
+def nearly_separable(t, p, n, seed):
+    """Sparse rows, some columns in many of them and most in few, whose labels their scores nearly tell."""
+    rng = np.random.default_rng(seed)
+    often, count = (1.0 + np.arange(p)) ** -0.7, int(0.09 * t * p)
+    where = rng.integers(t, size=count), rng.choice(p, size=count, p=often / often.sum())
+    X = sp.csr_array((rng.lognormal(sigma=0.5, size=count), where), shape=(t, p))
+    scores = X @ rng.normal(size=(p, n))
+    return X, np.argmax(3 * scores / scores.std() + rng.gumbel(size=scores.shape), axis=1)
+
+
+def test_where_columns_are_as_many_as_rows_their_diagonal_is_raised_and_steps_lead_further(monkeypatch):
+    X, y = nearly_separable(500, 580, 12, seed=1)
+    ridge = np.tile(np.append(np.full(580, 1 / 30), 0.0), 12)
+
+    def reached():
+        F = Objective(Multinomial(12), Labelled(X, y, constant=True), ridge=ridge)
+        return minimize(F, QuasiNewton(curvature="diagonal"), tol=1e-6, max_steps=25).trace["objective"][-1]
+
+    raised = reached()
+    monkeypatch.setattr(preconditioners, "RAISED", 0.0)
+    assert raised < 0.7 * reached()
+
+
+@pytest.mark.parametrize(("rows", "share"), [(2, 10.0), (40, 4 / 64), (5000, 4e-6)])
+def test_a_diagonal_is_raised_by_the_columns_there_are_for_a_row_but_not_along_a_free_intercept(rows, share):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(rows, 4)) * [1, 2, 3, 0.1], np.arange(rows) % 2
+    F = Objective(Binary(), Labelled(sp.csr_array(X), y, constant=True), ridge=[1.0] * 4 + [0.0])
+    point = F.point(np.zeros(5))
+    entries = F.hessian_diagonal(point)
+    found = 1 / preconditioners.DiagonalOfHessian().at(F, point)(np.zeros(5))(np.ones(5))
+    assert np.allclose(found, entries + np.append(np.full(4, share * entries[:-1].mean()), 0.0))
+
+
+def test_columns_with_units_of_their_own_are_not_raised():
+    rng = np.random.default_rng(0)
+    X, y = sp.csr_array(rng.normal(size=(6, 4)) * [0.01, 0.1, 1, 100]), np.arange(6) % 2
+    F = Objective(Binary(), Labelled(X, y, constant=True), ridge=[1.0] * 4 + [0.0])
+    point = F.point(np.zeros(5))
+    found = 1 / preconditioners.DiagonalOfHessian().at(F, point)(np.zeros(5))(np.ones(5))
+    assert np.allclose(found, F.hessian_diagonal(point))

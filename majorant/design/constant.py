@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from majorant._checks import Array
 from majorant._lazy import lazy
 from majorant.design.base import Design, Stored
-from majorant.design.csr import CsrDesign
+from majorant.design.csr import CsrDesign, as_they_are
 from majorant.design.dense import DenseDesign
 
 # Numbers that are written out once, and kept: Hessians of small data are found at every step.
@@ -125,8 +125,11 @@ class Constant(Design):
         """Return the whole matrix as a CSR array; of centred columns all are stored."""
         if not self.is_sparse or self.shift is not None:
             return sp.csr_array(self.toarray())
-        ones = np.ones((self.shape[0], 1), dtype=self.dtype)
-        return sp.hstack([self.inner.csr(), ones], format="csr")
+        X = self.inner.csr()
+        ends = X.indptr[1:]  # of rows: SciPy's hstack looks at what it is given for longer than a small fit takes
+        data, indices = np.insert(X.data, ends, 1.0), np.insert(X.indices, ends, X.shape[1])
+        before = np.arange(len(X.indptr), dtype=X.indptr.dtype)
+        return as_they_are(sp.csr_array, (data, indices, X.indptr + before), self.shape)
 
     def uncentred(self) -> Constant:
         """Return the matrix with columns measured from zero."""

@@ -66,7 +66,7 @@ class CsrDesign(Design):
             return self
         X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
         arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-        return CsrDesign(_as_they_are(type(X), arrays, (stop - start, X.shape[1])))
+        return CsrDesign(as_they_are(type(X), arrays, (stop - start, X.shape[1])))
 
     def stored(self) -> Stored:
         """Return the non-zeros."""
@@ -125,7 +125,7 @@ class CsrDesign(Design):
 
     def _with_columns(self, data: Array) -> Any:
         """Return a transposed matrix with other non-zeros."""
-        return _as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.shape[::-1])
+        return as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.shape[::-1])
 
     def frobenius_norm(self) -> float:
         """Return the norm of the non-zeros."""
@@ -165,7 +165,7 @@ class CsrDesign(Design):
         return grams
 
 
-def _as_they_are(kind: Any, arrays: tuple[Array, Array, Array], shape: tuple[int, int]) -> Any:
+def as_they_are(kind: Any, arrays: tuple[Array, Array, Array], shape: tuple[int, int]) -> Any:
     """Return a SciPy matrix of data, indices and indptr; its constructor would copy views of larger arrays."""
     matrix = kind(shape, dtype=arrays[0].dtype)
     matrix.data, matrix.indices, matrix.indptr = arrays

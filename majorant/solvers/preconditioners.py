@@ -24,6 +24,10 @@ GRAM_ROWS_PER_COLUMN = 10
 GRAM_COST = 4
 # By how much a share of the rows may misjudge the curvature of a column, and what rows weigh in that at most.
 MISJUDGED, WEIGHT = 4.0, 0.25
+# What is added to diagonals, of their mean: so many times the square of columns per row, at most so much; and, at most,
+# to the Hessian between classes. Diagonals whose mean is so many times their median are left alone.
+RAISED, MOST_RAISED, MOST_BETWEEN_CLASSES = 4.0, 10.0, 1.0
+UNEVEN = 30.0
 # Of a Gram matrix in single precision, relative to its largest entry.
 ROUNDING = 1e-5
 # Larger matrices are not worth their factors, nor their memory.
@@ -73,7 +77,10 @@ class DiagonalOfHessian(Preconditioner):
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse."""
         objective.spend(curvatures=1)
-        return Diagonal(objective.hessian_diagonal(point), majorizes=False).factorized
+        entries = objective.hessian_diagonal(point)
+        if objective.model.classes(objective.like) == 1:
+            entries = _raised(entries, objective.penalty.penalised, _raise_for_wide(objective))
+        return Diagonal(entries, majorizes=False).factorized
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,9 @@ class DiagonalBetweenClasses(Preconditioner):
         """Return what makes its inverse."""
         objective.spend(curvatures=1)
         C, squares = objective.class_curvature(point)
-        return DiagonalByClass(*balanced(C, squares)).nearly_factorized
+        share, penalised = _raise_for_wide(objective), objective.penalty.penalised[: len(squares)]
+        C = C + min(share, MOST_BETWEEN_CLASSES) * np.diag(np.full(len(C), np.trace(C) / len(C)))
+        return DiagonalByClass(*balanced(C, _raised(squares, penalised, share))).nearly_factorized
 
 
 @dataclass(frozen=True)
@@ -222,6 +231,30 @@ OFFERS: dict[str, tuple[Preconditioner, ...]] = {
     "kronecker": (GramOfColumns(),),
     "diagonal": _DIAGONALS,
 }
+
+
+def _raise_for_wide(objective: Objective) -> float:
+    """Return what to add to a diagonal of sparse rows, of its mean, where columns are nearly as many as rows, or more.
+
+    Along many directions there is then nothing but the penalty, which is the same for all: in its metric they are one,
+    and no step leads into them; in that of a diagonal they are as different as columns are. The fewer rows are not sure
+    of their labels yet, the more there are.
+    """
+    if not objective.model.as_rows().design(objective.like).is_sparse:
+        return 0.0
+    columns = objective.size // objective.model.classes(objective.like)
+    return min(RAISED * (columns / objective.rows) ** 2, MOST_RAISED)
+
+
+def _raised(entries: Array, penalised: Array, share: float) -> Array:
+    """Return a diagonal with so much more of its mean wherever there is a penalty.
+
+    Columns that differ by more than how often they occur have units of their own, which a mean would drown.
+    """
+    each = entries[penalised]
+    if not (share and len(each)) or each.mean() > UNEVEN * np.median(each):
+        return entries
+    return entries + np.where(penalised, share * each.mean(), 0.0)
 
 
 def _speaks_for_all(objective: Objective, share: float) -> bool:

@@ -14,7 +14,7 @@ from majorant.objective import Objective
 STEP, PYTHON, PRODUCT = 1e5, 2e5, 4e4
 # For every parameter: secant pairs, of many parameters in single precision, and the vectors of conjugate gradients.
 SECANTS, SECANTS_OF_MANY, VECTORS = 40.0, 15.0, 6.0
-MANY_PARAMETERS = 100_000
+MANY_PARAMETERS = 30_000
 # An exponential and what goes with it, in a step, and where probabilities are written out; a score in a product.
 SCORE, PROBABILITY, BEND = 6.0, 14.0, 1.5
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with

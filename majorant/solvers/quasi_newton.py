@@ -154,7 +154,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         See the table above. "auto" buys each when it has been earned; the others never buy a Gram matrix or a Hessian
         but the one they name. Only models with classes have a choice.
     memory : int, optional
-        Secant pairs kept; if not given 20, or 10 of more than 100,000 parameters, which are in single precision.
+        Secant pairs kept; if not given 20, or 10 of more than 30,000 parameters, which are in single precision.
     seed : int
         Which rows are sampled.
 
