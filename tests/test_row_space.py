@@ -168,3 +168,11 @@ def test_a_lease_without_steps_says_nothing_of_how_many_are_left():
     assert not Lease().is_slow(1.0, 5.0)
     assert Lease(gains=(1.0, 0.9)).is_slow(1.0, 5.0)
     assert not Lease(gains=(1.0, 1e-6)).is_slow(1.0, 5.0)
+
+
+def test_columns_far_from_zero_in_single_precision_lead_nowhere_worse_than_zero():
+    rng = np.random.default_rng(0)
+    X, y = (rng.normal(size=(5, 346)) + 919_000.0).astype(np.float32), np.array([0, 1, 0, 1, 1])
+    F = Objective(Binary(), Labelled(X, y), ridge=1.0)
+    begun = row_space.FromRowSpace(100).begin(F, np.zeros(F.size), seed=0)
+    assert begun.point.value <= F.value_at_zero()

@@ -49,6 +49,8 @@ class FromRowSpace(Start):
         passes = 2.0 + work.products * objective.rows * space.ridge.shape[0] / (2 * objective.size)
         objective.spend(passes=passes, curvatures=1 + work.factors)
         point = objective.point(space.parameters(place.Z))
+        if not point.value <= objective.value_at_zero():  # in single precision, of columns that are far from zero
+            return Begun(objective.point(theta))
         return Begun(point, made=work.steps, account=(f"steps in the space of {objective.rows} rows",), done=True)
 
     def better_than(self, objective: Objective, here: Point, seed: int) -> Begun | None:
