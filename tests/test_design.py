@@ -86,6 +86,25 @@ def test_products(pair):
     np.testing.assert_allclose(design.widened().dense(), X, atol=1e-12)
 
 
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_compiled_loops_over_long_rows_do_what_products_do(dtype, close, monkeypatch):
+    rng = np.random.default_rng(2)
+    design, R = DenseDesign(rng.normal(size=(333, 7)).astype(dtype)), rng.uniform(size=(1, 333))
+    expected = design.pull_back(R), design.pull_back_squares(R)
+    for name in ("LONG_ROW", "BEYOND_CACHE"):
+        monkeypatch.setattr(f"majorant.design.dense.{name}", 1)
+    found = design.pull_back(R), design.pull_back_squares(R)
+    assert not np.array_equal(found[0], expected[0])  # other loops: the last digits differ
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=close, atol=100 * close)
+
+
+def test_a_narrow_copy_is_the_same_numbers_rounded(X):
+    design = DenseDesign(X)
+    assert design.narrowed().narrowed().array is not design.array
+    np.testing.assert_array_equal(design.narrowed().array, X.astype(np.float32))
+
+
 @pytest.mark.parametrize("n", [1, 3])
 def test_weighted_gram_matrices(pair, n):
     design, X = pair

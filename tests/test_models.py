@@ -276,17 +276,24 @@ def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7)
     return model, data, model.scores(theta, data), direction
 
 
+@pytest.fixture
+def read_once(monkeypatch):
+    """Let compiled loops read few and short rows, too."""
+    for module in ("binary", "multinomial"):
+        monkeypatch.setattr(f"majorant.models.{module}.WORTH_COMPILING", 0)
+        monkeypatch.setattr(f"majorant.models.{module}.LONG_ROW", 1)
+    for name in ("CACHE", "LONG_NARROW_ROW", "SHARED_CACHE"):
+        monkeypatch.setattr(f"majorant.models.binary.{name}", 1)
+
+
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("kind", [np.ascontiguousarray, sp.csr_array, sp.csr_matrix])
 @pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 2e-5)])
 @pytest.mark.parametrize(("constant", "center"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_whole_step_is_what_its_parts_make(n, kind, dtype, close, constant, center, weighted, monkeypatch):
-    for module in ("binary", "multinomial"):
-        monkeypatch.setattr(f"majorant.models.{module}.WORTH_COMPILING", 0)
-    monkeypatch.setattr("majorant.models.binary.LONG_ROW", 1)
-    monkeypatch.setattr("majorant.models.binary.CACHE", 1)
+def test_a_whole_step_is_what_its_parts_make(n, kind, dtype, close, constant, center, weighted, read_once):
     model, data, scores, direction = leaping_rows(n, kind, dtype, constant, center, weighted)
+    assert model.reads_once(data) or (n > 2 and kind is not np.ascontiguousarray)
     before = scores.copy()
     loss, slope, gradient, leapt = model.leap(direction, scores, data)
     expected = Model.leap(model, direction, scores, data)
@@ -296,6 +303,28 @@ def test_a_whole_step_is_what_its_parts_make(n, kind, dtype, close, constant, ce
     np.testing.assert_allclose(gradient, expected[2], rtol=close, atol=100 * close)
     np.testing.assert_allclose(leapt.scores, expected[3].scores, rtol=close, atol=10 * close)
     np.testing.assert_allclose(leapt.slopes, expected[3].slopes, rtol=close, atol=10 * close)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("kind", [np.ascontiguousarray, sp.csr_array])
+@pytest.mark.parametrize("offset", [False, True])
+def test_a_look_is_what_its_parts_make(n, kind, offset, read_once):
+    model, data, _, theta = leaping_rows(n, kind, np.float64, True, True, True)
+    if offset:
+        shape = (len(data),) if n == 2 else (len(data), n)
+        logs = np.random.default_rng(1).normal(size=shape)
+        data = Labelled(data.design.inner.toarray(), data.y, data.weight, offset=logs, constant=True, center=True)
+    expected = Model.look(model, theta, data)
+    for found, right in zip(model.look(theta, data), expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-10)
+
+
+def test_rows_that_are_not_a_multiple_of_what_is_read_at_a_time_are_all_read(read_once):
+    for t in (1, 63, 64, 65, 200):
+        model, data, scores, direction = leaping_rows(3, np.ascontiguousarray, np.float64, True, False, False, t=t)
+        found, expected = model.leap(direction, scores, data), Model.leap(model, direction, scores, data)
+        assert found[0] == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(found[2], expected[2], rtol=1e-11, atol=1e-11)
 
 
 def test_who_changes_the_loss_gets_whole_steps_of_that_loss():

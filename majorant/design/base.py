@@ -27,6 +27,24 @@ class Stored(NamedTuple):
     shift: Array | None = None
     constant: bool = False
 
+    def split(self, W: Array, dtype: Any) -> tuple[Array, Array]:
+        """Return what the stored columns are multiplied by, and what is added to the scores of each class."""
+        if not self.constant:
+            return np.ascontiguousarray(W, dtype), np.zeros(len(W))
+        δ = W[:, :-1]
+        added = W[:, -1] if self.shift is None else W[:, -1] - δ @ self.shift
+        return np.ascontiguousarray(δ, dtype), added
+
+    def joined(self, G: Array, totals: Array) -> Array:
+        """Return a gradient, given that of the stored columns and the sums of residuals."""
+        if self.shift is not None:
+            G -= totals[:, None] * self.shift
+        if not self.constant:
+            return G
+        whole = np.empty((len(G), G.shape[1] + 1))
+        whole[:, :-1], whole[:, -1] = G, totals
+        return whole
+
 
 class Design(ABC):
     """A matrix X (t×p) that is multiplied by parameters and by residuals, and asked for nothing else.

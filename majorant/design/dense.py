@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each
 from majorant.design.base import CHUNK, Design, Stored
+
+# Rows of so many columns, if there are so many numbers, are read once by compiled loops: BLAS is slow beyond the cache.
+LONG_ROW, BEYOND_CACHE = 48, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,9 @@ class DenseDesign(Design):
 
     def write_back(self, R: Array, out: Array) -> None:
         """Write R X to an array in double precision."""
+        if len(R) == 1 and self._is_long:
+            kernels.dense.pull_back(self.array, R[0], out[0])
+            return
         # While matmul makes few numbers of many, no other thread runs; while dot does, they do.
         R = R if self.dtype == np.float64 else _copied(R, self.dtype)
         out[...] = np.dot(R[0], self.array) if len(R) == 1 else np.dot(R, self.array)
@@ -72,6 +79,18 @@ class DenseDesign(Design):
         """Return X in double precision."""
         return DenseDesign(self.array.astype(np.float64))
 
+    def narrowed(self) -> DenseDesign:
+        """Return X in single precision."""
+        if self.dtype == np.float32:
+            return self
+        result = np.empty(self.shape, np.float32)
+
+        def copy(some: slice) -> None:
+            result[some] = self.array[some]
+
+        for_each(copy, self.chunks())
+        return DenseDesign(result)
+
     def columns(self, which: Array) -> DenseDesign:
         """Return some columns."""
         return self if len(which) == self.array.shape[1] else DenseDesign(self.array[:, which])
@@ -82,8 +101,18 @@ class DenseDesign(Design):
 
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
+        if len(R) == 1 and self._is_long:
+            squares = np.empty((1, self.shape[1]))
+            kernels.dense.pull_back_squares(self.array, R[0], squares[0])
+            return squares
         parts = (DenseDesign(_squares(self.array[some])).pull_back(R[:, some]) for some in self.chunks())
         return sum(parts, np.zeros((len(R), self.shape[1])))
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether compiled loops multiply the rows by a vector sooner than BLAS does."""
+        X = self.array
+        return X.shape[1] >= LONG_ROW and X.size >= BEYOND_CACHE and X.flags.c_contiguous
 
     def frobenius_norm(self) -> float:
         """Return the norm of X as one long vector."""

@@ -6,11 +6,9 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_exact, compile_part, compile_strict, compile_sums
+from majorant.kernels.dense import ROWS, project_rows, pull_back_cached
 from majorant.kernels.elementary import exp_of_negative, log1p_to_one
 from majorant.kernels.sparse import Csr
-
-# Rows whose scores, residuals and entries are in cache together.
-ROWS = 64
 
 
 @compile_strict
@@ -48,15 +46,15 @@ def leap_dense(
 
     Every row is read once: what it adds to the gradient is found while it is in cache.
     """
-    t, r = len(X), np.empty(ROWS)
+    t, r, g = len(X), np.empty(ROWS), np.empty_like(δ)
     loss, slope, total = 0.0, 0.0, 0.0
     G[:] = 0
     for first in range(0, t, ROWS):
         last = min(first + ROWS, t)
-        _project_rows(X[first:last], δ, V[first:last])
+        project_rows(X[first:last], δ, V[first:last])
         more = _move(first, last, c, S, V, y, weight, there, r)
         loss, slope, total = loss + more[0], slope + more[1], total + more[2]
-        _pull_back_rows(X[first:last], r, G)
+        pull_back_cached(X[first:last], r, g, G)
     return loss, slope, total
 
 
@@ -86,13 +84,13 @@ def leap_csr(
 @compile_sums
 def product_dense(X: Array, δ: Array, c: float, q: Array, G: Array) -> float:
     """Write Xᵀr for r = q(Xδ + c), and return Σ r: a Hessian times a vector. Every row is read once."""
-    t, v, total = len(X), np.empty(ROWS), 0.0
+    t, v, g, total = len(X), np.empty(ROWS), np.empty_like(δ), 0.0
     G[:] = 0
     for first in range(0, t, ROWS):
         last = min(first + ROWS, t)
-        _project_rows(X[first:last], δ, v)
+        project_rows(X[first:last], δ, v)
         total += _weigh(q[first:last], c, v)
-        _pull_back_rows(X[first:last], v, G)
+        pull_back_cached(X[first:last], v, g, G)
     return total
 
 
@@ -136,40 +134,3 @@ def _move(
         slope += r[j - first] * V[j]
         total += r[j - first]
     return loss, slope, total
-
-
-# Four rows at a time: δ and the gradient are then read a quarter as often.
-
-
-@compile_part
-def _project_rows(X: Array, δ: Array, V: Array) -> None:
-    four = len(X) - len(X) % 4
-    for j in range(0, four, 4):
-        x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
-        v0, v1, v2, v3 = δ[0] * 0, δ[0] * 0, δ[0] * 0, δ[0] * 0  # in the precision of X
-        for k in range(len(δ)):
-            v0 += x0[k] * δ[k]
-            v1 += x1[k] * δ[k]
-            v2 += x2[k] * δ[k]
-            v3 += x3[k] * δ[k]
-        V[j], V[j + 1], V[j + 2], V[j + 3] = v0, v1, v2, v3
-    for j in range(four, len(X)):
-        v = δ[0] * 0
-        for k in range(len(δ)):
-            v += X[j, k] * δ[k]
-        V[j] = v
-
-
-@compile_part
-def _pull_back_rows(X: Array, r: Array, G: Array) -> None:
-    four = len(X) - len(X) % 4
-    kind = G.dtype.type
-    for j in range(0, four, 4):
-        x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
-        r0, r1, r2, r3 = kind(r[j]), kind(r[j + 1]), kind(r[j + 2]), kind(r[j + 3])
-        for k in range(len(G)):
-            G[k] += r0 * x0[k] + r1 * x1[k] + r2 * x2[k] + r3 * x3[k]
-    for j in range(four, len(X)):
-        rj = kind(r[j])
-        for k in range(len(G)):
-            G[k] += rj * X[j, k]

@@ -6,6 +6,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_part, compile_sums
+from majorant.kernels.dense import add
 from majorant.kernels.elementary import exp_of_negative
 
 ROWS = 64
@@ -36,6 +37,36 @@ def leap(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) ->
         for c in range(n):
             slope += _inner(R[c, first:last], V[c, first:last])
     return total, slope
+
+
+@compile_sums
+def leap_dense(
+    X: Array, W: Array, c: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array, totals: Array
+) -> tuple[float, float]:
+    """Step from scores S by V = WXᵀ + c: return the loss there and ⟨R, V⟩, and write scores, V, RX and row sums of R.
+
+    Every row of X is read once: what it adds to the gradient is found while it is in cache. Products are so small that
+    BLAS does not copy what it multiplies first.
+    """
+    n, t = S.shape
+    loss, slope, whole = 0.0, 0.0, t - t % ROWS
+    G[:], totals[:] = 0.0, 0.0
+    g, room = np.empty(W.shape, X.dtype), (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS))
+    for begin, end, rows in ((0, whole, ROWS), (whole, t, t - whole)):
+        v, s, R = np.empty((n, rows), X.dtype), np.empty((n, rows)), np.empty((n, rows))
+        for first in range(begin, end, max(rows, 1)):
+            last = first + rows
+            np.dot(W, X[first:last].T, v)
+            for k in range(n):
+                _advance(v[k], c[k], S[k, first:last], V[k, first:last], s[k], there[k, first:last])
+            loss += _of_some(s, y[first:last], weight[first:last], R, 0, rows, room)
+            for k in range(n):
+                slope += _inner(R[k], V[k, first:last])
+                totals[k] += _narrowed(R[k], v[k])
+            np.dot(v, X[first:last], g)
+            for k in range(n):
+                add(g[k], G[k])
+    return loss, slope
 
 
 @compile_sums
@@ -104,6 +135,24 @@ def _add_exponentials(s: Array, top: Array, Z: Array, e: Array) -> None:
 def _add(s: Array, v: Array, total: Array) -> None:
     for j in range(len(s)):
         total[j] = s[j] + v[j]
+
+
+@compile_part
+def _advance(v: Array, c: float, before: Array, slope: Array, s: Array, there: Array) -> None:
+    for j in range(len(v)):
+        slope[j] = v[j] + c
+        s[j] = before[j] + slope[j]
+        there[j] = s[j]
+
+
+@compile_part
+def _narrowed(r: Array, v: Array) -> float:
+    """Write r in another precision; return its sum."""
+    total = 0.0
+    for j in range(len(r)):
+        v[j] = r[j]
+        total += r[j]
+    return total
 
 
 @compile_part

@@ -111,6 +111,12 @@ class Model(ABC, Generic[Batch]):
         loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
         return loss, self.lift(residual, batch)
 
+    def look(self, theta: Array, batch: Batch) -> tuple[float, Array, Array]:
+        """Return the loss, its gradient with respect to θ, and the scores there."""
+        scores = self.scores(theta, batch)
+        loss, residual = self.loss_and_residual(scores, batch)
+        return loss, self.lift(residual, batch), scores
+
     def leap(self, direction: Array, scores: Array, batch: Batch) -> tuple[float, float, Array, Leapt]:
         """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
         slopes = self.potentials(direction, batch)

@@ -12,7 +12,6 @@ from majorant._buffers import empty
 from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
-from majorant.design.base import Stored
 from majorant.kernels.partition import curvature_weight
 from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
@@ -20,6 +19,8 @@ from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassMode
 
 # Rows of so many columns, in blocks of so many numbers, are read once by compiled loops, not twice by products.
 LONG_ROW, CACHE = 48, 2**19
+# The same in single precision, of all rows: products are quick as long as those stay in a cache that cores share.
+LONG_NARROW_ROW, SHARED_CACHE = 64, 2**22
 # Non-zeros that count as a row does where Numba is worth loading.
 NONZEROS = 16
 
@@ -83,24 +84,25 @@ class Binary(ClassModel):
 
     def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
         """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
-        stored = batch.design.stored() if self._reads_once(batch) else None
+        stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is None:
             return super().leap(direction, scores, batch)
-        X, (δ, c) = stored.rows, _split(direction, stored)
-        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(δ), batch.design.dtype)
+        δ, c = stored.split(direction[None], batch.design.dtype)
+        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(δ.shape)
         weight = np.empty(0) if batch.weight is None else batch.weight
         kernel = kernels.logistic_compiled.leap_csr if batch.design.is_sparse else kernels.logistic_compiled.leap_dense
-        loss, slope, total = kernel(
-            X, δ.astype(G.dtype, copy=False), c, scores[0], batch.y, weight, there[0], slopes[0], G
-        )
-        return loss, slope, _joined(G, total, stored), Leapt(there, slopes)
+        loss, slope, total = kernel(stored.rows, δ[0], c[0], scores[0], batch.y, weight, there[0], slopes[0], G[0])
+        return loss, slope, stored.joined(G, np.array([total]))[0], Leapt(there, slopes)
 
-    def _reads_once(self, batch: Labelled) -> bool:
+    def reads_once(self, batch: Labelled) -> bool:
+        """Return whether compiled loops over rows are quicker than products."""
         X, p, many = batch.design, batch.n_features, float(batch.total)
         if X.is_sparse:
             quicker, many = True, many * max(X.density * p / NONZEROS, 1.0)
-        else:  # beyond the cache
-            quicker = p >= LONG_ROW and len(batch) * p >= CACHE and X.dtype == np.float64
+        elif X.dtype == np.float64:  # beyond the cache
+            quicker = p >= LONG_ROW and len(batch) * p >= CACHE
+        else:
+            quicker = p >= LONG_NARROW_ROW and many * p >= SHARED_CACHE
         return quicker and many >= WORTH_COMPILING and self.is_softmax() and not batch.soft
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
@@ -147,14 +149,14 @@ class Binary(ClassModel):
 
     def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
         """Return Σ_j w_j p_j(1 − p_j) x_j x_jᵀ·direction, rows read once where that is quicker."""
-        stored = batch.design.stored() if self._reads_once(batch) else None
+        stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is None:
             return super().hessian_product(direction, bending, batch)
-        δ, c = _split(direction, stored)
-        G = np.empty(len(δ), batch.design.dtype)
-        compiled = kernels.logistic_compiled
+        δ, c = stored.split(direction[None], batch.design.dtype)
+        G, compiled = np.empty(δ.shape), kernels.logistic_compiled
         kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
-        return _joined(G, kernel(stored.rows, δ.astype(G.dtype, copy=False), c, bending[0], G), stored)
+        total = kernel(stored.rows, δ[0], c[0], bending[0], G[0])
+        return stored.joined(G, np.array([total]))[0]
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w β(u)."""
@@ -179,22 +181,6 @@ class Binary(ClassModel):
             fixed_classes=np.array([[0.25]]),
             majorizes=majorizes,
         )
-
-
-def _split(direction: Array, stored: Stored) -> tuple[Array, float]:
-    """Return what the stored columns are multiplied by, and what is added to every score."""
-    if not stored.constant:
-        return direction, 0.0
-    δ = direction[:-1]
-    return δ, float(direction[-1] - (0.0 if stored.shift is None else stored.shift @ δ))
-
-
-def _joined(G: Array, total: float, stored: Stored) -> Array:
-    """Return a gradient in double precision, given that of the stored columns and the sum of residuals."""
-    gradient = np.append(G, total) if stored.constant else G.astype(np.float64, copy=False)
-    if stored.shift is not None:
-        gradient[:-1] -= total * stored.shift
-    return gradient
 
 
 def variance(u: Array) -> Array:

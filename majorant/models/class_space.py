@@ -68,6 +68,18 @@ class ClassModel(RowModel[Labelled]):
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w B (n, n, t), the curvature of the bound in class space."""
 
+    def reads_once(self, batch: Labelled) -> bool:
+        """Return whether whole steps read rows once, not twice: then a look at them is such a step, too."""
+        return False
+
+    def look(self, theta: Array, batch: Labelled) -> tuple[float, Array, Array]:
+        """Return the loss, its gradient and the scores at θ."""
+        if not self.reads_once(batch):
+            return super().look(theta, batch)
+        nothing = np.zeros((self.coefficient_rows, len(batch))) if batch.offset is None else batch.offset
+        loss, _, gradient, leapt = self.leap(theta, nothing, batch)
+        return loss, gradient, leapt.scores
+
     def n_parameters(self, like: Labelled) -> int:
         """Return d, the number of coefficients."""
         return self.coefficient_rows * like.n_features

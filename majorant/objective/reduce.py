@@ -28,6 +28,8 @@ Kept: TypeAlias = Any
 LARGE = 2**20
 # Nor are those of fewer blocks than a third of the threads: they share what is done with a block instead.
 ENOUGH = 3
+# Scores for each thread that looks at no rows: of fewer, handing the interpreter over takes longer than the work.
+SCORES = 2**17
 # Numbers that are kept with blocks of rows which are not in memory.
 KEPT = 2**25
 
@@ -218,7 +220,7 @@ class LocalBlocks(Blocks):
             self._count = 1
             total, piece = task(self._blocks[0], *[each[0] for each in kept])  # type: ignore[index]
             return total, [piece]
-        total, pieces = _run(task, self._those(task), kept, self._threads)
+        total, pieces = _run(task, self._those(task), kept, self._among(task, kept))
         self._count = len(pieces)
         return total, pieces
 
@@ -244,6 +246,15 @@ class LocalBlocks(Blocks):
     def fits(self, kept: Kept) -> bool:
         """Return whether there is as much kept as there are blocks."""
         return not isinstance(kept, Again) and len(kept) == self._count
+
+    def _among(self, task: Task, kept: tuple[Kept, ...]) -> int:
+        """Return how many threads a task is worth."""
+        if self._threads == 1 or reads_rows(task):
+            return self._threads
+        if not kept:
+            return 1
+        first = kept[0][0][0] if isinstance(kept[0][0], tuple) else kept[0][0]
+        return min(self._threads, max(np.size(first) * len(kept[0]) // SCORES, 1))
 
     def _those(self, task: Task) -> Iterable[Any]:
         """Return the blocks, without their rows if these would have to be read and nobody looks at them."""

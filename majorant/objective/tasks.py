@@ -66,9 +66,8 @@ class LossAndGradient:
         """Return them."""
         if not self.keep:
             return self.model.loss_and_gradient(self.theta, block), None
-        scores = self.model.scores(self.theta, block)
-        loss, residual = self.model.loss_and_residual(scores, block)
-        return (loss, self.model.lift(residual, block)), scores
+        loss, gradient, scores = self.model.look(self.theta, block)
+        return (loss, gradient), scores
 
 
 @dataclass(frozen=True, eq=False)

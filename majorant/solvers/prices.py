@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from majorant.objective import Objective
+from majorant.solvers.forecasts import expected_steps
 
 # A step besides its pass: a line search, and what Python adds, which is more; a product with a Hessian besides its own.
 STEP, PYTHON, PRODUCT = 1e5, 2e5, 4e4
@@ -19,7 +20,7 @@ MANY_PARAMETERS = 30_000
 SCORE, PROBABILITY, BEND = 6.0, 14.0, 1.5
 # A number of X for one score: multiplied with others, alone, alone from beyond the cache; stored as sparse, or so with
 # others; and that where a row is read once for both products.
-NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO, NONZERO_TWICE = 0.25, 0.35, 0.8, 3.5, 1.5, 2.0
+NUMBER, ALONE, FAR, NONZERO_ALONE, NONZERO, NONZERO_TWICE = 0.25, 0.35, 0.45, 3.5, 1.5, 2.0
 CACHE = 500_000
 # A number of X that has to be read from a file.
 READ = 1.0
@@ -162,6 +163,8 @@ class Prices:
 SHARE_OF_PRODUCTS = 0.5
 LONG_ENOUGH = 5e5
 LARGEST_COPY = 2**28
+# Of one class rows are read once in either precision: what that saves of a step, and what a copy and the way back cost.
+SAVED_BY_COPY, COPIED = 0.33, 2.8
 
 
 def narrows_freely(objective: Objective) -> bool:
@@ -187,4 +190,6 @@ def pays_in_single_precision(objective: Objective) -> bool:
         return False
     products = prices.step() - STEP - prices.rows * prices.classes * SCORE
     long = products >= max(LONG_ENOUGH, SHARE_OF_PRODUCTS * prices.step())
+    if prices.classes == 1 and SAVED_BY_COPY * expected_steps(objective) < COPIED:
+        return False
     return long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)

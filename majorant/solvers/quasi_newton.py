@@ -25,7 +25,7 @@ curvatures in ``majorant.solvers.preconditioners``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -241,9 +241,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
                 break
             state = following
         objective.spend(passes=0.5 * narrow.work.passes, curvatures=narrow.work.curvatures)
-        lease, account = replace(state.lease, gains=()), (*state.account, (state.steps, "double precision"))
-        here = objective.point(state.theta)
-        return state.moved_to(here, lease=lease, account=account, curved_at=None, unseen=state.steps)
+        account = (*state.account, (state.steps, "double precision"))
+        return state.moved_to(objective.point(state.theta), account=account, curved_at=None, unseen=state.steps)
 
     def carry(self, objective: Objective, state: QuasiNewtonState, theta: Array, steps: int) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge, after steps in a lower precision if that takes no copy of rows."""
