@@ -99,6 +99,15 @@ def test_compiled_loops_over_long_rows_do_what_products_do(dtype, close, monkeyp
         np.testing.assert_allclose(one, other, rtol=close, atol=100 * close)
 
 
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_compiled_squares_of_sparse_rows_are_those_of_products(X, dtype, close, monkeypatch):
+    design, R = CsrDesign(sp.csr_array(X.astype(dtype))), np.random.default_rng(3).uniform(size=(1, len(X)))
+    by_products = design.pull_back_squares(R)
+    monkeypatch.setattr("majorant.design.csr.WORTH_COMPILING", 0)
+    np.testing.assert_allclose(design.pull_back_squares(R), by_products, rtol=close, atol=close)
+    np.testing.assert_allclose(design.pull_back_squares(R), R @ X**2, rtol=close, atol=close)
+
+
 def test_a_narrow_copy_is_the_same_numbers_rounded(X):
     design = DenseDesign(X)
     assert design.narrowed().narrowed().array is not design.array

@@ -19,6 +19,8 @@ from majorant.kernels.sparse import Csr
 
 # Above this density a CSR block is multiplied faster as a dense one.
 DENSE_ENOUGH = 0.25
+# Of fewer non-zeros SciPy finds the squares before Numba is loaded.
+WORTH_COMPILING = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,9 @@ class CsrDesign(Design):
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
         squares = np.zeros((len(R), self.shape[1]))
+        if len(R) == 1 and self.matrix.nnz >= WORTH_COMPILING:
+            kernels.gram.csr_gram_diagonal(Csr.of(self.matrix), R[0], squares[0])
+            return squares
         for some in self.chunks():
             squares += self.part(some)._pull_back_squares(R[:, some])
         return squares

@@ -37,13 +37,19 @@ def read_design(name: str, X: Any) -> Design:
         raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
     if not sp.issparse(X):
         return DenseDesign(laid_out(finite_array(name, X, ndim=2)))
+    design = csr_design(X)
+    refuse_non_finite(f"{name}.data", design.matrix.data)
+    return design
+
+
+def csr_design(X: Any) -> CsrDesign:
+    """Return a sparse matrix whose numbers are known to be finite as a design."""
     csr = X.tocsr()
     if csr.dtype != np.float32:
         csr = csr.astype(np.float64, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
-    refuse_non_finite(f"{name}.data", csr.data)
     return CsrDesign(csr)
 
 

@@ -16,7 +16,7 @@ from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.data.common_gram import CommonGram
 from majorant.data.labelled import with_common
-from majorant.design import DenseDesign, Design
+from majorant.design import DenseDesign, Design, csr_design
 from majorant.design.constant import FEW
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
@@ -286,7 +286,7 @@ class LogisticRegression(
         if issparse(X) and X.shape[0] * X.shape[1] * self._model().coefficient_rows <= FEW:
             X = X.toarray()  # sparse products take longer to be called than these take
         # What was validated need not be looked through again.
-        design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
+        design = X if isinstance(X, Design) else csr_design(X) if issparse(X) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         placed = placed_in_memory(with_common(data, self._common), executor, self._model().coefficient_rows)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)

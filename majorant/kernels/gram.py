@@ -26,3 +26,12 @@ def add_csr_gram(X: Csr, weight: Array, first: int, last: int, G: Array) -> None
             row, scaled = G[i], weight[j] * X.data[a]
             for b in range(a, end):
                 row[X.indices[b]] += scaled * X.data[b]
+
+
+@compile_strict
+def csr_gram_diagonal(X: Csr, weight: Array, D: Array) -> None:
+    """Write the diagonal of Σ_j w_j x_j x_jᵀ."""
+    D[:] = 0.0
+    for j in range(len(X.indptr) - 1):
+        for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
+            D[np.uint64(X.indices[k])] += weight[j] * X.data[k] * X.data[k]
