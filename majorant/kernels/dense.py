@@ -11,8 +11,8 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_part, compile_sums
 
-# Rows whose scores, residuals and entries are in cache together; so many terms are added up in the precision of X.
-ROWS = 64
+# Rows, and numbers in them, that are in cache together; no more terms than rows are added up in the precision of X.
+ROWS, CACHED = 64, 2**16
 
 
 @compile_sums
@@ -41,6 +41,12 @@ def pull_back_squares(X: Array, r: Array, G: Array) -> None:
             for k in range(len(g)):
                 g[k] += rj * (x[k] * x[k])
         add(g, G)
+
+
+@compile_part
+def rows_at_a_time(columns: int) -> int:
+    """Return how many rows are in cache until they have been read twice."""
+    return min(max(CACHED // columns, 8), ROWS)
 
 
 @compile_part

@@ -6,7 +6,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_exact, compile_part, compile_strict, compile_sums
-from majorant.kernels.dense import ROWS, project_rows, pull_back_cached
+from majorant.kernels.dense import ROWS, project_rows, pull_back_cached, rows_at_a_time
 from majorant.kernels.elementary import exp_of_negative, log1p_to_one
 from majorant.kernels.sparse import Csr
 
@@ -46,11 +46,11 @@ def leap_dense(
 
     Every row is read once: what it adds to the gradient is found while it is in cache.
     """
-    t, r, g = len(X), np.empty(ROWS), np.empty_like(δ)
+    t, r, g, rows = len(X), np.empty(ROWS), np.empty_like(δ), rows_at_a_time(len(δ))
     loss, slope, total = 0.0, 0.0, 0.0
     G[:] = 0
-    for first in range(0, t, ROWS):
-        last = min(first + ROWS, t)
+    for first in range(0, t, rows):
+        last = min(first + rows, t)
         project_rows(X[first:last], δ, V[first:last])
         more = _move(first, last, c, S, V, y, weight, there, r)
         loss, slope, total = loss + more[0], slope + more[1], total + more[2]
@@ -84,10 +84,10 @@ def leap_csr(
 @compile_sums
 def product_dense(X: Array, δ: Array, c: float, q: Array, G: Array) -> float:
     """Write Xᵀr for r = q(Xδ + c), and return Σ r: a Hessian times a vector. Every row is read once."""
-    t, v, g, total = len(X), np.empty(ROWS), np.empty_like(δ), 0.0
+    t, v, g, total, rows = len(X), np.empty(ROWS), np.empty_like(δ), 0.0, rows_at_a_time(len(δ))
     G[:] = 0
-    for first in range(0, t, ROWS):
-        last = min(first + ROWS, t)
+    for first in range(0, t, rows):
+        last = min(first + rows, t)
         project_rows(X[first:last], δ, v)
         total += _weigh(q[first:last], c, v)
         pull_back_cached(X[first:last], v, g, G)

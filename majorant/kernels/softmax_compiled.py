@@ -6,7 +6,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_part, compile_sums
-from majorant.kernels.dense import add
+from majorant.kernels.dense import add, rows_at_a_time
 from majorant.kernels.elementary import exp_of_negative
 
 ROWS = 64
@@ -49,10 +49,10 @@ def leap_dense(
     BLAS does not copy what it multiplies first.
     """
     n, t = S.shape
-    loss, slope, whole = 0.0, 0.0, t - t % ROWS
+    loss, slope, most = 0.0, 0.0, rows_at_a_time(X.shape[1])
     G[:], totals[:] = 0.0, 0.0
-    g, room = np.empty(W.shape, X.dtype), (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS))
-    for begin, end, rows in ((0, whole, ROWS), (whole, t, t - whole)):
+    g, room, whole = np.empty(W.shape, X.dtype), (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS)), t - t % most
+    for begin, end, rows in ((0, whole, most), (whole, t, t - whole)):
         v, s, R = np.empty((n, rows), X.dtype), np.empty((n, rows)), np.empty((n, rows))
         for first in range(begin, end, max(rows, 1)):
             last = first + rows

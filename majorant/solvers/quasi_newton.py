@@ -70,7 +70,7 @@ POOR = 1e-3
 ASTRAY = 10.0
 # Sweeps go on once a step gains less than this share of what all steps since have gained; the space of the rows is
 # tried once steps in all columns have cost so many times as much.
-FADED, RENTED = 0.007, 2.0
+FADED, RENTED = 0.007, 1.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
