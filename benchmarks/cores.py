@@ -3,7 +3,8 @@
     [MAJORANT_DATA=...] python -m benchmarks.cores [--only TEXT] [--most THREADS] [--json FILE]
 
 Data are made up, but for Mnist where ``MAJORANT_DATA`` has it. Every fit is the best of three, all in one process, and
-scikit-learn's BLAS has as many threads. Coefficients are compared with those of one thread.
+scikit-learn's BLAS has as many threads. Coefficients are compared with those of one thread. What the machine itself has
+to give comes first: work in the caches of cores, and reading memory, by as many threads.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks import data
 from benchmarks.report import seconds, show
 from majorant import ChainCRF, LogisticRegression
+from majorant._threads import even_parts, for_each, sharing
+from majorant.kernels import logistic_compiled
 
 COUNTS = (1, 2, 4, 8, 16)
 REPEATS = 3
@@ -68,6 +71,31 @@ def chunking(t=9_000, labels=22, words=20_000):
         X.append([one + two for one, two in zip(single, pairs, strict=True)])
         Y.append([str(label) for label in noisy])
     return X, Y
+
+
+def ceilings(counts):
+    """How much faster so many threads do what needs no memory, and what needs nothing else."""
+    large, u, y = np.ones(2**27), np.linspace(-5, 5, 2**12), np.zeros(2**12, dtype=np.int64)
+
+    def compute(_):
+        residual = np.empty_like(u)
+        for _ in range(200):
+            logistic_compiled.loss_and_residual(u, y, np.empty(0), residual)
+
+    def read(some):
+        large[some].sum()
+
+    rows, alone = [], None
+    for count in counts:
+        with sharing(count):
+            taken = [
+                min(seconds(lambda: for_each(work, items)) for _ in range(REPEATS))  # noqa: B023
+                for work, items in ((compute, range(256)), (read, even_parts(len(large), 256)))
+            ]
+        alone = taken if alone is None else alone
+        speed = [a / b for a, b in zip(alone, taken, strict=True)]
+        rows.append({"threads": count, "in cache": speed[0], "memory": speed[1], "GB/s": large.nbytes / taken[1] / 1e9})
+    show("what the machine has to give, over one thread", rows)
 
 
 def logistic(threads):
@@ -120,6 +148,7 @@ def main():
     arguments = parser.parse_args()
     counts = [count for count in COUNTS if count <= arguments.most]
     names = [name for name in CASES if arguments.only is None or arguments.only in name]
+    ceilings(counts)
     results = {name: measure(name, counts) for name in names}
     if arguments.json:
         with open(arguments.json, "w") as file:
