@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each
 from majorant.design.base import CHUNK, Design, Stored
+
+# Rows of so many numbers at a time are squared: more would take fresh memory, which takes longer than to square them.
+SQUARED = 2**15
+# Rows, or numbers, for compiled loops, which take a while to be loaded; models load them for as many rows.
+WORTH_COMPILING, MANY_NUMBERS = 2**11, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,12 @@ class DenseDesign(Design):
 
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
-        parts = (DenseDesign(_squares(self.array[some])).pull_back(R[:, some]) for some in self.chunks())
+        X, many = self.array, len(self.array) >= WORTH_COMPILING or self.array.size >= MANY_NUMBERS
+        if len(R) == 1 and many and X.flags.c_contiguous:
+            squares = np.empty(self.shape[1], self.dtype)
+            kernels.squares.pull_back_squares(X, R[0], squares)
+            return squares[None].astype(np.float64, copy=False)
+        parts = (DenseDesign(_squares(X[some])).pull_back(R[:, some]) for some in self.chunks(SQUARED))
         return sum(parts, np.zeros((len(R), self.shape[1])))
 
     def frobenius_norm(self) -> float:
