@@ -112,11 +112,11 @@ class Market:
         dearest_first = tuple(reversed(offers))
         if prices is None:
             return cls(dearest_first, (1.0,) * len(offers), 0.0, upkeeps=(0.0,) * len(offers))
-        step = prices.step()
+        step = prices.whole_step()
         kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
         in_steps = tuple(each.price(prices) / step for each in kept)
         upkeeps = tuple(each.upkeep(prices) / step for each in kept)
-        product = prices.product() / prices.whole_step() if products else inf
+        product = prices.product() / step if products else inf
         return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
 
     def of_another(self, objective: Objective) -> Market:
@@ -202,7 +202,7 @@ def market_for(
     market = Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
     if at is None or gram not in market.offers or not gram.is_known(objective, at, prices):
         return market
-    of_gram = gram.price_if_known(prices) / prices.step()
+    of_gram = gram.price_if_known(prices) / prices.whole_step()
     both = zip(market.offers, market.prices, strict=True)
     return replace(market, at_first=tuple(of_gram if each == gram else price for each, price in both))
 
