@@ -14,7 +14,7 @@ from majorant._threads import even_slices, for_each
 from majorant.design.base import CHUNK, Design, Stored
 
 # Rows of so many numbers at a time are squared: more would take fresh memory, which takes longer than to square them.
-SQUARED = 2**15
+SQUARED = 2**16
 # Rows, or numbers, for compiled loops, which take a while to be loaded; models load them for as many rows.
 WORTH_COMPILING, MANY_NUMBERS = 2**11, 2**20
 
@@ -93,8 +93,10 @@ class DenseDesign(Design):
             squares = np.empty(self.shape[1], self.dtype)
             kernels.squares.pull_back_squares(X, R[0], squares)
             return squares[None].astype(np.float64, copy=False)
-        parts = (DenseDesign(_squares(X[some])).pull_back(R[:, some]) for some in self.chunks(SQUARED))
-        return sum(parts, np.zeros((len(R), self.shape[1])))
+        R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
+        for some in self.chunks(SQUARED):
+            total += np.dot(R[:, some], _squares(X[some]))
+        return total
 
     def frobenius_norm(self) -> float:
         """Return the norm of X as one long vector."""
