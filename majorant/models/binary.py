@@ -18,8 +18,8 @@ from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
 
-# Rows of so many columns, in blocks of so many numbers, are read once by compiled loops, not twice by products.
-LONG_ROW, CACHE = 48, 2**19
+# Rows of so many columns, of data of so many numbers, are read once by compiled loops, not twice by products.
+LONG_ROW, CACHE = 48, 2**20
 # Non-zeros that count as a row does where Numba is worth loading.
 NONZEROS = 16
 
@@ -100,7 +100,7 @@ class Binary(ClassModel):
         if X.is_sparse:
             quicker, many = True, many * max(X.density * p / NONZEROS, 1.0)
         else:  # beyond the cache
-            quicker = p >= LONG_ROW and len(batch) * p >= CACHE and X.dtype == np.float64
+            quicker = p >= LONG_ROW and batch.total * p >= CACHE and X.dtype == np.float64
         return quicker and many >= WORTH_COMPILING and self.is_softmax() and not batch.soft
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:

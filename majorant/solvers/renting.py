@@ -179,8 +179,13 @@ class Market:
         return self.offers[-1]
 
     def _saves(self, lease: Lease, offer: Preconditioner, left: float, spent: float) -> bool:
-        """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong."""
-        if self.excess is None or lease.quality > A_DIAGONAL or not _is_matrix(offer):
+        """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong.
+
+        So does a Hessian where there is a single class: between several there is what correlations do not tell of.
+        """
+        if self.excess is None or lease.quality > A_DIAGONAL:
+            return True
+        if not (_is_matrix(offer) or (offer.quality >= HESSIAN and lease.quality < A_DIAGONAL)):
             return True
         place = self.offers.index(offer)
         price, upkeep = self.prices[place], self.upkeeps[place]
