@@ -20,6 +20,8 @@ from majorant.solvers.prices import Prices
 Memory: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], float, float, float, float, float]
 
 TINY = 1e-300
+# By how much a gap from strong convexity alone exceeds the truth, usually.
+LOOSE = 100.0
 # Steps that tell how fast a gap shrinks.
 WINDOW = 8
 # What was looked for in vain is looked for again when steps promise this share of what they did.
@@ -188,9 +190,15 @@ class Lookout:
         if not isnan(promise):
             return promise
         if len(self._values) < 3:
-            return self._guess
+            return self._guess * LOOSE / min(LOOSE, self._loosest)
         before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
         return last * last / (before - last) if 0 < last < before else inf
+
+    @lazy
+    def _loosest(self) -> float:
+        """By how much strong convexity overstates a gap at most: curvature is that of ½‖X‖² and the penalty at most."""
+        F, sizes = self._objective, self._objective.facts.magnitudes
+        return LOOSE if self._only or sizes is None else 1.0 + 0.5 * sizes.heaviest * sizes.norm**2 / F.penalty.least
 
     def _steps_left(self) -> float:
         """Return how many steps there are to make without it, at the rate of the last ones."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._lazy import lazy
-from majorant._looking import Lookout
+from majorant._looking import LOOSE, Lookout
 from majorant._promises import Promises
 from majorant._seen import Seen
 from majorant._sentences import about_separation, about_the_gap
@@ -28,8 +28,6 @@ Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 
 # Steps after which data without a certificate are looked at for what may keep them from having one.
 MANY_STEPS = (64, 512)
-# By how much a gap from strong convexity alone exceeds the truth, usually.
-LOOSE = 100.0
 # A certificate is looked for again when the estimate has fallen to this share; and where it takes products in double
 # precision, which cost more than a step, first when that is so much of the tolerance.
 AGAIN, CLEARLY = 0.25, 0.5

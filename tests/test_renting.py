@@ -28,10 +28,10 @@ class Offer:
     more: float = 0.0
 
     def price(self, prices):
-        return self.steps * prices.step()
+        return self.steps * prices.whole_step()
 
     def upkeep(self, prices):
-        return self.more * prices.step()
+        return self.more * prices.whole_step()
 
 
 def leased(quality, gains=(), made_at=0, times=1):

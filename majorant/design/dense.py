@@ -15,6 +15,9 @@ from majorant.design.base import CHUNK, Design, Stored
 
 # Rows of so many columns, if there are so many numbers, are read once by compiled loops: BLAS is slow beyond the cache.
 LONG_ROW, BEYOND_CACHE = 48, 2**20
+# So many rows are squared as they are read: models load compiled loops for as many. Fewer are so many numbers at a
+# time: more would take fresh memory, which takes longer than to square them.
+WORTH_COMPILING, SQUARED = 2**11, 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +104,15 @@ class DenseDesign(Design):
 
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
-        if len(R) == 1 and self._is_long:
+        many = len(self.array) >= WORTH_COMPILING or self.array.size >= BEYOND_CACHE
+        if len(R) == 1 and many and self.array.flags.c_contiguous:
             squares = np.empty((1, self.shape[1]))
             kernels.dense.pull_back_squares(self.array, R[0], squares[0])
             return squares
-        parts = (DenseDesign(_squares(self.array[some])).pull_back(R[:, some]) for some in self.chunks())
-        return sum(parts, np.zeros((len(R), self.shape[1])))
+        R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
+        for some in self.chunks(SQUARED):
+            total += np.dot(R[:, some], _squares(self.array[some]))
+        return total
 
     @property
     def _is_long(self) -> bool:

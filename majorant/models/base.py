@@ -352,7 +352,10 @@ class RowModel(Model[Batch]):
     def block_rows(self, like: Batch, rows: int) -> int:
         """Return enough rows to be worth a block, few enough for their scores to stay in cache."""
         least = max(LEAST_WORK, WORK_PER_PARAMETER * self.n_parameters(like)) / self.row_work(like)
-        return int(max(min(-(-rows // BLOCKS), BLOCK_SCORES // self.scores_per_row(like)), least, 1))
+        usual = max(min(-(-rows // BLOCKS), BLOCK_SCORES // self.scores_per_row(like)), 1)
+        if usual >= least:
+            return usual
+        return -(-rows // max(round(rows / least), 1))  # or what is left over would be a block that is not worth it
 
     def row_work(self, like: Batch) -> float:
         """Return about how many nanoseconds a row takes in a pass."""

@@ -17,9 +17,9 @@ from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
 
-# Rows of so many columns, in blocks of so many numbers, are read once by compiled loops, not twice by products.
-LONG_ROW, CACHE = 48, 2**19
-# The same in single precision, of all rows: products are quick as long as those stay in a cache that cores share.
+# Rows of so many columns, of data of so many numbers, are read once by compiled loops, not twice by products; those in
+# single precision of more, for products are quick as long as rows stay in a cache that cores share.
+LONG_ROW, CACHE = 48, 2**20
 LONG_NARROW_ROW, SHARED_CACHE = 64, 2**22
 # Non-zeros that count as a row does where Numba is worth loading.
 NONZEROS = 16
@@ -99,8 +99,8 @@ class Binary(ClassModel):
         X, p, many = batch.design, batch.n_features, float(batch.total)
         if X.is_sparse:
             quicker, many = True, many * max(X.density * p / NONZEROS, 1.0)
-        elif X.dtype == np.float64:  # beyond the cache
-            quicker = p >= LONG_ROW and len(batch) * p >= CACHE
+        elif X.dtype == np.float64:
+            quicker = p >= LONG_ROW and many * p >= CACHE
         else:
             quicker = p >= LONG_NARROW_ROW and many * p >= SHARED_CACHE
         return quicker and many >= WORTH_COMPILING and self.is_softmax() and not batch.soft

@@ -6,7 +6,8 @@ import numpy as np
 
 from majorant._checks import Array
 
-# Rows that are compared, each with every other; fewer of wide data, where each pair tells more, so many numbers in all.
+# Rows that are compared, each with half of the others; fewer of wide data, where each pair tells more: so many numbers
+# in all.
 ROWS, LEAST_ROWS, NUMBERS = 128, 32, 2**17
 
 
@@ -39,14 +40,15 @@ def eigenvalue_spread(rows: Array) -> float:
     (True, 4.0)
     """
     Z = rows - rows.mean(axis=0)
-    scale = np.sqrt(np.mean(Z * Z, axis=0))
+    scale = np.sqrt(np.einsum("ji,ji->i", Z, Z) / max(len(Z), 1))
     varies = scale > 1e-12 * np.abs(rows).max(axis=0, initial=0.0)
     Z = Z / scale if varies.all() else Z[:, varies] / scale[varies]  # which is a copy less
-    lengths = np.linalg.norm(Z, axis=1)
-    Z = Z[lengths > 0] / lengths[lengths > 0, None]
+    squares = np.einsum("ji,ji->j", Z, Z)
+    Z, squares = (Z, squares) if squares.all() else (Z[squares > 0], squares[squares > 0])
     r, p = Z.shape
     if r < 2:
         return 0.0
-    cosines = Z @ Z.T
-    others = float(np.sum(cosines * cosines)) - r
-    return max(p * others / (r * (r - 1)) - 1.0, 0.0)
+    # Every other row with all those between them: half of the pairs tell as much as it takes, at a third of the cost.
+    products = np.dot(Z[::2], Z[1::2].T)
+    others = float(1.0 / squares[::2] @ (products * products) @ (1.0 / squares[1::2]))
+    return max(p * others / products.size - 1.0, 0.0)

@@ -112,11 +112,11 @@ class Market:
         dearest_first = tuple(reversed(offers))
         if prices is None:
             return cls(dearest_first, (1.0,) * len(offers), 0.0, upkeeps=(0.0,) * len(offers))
-        step = prices.step()
+        step = prices.whole_step()
         kept = tuple(each for each in dearest_first if each.upkeep(prices) <= step) or dearest_first
         in_steps = tuple(each.price(prices) / step for each in kept)
         upkeeps = tuple(each.upkeep(prices) / step for each in kept)
-        product = prices.product() / prices.whole_step() if products else inf
+        product = prices.product() / step if products else inf
         return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
 
     def of_another(self, objective: Objective) -> Market:
@@ -179,8 +179,13 @@ class Market:
         return self.offers[-1]
 
     def _saves(self, lease: Lease, offer: Preconditioner, left: float, spent: float) -> bool:
-        """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong."""
-        if self.excess is None or lease.quality > A_DIAGONAL or not _is_matrix(offer):
+        """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong.
+
+        So does a Hessian where there is a single class: between several there is what correlations do not tell of.
+        """
+        if self.excess is None or lease.quality > A_DIAGONAL:
+            return True
+        if not (_is_matrix(offer) or (offer.quality >= HESSIAN and lease.quality < A_DIAGONAL)):
             return True
         place = self.offers.index(offer)
         price, upkeep = self.prices[place], self.upkeeps[place]
@@ -202,7 +207,7 @@ def market_for(
     market = Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
     if at is None or gram not in market.offers or not gram.is_known(objective, at, prices):
         return market
-    of_gram = gram.price_if_known(prices) / prices.step()
+    of_gram = gram.price_if_known(prices) / prices.whole_step()
     both = zip(market.offers, market.prices, strict=True)
     return replace(market, at_first=tuple(of_gram if each == gram else price for each, price in both))
 

@@ -105,14 +105,17 @@ def certify(
     aim : float
         A gap that is enough: what is more exact is not looked for, nor what cannot come to it. Zero looks on.
     known : KnownHessian, optional
-        One from nearby.
+        One from nearby. If it is too far away, and there is an aim but nothing to settle, nothing else is looked at.
     share : float
         Of the rows to find a Hessian from, if there is none and these tell enough.
     settle : float
         A promised gap from which on the certificate is that of a better point, to which Newton's steps lead in the
         metric of all rows, a pass each: where a coefficient is within :data:`SETTLED` standard errors.
     """
-    found = _near(F, at, known) or _of_some(F, at, share) or _here(F, at)
+    found = _near(F, at, known)
+    if found is None and known is not None and aim and not settle:  # what was to be had at the price of a look back
+        return Certificate(at.theta, at.value, at.gradient, nan, early=True)
+    found = found or _of_some(F, at, share) or _here(F, at)
     if found.some is None and not F.narrow and found.relative(0.5 * found.decrement**2) <= settle:
         found = _settled(F, found)
     point, relative, of_rows = found.point, found.relative(0.5 * found.decrement**2), found.share_of(F)
