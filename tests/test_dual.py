@@ -23,8 +23,8 @@ from tests.kernel_oracles import logistic_step
 @example(0.3, 0.5, 2.0)
 @example(24.0, 0.0, 8434783771247037.0)
 def test_a_logistic_step_solves_its_equation(u, a, q):
-    found, slope = kernels.logistic_step(u, a, q)
     c = u - q * a
+    found, slope = kernels.logistic_step(u, c, q)
     v = -logistic_step(-c, q)
     # c and q are known to a relative 1e-16 only, and so is what is left of c + q a.
     slack = 1e-15 * (abs(c) + q) / (1 + q * expit(v) * expit(-v))

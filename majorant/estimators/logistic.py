@@ -350,10 +350,13 @@ class LogisticRegression(
         return Binary() if len(self.classes_) == 2 else Multinomial(len(self.classes_))
 
     def _ridge(self) -> Array:
-        factors = read_feature_penalty(self.feature_penalty, self.n_features_in_)
-        if self.fit_intercept:
-            factors = np.append(factors, self._intercept_factor())
-        ridge, rows = factors / self._strength, self._model().coefficient_rows
+        rows, columns = self._model().coefficient_rows, self.n_features_in_ + bool(self.fit_intercept)
+        if self.feature_penalty is None and not self._is_free and self.solver != "liblinear":  # one number for all
+            return np.broadcast_to(1.0 / self._strength, (rows * columns,))
+        ridge = np.empty(columns)
+        ridge[: self.n_features_in_] = read_feature_penalty(self.feature_penalty, self.n_features_in_)
+        ridge[self.n_features_in_ :] = self._intercept_factor()
+        ridge /= self._strength
         return ridge if rows == 1 else np.tile(ridge, rows)
 
     def _intercept_factor(self) -> float:

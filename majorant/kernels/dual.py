@@ -24,7 +24,9 @@ from majorant.kernels.compiler import compile_inlined, compile_sums
 from majorant.kernels.sparse import Csr
 
 # Newton's method on one score stops before a step of this length: the probability there follows from a few derivatives.
-NEAR = 0.003
+NEAR = 0.02
+# Below this q its steps are at most as long as they should be, wherever it begins.
+LARGE = 8.0
 # With several classes it stops when it moves scores by less than this, relative to the score.
 SETTLED = 1e-4
 # And probabilities sum to one within this; they are rescaled afterwards.
@@ -47,34 +49,33 @@ def shuffle(order: Array, seed: np.uint64) -> None:
 
 
 @compile_inlined
-def _newton(c: float, q: float, v: float) -> tuple[float, float, float]:
-    """Return σ(−v), its slope, and the step towards v = c + qσ(−v)."""
+def _newton(c: float, q: float, v: float) -> tuple[float, float, float, float]:
+    """Return σ(−v), its slope, the step towards v = c + qσ(−v), and how much of it a square takes off."""
     e = np.exp(-abs(v))
     large = 1 / (1 + e)
     small = e * large
     a, slope = (small if v > 0 else large), small * large
-    return a, slope, (c + q * a - v) / (1 + q * slope)
+    inverse = 1 / (1 + q * slope)
+    return a, slope, (c + q * a - v) * inverse, (a - 0.5) * q * slope * inverse
 
 
 @compile_sums
-def logistic_step(u: float, a: float, q: float) -> tuple[float, float]:
-    """Return σ(−v) and its slope, with v = u + q(σ(−v) − a): what is left of a row with margin u, which a was before.
+def logistic_step(u: float, c: float, q: float) -> tuple[float, float]:
+    """Return σ(−v) with v = c + qσ(−v), and about its slope, from a first guess u.
 
-    Newton's method, at first from u; if that is far away, from an estimate and inside a shrinking bracket.
+    Newton's method; if that is far away and q is large, from an estimate and inside a shrinking bracket.
     """
-    c, v = u - q * a, u
-    low, high = c, c + q
-    a, slope, move = _newton(c, q, v)
-    if abs(move) > 0.5:  # where σ(−v) is next to exp(−v) and q is large, steps are of length one
-        log = np.log(max(q, 1.0))
+    v, low, high = u, c, c + q
+    a, slope, move, bend = _newton(c, q, v)
+    if abs(move) > 0.5 and q > LARGE:
+        log = np.log(q)
         # Below log q it is near where exp(−v) instead of σ(−v) leads, and beyond these it cannot be.
-        wide = max(log, 1.0)
-        low, high = max(low, min(high, 0.0) - wide), min(high, max(low, 0.0) + wide)
-        if log > 0 and c < log:
+        low, high = max(low, min(high, 0.0) - log), min(high, max(low, 0.0) + log)
+        if c < log:
             v = log - np.log(max(log - c, 1.0))
             v = log - np.log(max(v - c, 1.0))
         v = min(max(v, low), high)
-        a, slope, move = _newton(c, q, v)
+        a, slope, move, bend = _newton(c, q, v)
     last = 2 * (high - low)
     for _ in range(ITERATIONS):
         if abs(move) <= NEAR:
@@ -83,8 +84,9 @@ def logistic_step(u: float, a: float, q: float) -> tuple[float, float]:
         if not low <= v + move <= high or abs(move) > 0.5 * last:  # Newton's method may swing to and fro
             move = 0.5 * (low + high) - v
         v, last = v + move, abs(move)
-        a, slope, move = _newton(c, q, v)
-    return a - slope * move * (1 - 0.5 * (1 - 2 * a) * move), slope
+        a, slope, move, bend = _newton(c, q, v)
+    move -= bend * move * move
+    return a - slope * move * (1 - (0.5 - a) * move), slope
 
 
 @compile_sums
@@ -171,13 +173,14 @@ def binary_epoch(
         if w == 0:
             continue
         begin, end = np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])
-        sign, own = 1.0 if y[j] == 1 else -1.0, w * (q[j] + of_intercept)
-        before = -sign * r[j] / w
-        a, slope = logistic_step(sign * (_product(X, W, begin, end) + b[0]), before, own)
-        move = a - before
-        gain += 0.5 * w * move * move * (own + 1 / max(slope, abs(move), 1e-300))
-        curvature += w * slope / (1 + w * q[j] * slope)
-        step = sign * w * move
+        sign, own = 1.0 if y[j] == 1 else -1.0, q[j] + of_intercept
+        u, before = sign * (_product(X, W, begin, end) + b[0]), -sign * r[j]
+        a, slope = logistic_step(u, u - own * before, own * w)
+        move = w * a - before
+        gain += 0.5 * move * move * (own + 1 / max(w * slope, abs(move), 1e-300))
+        if of_intercept > 0:
+            curvature += w * slope / (1 + w * q[j] * slope)
+        step = sign * move
         r[j] -= step
         b[0] += of_intercept * step
         step *= inverse

@@ -31,7 +31,7 @@ from majorant.solvers.prices import Prices
 
 # F is looked at when sweeps have so much left to gain, relative to it, and again each time when so much less is left;
 # or after so many of them.
-WORTH_A_LOOK, LESS, MOST_SWEEPS = 1e-6, 0.01, 20
+WORTH_A_LOOK, LESS, MOST_SWEEPS = 2e-6, 0.01, 20
 # Sweeps before anybody judges, and how much less than the one before the last one of them has to gain.
 FIRST_SWEEPS, CONTRACTION = 4, 0.66
 # μ, relative to the curvature along the intercept.
@@ -95,7 +95,7 @@ def suits(objective: Objective, theta: Array) -> bool:
     A sweep over dense rows, or over those of many classes, costs as much as many passes.
     """
     whole, prior = objective.whole, objective.penalty.prior
-    if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not prior.any():
+    if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not (prior[0] or prior.any()):
         return False
     rows = objective.model.hard_rows(whole)
     if rows is None or not (rows.plain and rows.is_sparse):
@@ -172,7 +172,7 @@ def _curvature(weight: Array, norms: Array, n: int) -> float:
 def _ridges(λ: Array, columns: int) -> tuple[Array | None, float, float]:
     """Return by what columns have to be divided for one number to penalise all, that number, and that of intercepts."""
     of_intercept = float(λ[:, columns:].mean()) if columns < λ.shape[1] else 0.0
-    if (λ[:, :columns] == λ[0, 0]).all() and λ[0, 0] > 0:
+    if 0 < λ[:, :columns].min() == λ[:, :columns].max():
         return None, float(λ[0, 0]), of_intercept
     each = λ[:, :columns].mean(axis=0)
     penalised = each > 0
