@@ -31,7 +31,7 @@ def test_a_logistic_step_solves_its_equation(u, a, q):
     nearby = expit(-v - np.array([-1, 1]) * (1e-4 + slack))
     assert nearby[1] <= found * (1 + 1e-6)
     assert found <= nearby[0] * (1 + 1e-6)
-    assert slope <= 0.25
+    assert slope <= 0.25 + 1e-15
 
 
 @settings(deadline=None)
@@ -113,10 +113,10 @@ def test_sweeps_go_on_until_a_look_is_worth_it_and_no_longer_than_they_contract(
     quick, slow = (Objective(Binary(), Labelled(each, y), ridge=0.1) for each in (X, alike * 30))
     first = dual.sweep(quick, dual.begin(quick), seed=0)
     assert first.contracts
-    assert first.left <= dual.WORTH_A_LOOK
+    assert dual.left(first.gains) <= dual.WORTH_A_LOOK
     assert quick.work.passes == first.sweeps
     again = dual.sweep(quick, first, seed=0)
-    assert again.left <= dual.LESS * first.left
+    assert dual.left(again.gains) <= dual.LESS * dual.left(first.gains)
     assert again.sweeps < 2 * first.sweeps
     left = dual.sweep(slow, dual.begin(slow), seed=0)
     assert not left.contracts

@@ -40,13 +40,19 @@ def read_design(name: str, X: Any) -> Design:
         raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
     if not sp.issparse(X):
         return DenseDesign(laid_out(finite_array(name, X, ndim=2)))
+    design = read_csr(X)
+    refuse_non_finite(f"{name}.data", design.matrix.data)
+    return design
+
+
+def read_csr(X: Any) -> CsrDesign:
+    """Return a sparse matrix as a design; that its numbers are finite is up to others."""
     csr = X.tocsr()
     if csr.dtype != np.float32:
         csr = csr.astype(np.float64, copy=False)
     if not csr.has_canonical_format and _may_repeat(csr):
         csr = csr.copy()
         csr.sum_duplicates()
-    refuse_non_finite(f"{name}.data", csr.data)
     return CsrDesign(csr)
 
 

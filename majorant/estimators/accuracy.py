@@ -42,11 +42,8 @@ def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None
     if found.region is not None:
         return found.region.within(classes, centre)
     excess = found.gap * found.value if np.isfinite(found.gap) else np.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bounds = np.full(ridge.shape, 2 * excess)
-        bounds /= ridge
-        np.sqrt(bounds, out=bounds)
-    if excess == 0:
-        bounds[ridge == 0] = np.inf
+    each = ridge[:1] if ridge.strides == (0,) else ridge  # one number, broadcast
+    bounds = np.sqrt(np.divide(2 * excess, each, where=each > 0, out=np.full(each.shape, np.inf)))
+    bounds = bounds if each is ridge else np.full(ridge.shape, bounds[0])
     # Less their mean over classes differences are no larger, if all classes are penalised alike; they are.
     return bounds.reshape(classes, -1)

@@ -18,6 +18,7 @@ from majorant.data.common_gram import CommonGram
 from majorant.data.labelled import with_common
 from majorant.design import DenseDesign, Design
 from majorant.design.constant import FEW
+from majorant.design.reading import read_csr
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
@@ -286,7 +287,7 @@ class LogisticRegression(
         if issparse(X) and X.shape[0] * X.shape[1] * self._model().coefficient_rows <= FEW:
             X = X.toarray()  # sparse products take longer to be called than these take
         # What was validated need not be looked through again.
-        design = X if issparse(X) or isinstance(X, Design) else DenseDesign(X)
+        design = X if isinstance(X, Design) else read_csr(X) if issparse(X) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         placed = placed_in_memory(with_common(data, self._common), executor, self._model().coefficient_rows)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)

@@ -24,7 +24,7 @@ from majorant.kernels.compiler import compile_inlined, compile_sums
 from majorant.kernels.sparse import Csr
 
 # Newton's method on one score stops before a step of this length: the probability there follows from a few derivatives.
-NEAR = 0.02
+NEAR = 0.01
 # Below this q its steps are at most as long as they should be, wherever it begins.
 LARGE = 8.0
 # With several classes it stops when it moves scores by less than this, relative to the score.

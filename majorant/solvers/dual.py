@@ -62,8 +62,7 @@ class Dual:
     stiffness: float  # μ
     is_free: bool  # whether they are not penalised
     centre: Array | None = None  # where the columns of θ are measured from
-    gains: tuple[float, ...] = ()
-    sweeps: int = 0
+    gains: tuple[float, ...] = ()  # of each sweep
     contracts: bool = True
 
     @property
@@ -76,12 +75,9 @@ class Dual:
         return np.column_stack([W, self.intercepts + shift]).ravel()
 
     @property
-    def left(self) -> float:
-        """What sweeps will still gain if they go on as they do, relative to what they have gained."""
-        if len(self.gains) < 2 or not self.gains[-1] < self.gains[-2]:
-            return float("inf")
-        rate = self.gains[-1] / self.gains[-2]
-        return self.gains[-1] * rate / (1 - rate) / sum(self.gains)
+    def sweeps(self) -> int:
+        """How many there were."""
+        return len(self.gains)
 
     def revived(self, objective: Objective) -> Dual:
         """Return the same with what the data have of it."""
@@ -128,15 +124,25 @@ def begin(objective: Objective) -> Dual:
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
     """Return the state after sweeps in random order, once F is worth looking at or they gain too slowly."""
     rng, order = np.random.default_rng([seed, dual.sweeps]), np.arange(len(dual.residual))
-    dual, aim = _copied(dual), LESS * dual.left if dual.gains else WORTH_A_LOOK
-    before = dual.sweeps
-    for _ in range(MOST_SWEEPS):
-        kernels.dual.shuffle(order, rng.integers(2**64, dtype=np.uint64))
-        dual = _swept(dual, order)
-        if dual.left <= aim or not dual.contracts:
+    dual, aim = _copied(dual), LESS * left(dual.gains) if dual.gains else WORTH_A_LOOK
+    μ, gains, contracts = dual.stiffness, dual.gains, True
+    for seed_of_sweep in rng.integers(2**64, size=MOST_SWEEPS, dtype=np.uint64):
+        kernels.dual.shuffle(order, seed_of_sweep)
+        gain, μ = _swept(dual, μ, order)
+        gains = (*gains, gain)
+        contracts = gain > 0 and (len(gains) <= FIRST_SWEEPS or gain <= CONTRACTION * gains[-3])
+        if left(gains) <= aim or not contracts:
             break
-    objective.spend(passes=dual.sweeps - before)
-    return dual
+    objective.spend(passes=len(gains) - dual.sweeps)
+    return replace(dual, stiffness=μ, gains=gains, contracts=contracts)
+
+
+def left(gains: tuple[float, ...]) -> float:
+    """Return what sweeps will still gain if they go on as they do, relative to what they have gained."""
+    if len(gains) < 2 or not gains[-1] < gains[-2]:
+        return float("inf")
+    rate = gains[-1] / gains[-2]
+    return gains[-1] * rate / (1 - rate) / sum(gains)
 
 
 def _copied(dual: Dual) -> Dual:
@@ -147,20 +153,19 @@ def _copied(dual: Dual) -> Dual:
     return replace(dual, residual=dual.residual.copy(), coefficients=dual.coefficients.copy(), intercepts=intercepts)
 
 
-def _swept(dual: Dual, order: Array) -> Dual:
-    """Return the state after one sweep, in place."""
-    r, W, μ = dual.residual, dual.coefficients, dual.stiffness
+def _swept(dual: Dual, μ: float, order: Array) -> tuple[float, float]:
+    """Sweep once, in place; return what was gained, and μ for the next time."""
+    r, W = dual.residual, dual.coefficients
     b = np.zeros(W.shape[1]) if dual.intercepts is None else dual.intercepts
-    epoch, free = (
-        (kernels.dual.binary_epoch, (r[:, 0], W[:, 0])) if len(b) == 1 else (kernels.dual.softmax_epoch, (r, W))
-    )
-    gain, curvature = epoch(dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, 1 / μ, order, *free, b)
+    rows = dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, 1 / μ, order
+    if len(b) == 1:
+        gain, curvature = kernels.dual.binary_epoch(*rows, r[:, 0], W[:, 0], b)
+    else:
+        gain, curvature = kernels.dual.softmax_epoch(*rows, r, W, b)
     if dual.is_free:
         μ = DAMPING * curvature if curvature > 0 else μ
         b -= r.sum(axis=0) / μ  # b₀ moves to b
-    gains = (*dual.gains, gain)
-    contracts = gain > 0 and (len(gains) <= FIRST_SWEEPS or gain <= CONTRACTION * gains[-3])
-    return replace(dual, stiffness=μ, gains=gains, sweeps=dual.sweeps + 1, contracts=contracts)
+    return gain, μ
 
 
 def _curvature(weight: Array, norms: Array, n: int) -> float:
@@ -172,7 +177,7 @@ def _curvature(weight: Array, norms: Array, n: int) -> float:
 def _ridges(λ: Array, columns: int) -> tuple[Array | None, float, float]:
     """Return by what columns have to be divided for one number to penalise all, that number, and that of intercepts."""
     of_intercept = float(λ[:, columns:].mean()) if columns < λ.shape[1] else 0.0
-    if 0 < λ[:, :columns].min() == λ[:, :columns].max():
+    if λ[0, 0] > 0 and (λ.strides == (0, 0) or λ[:, :columns].min() == λ[:, :columns].max()):
         return None, float(λ[0, 0]), of_intercept
     each = λ[:, :columns].mean(axis=0)
     penalised = each > 0
