@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 from scipy.optimize import brentq, root
-from scipy.special import expit, softmax
+from scipy.special import entr, expit, softmax
 
 from tests.oracles import naive_bound
 
@@ -102,6 +102,15 @@ def dual_epoch(X, y, weight, ridge, order, r, W):
         W -= np.outer(X[j], move) / ridge
         moved += move @ move
     return moved, r, W
+
+
+def dual_objective(X, y, weight, ridge, r):
+    """Σ_j w_j H(p_j) − ½‖Xᵀr‖²/λ of residuals w(p − e_y)."""
+    n, counted = r.shape[1], weight > 0
+    target = y[:, None] if n == 1 else np.eye(n)[y]
+    P = (r / np.where(counted, weight, 1.0)[:, None] + target)[counted]
+    P = np.column_stack([1 - P, P]) if n == 1 else P
+    return float(weight[counted] @ entr(np.clip(P, 0, 1)).sum(axis=1)) - 0.5 * float(((X.T @ r) ** 2).sum()) / ridge
 
 
 # ---------------------------------------------------------------- chains

@@ -288,19 +288,39 @@ def test_a_solve_is_that_of_the_whole_matrix():
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("ridge", [0.3, 10.0])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_an_epoch_solves_each_row_exactly_against_the_others(n, ridge, index):
+@pytest.mark.parametrize("stiffness", [np.inf, 2.0])
+def test_an_epoch_solves_each_row_exactly_against_the_others(n, ridge, index, stiffness):
     X, y, weight, _ = rows_of(6, t=15, p=8, n=n)
     weight[3] = 0.0
-    order, r, W = np.random.default_rng(7).permutation(15), np.zeros((15, n)), np.zeros((8, n))
+    ones = np.full((15, 1), np.sqrt(ridge / stiffness))  # an intercept is a column, of which b is so much
+    order, r, W, b = np.random.default_rng(7).permutation(15), np.zeros((15, n)), np.zeros((8, n)), np.zeros(n)
     norms = dual.row_squares(csr(X, index)) / ridge
     np.testing.assert_allclose(norms, (X**2).sum(axis=1) / ridge, rtol=1e-14)
     epoch, free = (dual.binary_epoch, (r[:, 0], W[:, 0])) if n == 1 else (dual.softmax_epoch, (r, W))
-    expected = (0.0, r.copy(), W.copy())
+    whole, expected = np.column_stack([X, ones]), (r.copy(), np.zeros((9, n)))
     for _ in range(2):
-        moved = epoch(csr(X, index), y, weight, norms, 1 / ridge, order, *free)
-        expected = kernel_oracles.dual_epoch(X, y, weight, ridge, order, *expected[1:])
-    for found, right in zip((moved, r, W), expected, strict=True):
-        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5)
+        gain, curvature = epoch(csr(X, index), y, weight, norms, 1 / ridge, 1 / stiffness, order, *free, b)
+        before, expected = expected[0], kernel_oracles.dual_epoch(whole, y, weight, ridge, order, *expected)[1:]
+    np.testing.assert_allclose(r, expected[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(W, expected[1][:8], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(b, expected[1][8] * ones[0], rtol=1e-5, atol=1e-5)
+    assert curvature > 0
+    gained = [kernel_oracles.dual_objective(whole, y, weight, ridge, each) for each in (before, expected[0])]
+    assert gain == pytest.approx(gained[1] - gained[0], rel=0.3)  # the second sweep moves little
+
+
+def test_a_shuffle_is_one():
+    order, again = np.arange(100), np.arange(100)
+    dual.shuffle(order, np.uint64(1))
+    dual.shuffle(again, np.uint64(2))
+    assert sorted(order) == list(range(100))
+    assert (order != again).any()
+    firsts = np.zeros(10)
+    for seed in range(4000):
+        few = np.arange(10)
+        dual.shuffle(few, np.uint64(seed * 2**40 + 12345))
+        firsts[few[0]] += 1
+    assert abs(firsts - 400).max() < 100  # five standard deviations
 
 
 def test_compiled_rows_of_a_hessian_are_those_of_numpy():

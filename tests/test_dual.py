@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
@@ -17,13 +17,21 @@ from tests.kernel_oracles import logistic_step
 
 
 @settings(deadline=None)
-@given(st.floats(-1e4, 1e18), st.floats(1e-6, 1e18), st.floats(-100, 100))
-def test_a_logistic_step_solves_its_equation(c, q, guess):
-    z = kernels.logistic_step(c, q, guess)
-    exact = logistic_step(c, q)
-    # c and q are known to a relative 1e-16 only, and so is what is left of c − q p.
-    slack = 1e-15 * (abs(c) + q) / (1 + q * expit(exact) * expit(-exact))
-    assert z == pytest.approx(exact, rel=1e-4, abs=1e-4 + slack)
+@given(st.floats(-500, 500), st.floats(0, 1), st.floats(1e-6, 1e18))
+@example(0.0, 0.0, 7000.0)  # a first visit to a long row
+@example(-30.0, 1.0, 1e12)
+@example(0.3, 0.5, 2.0)
+@example(24.0, 0.0, 8434783771247037.0)
+def test_a_logistic_step_solves_its_equation(u, a, q):
+    c = u - q * a
+    found, slope = kernels.logistic_step(u, c, q)
+    v = -logistic_step(-c, q)
+    # c and q are known to a relative 1e-16 only, and so is what is left of c + q a.
+    slack = 1e-15 * (abs(c) + q) / (1 + q * expit(v) * expit(-v))
+    nearby = expit(-v - np.array([-1, 1]) * (1e-4 + slack))
+    assert nearby[1] <= found * (1 + 1e-6)
+    assert found <= nearby[0] * (1 + 1e-6)
+    assert slope <= 0.25 + 1e-15
 
 
 @settings(deadline=None)
@@ -78,6 +86,41 @@ def test_sweeps_reach_the_optimum_and_keep_residuals_and_coefficients_together(n
     p = expit(scores) if n == 1 else softmax(scores, axis=1)
     target = y[:, None] if n == 1 else np.eye(n)[y]
     np.testing.assert_allclose(state.residual, weight[:, None] * (p - target), atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize(("of_intercept", "centred"), [(0.0, False), (0.0, True), (0.3, False)])
+def test_sweeps_alone_reach_the_optimum_of_an_intercept(n, of_intercept, centred):
+    X, y = wide(n)
+    y[:150] = 0  # classes are not balanced
+    X = sp.csr_array(sp.hstack([X, np.full((500, 1), 3.0)])) if centred else X
+    each = np.append(np.ones(X.shape[1]), of_intercept)
+    model = Binary() if n == 1 else Multinomial(n)
+    centre = np.append(np.zeros(X.shape[1] - 1), 3.0) if centred else False
+    F = Objective(model, Labelled(X, y, constant=True, center=centre), ridge=np.tile(each, n))
+    state = dual.begin(F)
+    assert state.is_free == (of_intercept == 0)
+    for _ in range(3):
+        state = dual.sweep(F, state, seed=0)
+        assert state.contracts
+    optimum = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-11).trace["objective"][-1]
+    assert F.value(state.theta) == pytest.approx(optimum, rel=1e-7)
+
+
+def test_sweeps_go_on_until_a_look_is_worth_it_and_no_longer_than_they_contract():
+    X, y = wide(1)
+    alike = sp.csr_array(X + 0.3 * sp.csr_array(np.ones((500, 1)) @ X[[0]].toarray()))
+    quick, slow = (Objective(Binary(), Labelled(each, y), ridge=0.1) for each in (X, alike * 30))
+    first = dual.sweep(quick, dual.begin(quick), seed=0)
+    assert first.contracts
+    assert dual.left(first.gains) <= dual.WORTH_A_LOOK
+    assert quick.work.passes == first.sweeps
+    again = dual.sweep(quick, first, seed=0)
+    assert dual.left(again.gains) <= dual.LESS * dual.left(first.gains)
+    assert again.sweeps < 2 * first.sweeps
+    left = dual.sweep(slow, dual.begin(slow), seed=0)
+    assert not left.contracts
+    assert left.sweeps < dual.MOST_SWEEPS
 
 
 @pytest.mark.parametrize("n", [1, 4])

@@ -7,7 +7,7 @@ from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign, laid_out
 from majorant.design.joining import joined
 from majorant.design.moments import Moments
-from majorant.design.reading import Centre, csr_design, far_means, read_design, with_constant
+from majorant.design.reading import Centre, far_means, read_design, with_constant
 
 __all__ = [
     "Absent",
@@ -17,7 +17,6 @@ __all__ = [
     "DenseDesign",
     "Design",
     "Moments",
-    "csr_design",
     "far_means",
     "joined",
     "laid_out",

@@ -125,6 +125,11 @@ class CsrDesign(Design):
         return np.asarray((self._with_columns(self.matrix.data**2) @ R.T.astype(self.dtype, copy=False)).T)
 
     @cached_property
+    def _in_order(self) -> Any:
+        """The matrix with the columns of each row in order."""
+        return self.matrix if self.matrix.has_sorted_indices else self.matrix.sorted_indices()
+
+    @cached_property
     def _transposed(self) -> Any:
         return self._with_columns(self.matrix.data)
 
@@ -140,6 +145,14 @@ class CsrDesign(Design):
         """Return |X| and the sum of each of its rows."""
         magnitude = abs(self.matrix)
         return CsrDesign(magnitude), np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
+
+    def may_be_far(self, rows: Array, weight: Array, deviations: float) -> bool:
+        """Return whether any column is stored in enough rows: of a share f of them mean² ≤ f/(1 − f) variance."""
+        indices, indptr = self.matrix.indices, self.matrix.indptr
+        stored = np.concatenate([indices[indptr[j] : indptr[j + 1]] for j in rows.tolist()])
+        each = np.repeat(weight, indptr[rows + 1] - indptr[rows])
+        share = np.bincount(stored, each, minlength=1).max() / weight.sum()
+        return bool(share >= (1 - 1e-9) * deviations**2 / (1 + deviations**2))
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column: zeros are the most of it, and cancel nothing."""
@@ -159,7 +172,7 @@ class CsrDesign(Design):
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
-        X, p = Csr.of(self.matrix), self.shape[1]
+        X, p = Csr.of(self._in_order), self.shape[1]
         grams = np.zeros((len(weights), p, p))
 
         def add_some(some: slice) -> None:  # one thread finds a row of all triangles, so that none are to be added up

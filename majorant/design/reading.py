@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from majorant import kernels
 from majorant._checks import Array, finite_array, refuse_non_finite
 from majorant.design.base import Design
 from majorant.design.constant import Constant
@@ -18,6 +19,8 @@ from majorant.design.dense import DenseDesign, laid_out
 FAR = 1.0
 # Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
 IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
+# Non-zeros whose order matters to nobody, and takes longer to put right than a kernel to look through them.
+WORTH_COMPILING = 2**14
 # Rows that tell where columns are.
 ENOUGH_ROWS = 200
 
@@ -30,27 +33,34 @@ class Centre(NamedTuple):
 
 
 def read_design(name: str, X: Any) -> Design:
-    """Return X as a design: an array, a canonical CSR, or a design as it is; NaN and infinities are refused."""
+    """Return X as a design: an array, a CSR without duplicates, or a design as it is; what is not finite is refused."""
     if isinstance(X, Design):
         return X
     if np.ndim(X) == 2 and np.shape(X)[1] == 0:
         raise ValueError(f"{name} must have at least one column, got shape {np.shape(X)}")
     if not sp.issparse(X):
         return DenseDesign(laid_out(finite_array(name, X, ndim=2)))
-    design = csr_design(X)
+    design = read_csr(X)
     refuse_non_finite(f"{name}.data", design.matrix.data)
     return design
 
 
-def csr_design(X: Any) -> CsrDesign:
-    """Return a sparse matrix whose numbers are known to be finite as a design."""
+def read_csr(X: Any) -> CsrDesign:
+    """Return a sparse matrix as a design; that its numbers are finite is up to others."""
     csr = X.tocsr()
     if csr.dtype != np.float32:
         csr = csr.astype(np.float64, copy=False)
-    if not csr.has_canonical_format:
+    if not csr.has_canonical_format and _may_repeat(csr):
         csr = csr.copy()
         csr.sum_duplicates()
     return CsrDesign(csr)
+
+
+def _may_repeat(csr: Any) -> bool:
+    """Return whether a row may store a column twice; of few non-zeros to sort them is quicker than to load a kernel."""
+    if csr.nnz < WORTH_COMPILING or csr.shape[0] >= np.iinfo(np.int32).max:
+        return True
+    return kernels.stored.repeats(csr.indices, csr.indptr, csr.shape[1])
 
 
 def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike | Centre = False) -> Design:
@@ -87,6 +97,8 @@ def _means(design: Design, weight: Array | None) -> Centre:
     if rows > 2 * ENOUGH_ROWS:
         some = np.arange(ENOUGH_ROWS) * rows // ENOUGH_ROWS
         if weight[some].any():
+            if not design.may_be_far(some, weight[some], FAR):
+                return Centre(np.zeros(design.shape[1]), 0.0)
             design, weight = design.part(some), weight[some]
     return far_means(*design.moments(weight))
 

@@ -26,7 +26,9 @@ def errors_of(
     known = found is not None and (found.theta is fitted.params or np.array_equal(found.theta, fitted.params))
     bound = _bounds(found, ridge, classes, centre) if known else np.full(W.shape, np.inf)
     p = coef.shape[1]
-    of_coef = bound[:, :p] + np.abs(W[:, :p] - coef)
+    of_coef = bound[:, :p]
+    if not (coef.dtype == W.dtype and np.array_equal(coef, W[:, :p])):
+        of_coef = of_coef + np.abs(W[:, :p] - coef)
     if W.shape[1] == p:
         return {"coef_error_": of_coef, "intercept_error_": np.zeros(classes)}
     far = 0.0 if centre is None else np.abs(W[:, :p]) @ np.abs(centre)
@@ -40,6 +42,8 @@ def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None
     if found.region is not None:
         return found.region.within(classes, centre)
     excess = found.gap * found.value if np.isfinite(found.gap) else np.inf
-    bounds = np.sqrt(np.divide(2 * excess, ridge, where=ridge > 0, out=np.full(ridge.shape, np.inf)))
+    each = ridge[:1] if ridge.strides == (0,) else ridge  # one number, broadcast
+    bounds = np.sqrt(np.divide(2 * excess, each, where=each > 0, out=np.full(each.shape, np.inf)))
+    bounds = bounds if each is ridge else np.full(ridge.shape, bounds[0])
     # Less their mean over classes differences are no larger, if all classes are penalised alike; they are.
     return bounds.reshape(classes, -1)

@@ -16,8 +16,9 @@ from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
 from majorant.data.common_gram import CommonGram
 from majorant.data.labelled import with_common
-from majorant.design import DenseDesign, Design, csr_design
+from majorant.design import DenseDesign, Design
 from majorant.design.constant import FEW
+from majorant.design.reading import read_csr
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
@@ -286,7 +287,7 @@ class LogisticRegression(
         if issparse(X) and X.shape[0] * X.shape[1] * self._model().coefficient_rows <= FEW:
             X = X.toarray()  # sparse products take longer to be called than these take
         # What was validated need not be looked through again.
-        design = X if isinstance(X, Design) else csr_design(X) if issparse(X) else DenseDesign(X)
+        design = X if isinstance(X, Design) else read_csr(X) if issparse(X) else DenseDesign(X)
         data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
         placed = placed_in_memory(with_common(data, self._common), executor, self._model().coefficient_rows)
         return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
@@ -350,10 +351,13 @@ class LogisticRegression(
         return Binary() if len(self.classes_) == 2 else Multinomial(len(self.classes_))
 
     def _ridge(self) -> Array:
-        factors = read_feature_penalty(self.feature_penalty, self.n_features_in_)
-        if self.fit_intercept:
-            factors = np.append(factors, self._intercept_factor())
-        ridge, rows = factors / self._strength, self._model().coefficient_rows
+        rows, columns = self._model().coefficient_rows, self.n_features_in_ + bool(self.fit_intercept)
+        if self.feature_penalty is None and not self._is_free and self.solver != "liblinear":  # one number for all
+            return np.broadcast_to(1.0 / self._strength, (rows * columns,))
+        ridge = np.empty(columns)
+        ridge[: self.n_features_in_] = read_feature_penalty(self.feature_penalty, self.n_features_in_)
+        ridge[self.n_features_in_ :] = self._intercept_factor()
+        ridge /= self._strength
         return ridge if rows == 1 else np.tile(ridge, rows)
 
     def _intercept_factor(self) -> float:

@@ -60,9 +60,9 @@ def check_penalty(penalty: Any, l1_ratio: Any, C: Any) -> None:
 
 
 def read_feature_penalty(value: Any, features: int) -> Array:
-    """Return one finite factor ≥ 0 per feature; ones if there are none."""
+    """Return one finite factor ≥ 0 per feature; one for all if there are none."""
     if value is None:
-        return np.ones(features)
+        return np.ones(1)
     factors = np.asarray(value, dtype=np.float64)
     if factors.shape != (features,) or not (factors >= 0).all() or not np.isfinite(factors).all():
         raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {factors!r:.80}")

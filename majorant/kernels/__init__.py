@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         softmax,
         softmax_compiled,
         sparse,
+        stored,
     )
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "softmax",
     "softmax_compiled",
     "sparse",
+    "stored",
 ]
 
 if not TYPE_CHECKING:  # a type checker would believe in any name

@@ -82,8 +82,15 @@ class HardRows(Protocol):
     def is_sparse(self) -> bool:
         """Whether what is stored of X are its non-zeros."""
 
+    @property
+    def constant(self) -> bool:
+        """Whether the last column is one of ones."""
+
     def dense(self) -> Array:
         """Return X as an array."""
+
+    def nonzeros(self) -> Csr:
+        """Return X by its non-zeros as :meth:`csr` does, without the column of ones: nothing is copied for it."""
 
     def csr(self) -> Csr:
         """Return X by its non-zeros, in double precision, columns measured from zero."""

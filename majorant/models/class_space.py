@@ -295,9 +295,21 @@ class ClassRows:
         """Whether what is stored of X are its non-zeros."""
         return self.batch.design.is_sparse
 
+    @property
+    def constant(self) -> bool:
+        """Whether the last column is one of ones."""
+        return self.batch.constant
+
     def dense(self) -> Array:
         """Return X as an array."""
         return self.batch.design.dense()
+
+    def nonzeros(self) -> Csr:
+        """Return X by its non-zeros, in double precision, columns measured from zero, without one of ones."""
+        stored = self.batch.design.stored()
+        assert stored is not None
+        X: Csr = stored.rows
+        return X._replace(data=X.data.astype(np.float64, copy=False))
 
     def csr(self) -> Csr:
         """Return X by its non-zeros, in double precision, columns measured from zero."""

@@ -108,7 +108,8 @@ class Objective:
         """Return F(0), which many models know without a look at the data."""
         loss, looked_at = self.blocks.total(LossAtZero(self.model))
         self.spend(passes=0.5 * looked_at / self.rows)
-        return float(loss) + self.penalty.value(np.zeros(self.size))
+        at_zero = 0.0 if self.penalty.prior is not None else self.penalty.value(np.zeros(self.size))
+        return float(loss) + at_zero
 
     def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
         """Return F(θ) and ∇F(θ)."""

@@ -101,12 +101,15 @@ class Ridge(Penalty):
     """
 
     def __init__(self, ridge: float | ArrayLike, size: int) -> None:
-        values = finite_array("ridge", ridge, ndim=(0, 1)).astype(np.float64)
-        if (values < 0).any():
-            raise ValueError(f"ridge must be non-negative, got {float(np.min(values)):g}")
-        if values.ndim == 1 and len(values) != size:
-            raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(values)}")
-        self.same = values.ndim == 0 or bool(np.all(values == values.flat[0]))
+        given = np.asarray(ridge)
+        if given.ndim == 1 and len(given) != size:
+            raise ValueError(f"ridge must be one number or one per parameter ({size}), got {len(given)}")
+        given = given[0] if given.ndim == 1 and given.strides == (0,) else given  # one number, broadcast
+        values = finite_array("ridge", given, ndim=(0, 1)).astype(np.float64)
+        least, most = float(np.min(values)), float(np.max(values))
+        if least < 0:
+            raise ValueError(f"ridge must be non-negative, got {least:g}")
+        self.same = least == most
         self._there: Any = None
         self.curvature = self.values = np.broadcast_to(values.flat[0], (size,)) if self.same else values
 
@@ -114,6 +117,11 @@ class Ridge(Penalty):
     def strength(self) -> Array:
         """λ."""
         return self.values
+
+    @lazy
+    def penalised(self) -> Array:
+        """Where λ is positive."""
+        return np.broadcast_to(self.values[0] > 0, self.values.shape) if self.same else self.values > 0
 
     @lazy
     def everywhere(self) -> bool:
@@ -164,12 +172,17 @@ class Ridge(Penalty):
             return float(self.values[0] * (a @ b))
         if not isinstance(a, np.ndarray):
             return float((self._beside(a) * a) @ b)
+        if self._alike is not None:
+            return float(self.values[0] * (a[: self._alike] @ b[: self._alike]))
         return float((self.values * a) @ b if len(a) < SMALL else np.einsum("i,i,i->", self.values, a, b))
 
     def dual_square(self, gradient: Array) -> float:
         """Return Σ g_i²/λ_i over the penalised parameters."""
         if self.same:
             return float(gradient @ gradient / self.values[0]) if self.everywhere else 0.0
+        if self._alike is not None and isinstance(gradient, np.ndarray):
+            some = gradient[: self._alike]
+            return float(some @ some / self.values[0])
         if len(gradient) >= SMALL:
             return float(np.einsum("i,i,i->", gradient, gradient, self._inverse))
         return float((gradient * self._inverse) @ gradient)
@@ -181,6 +194,13 @@ class Ridge(Penalty):
         if self._there is None or self._there.device != vector.device:
             self._there = vector.new_tensor(self.values)
         return self._there
+
+    @lazy
+    def _alike(self) -> int | None:
+        """How many parameters come first that have the same λ, if all others have none: those after are intercepts."""
+        count = int(np.count_nonzero(self.values))
+        alike = count > 0 and self.values[:count].min() == self.values[:count].max() > 0
+        return count if alike else None
 
     @lazy
     def _inverse(self) -> Array:

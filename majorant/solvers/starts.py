@@ -31,8 +31,6 @@ FETCHED = 2**22
 SAMPLE_STEPS = 8
 USUAL_STEPS = 5
 SAMPLE_TOLERANCE = 1e-4
-# Dual sweeps that leave an intercept to others have to gain so much, relative to F.
-GAINS = 1e-3
 # Of the curvature that a sample leaves behind.
 QUALITY_OF_SAMPLE = 3
 
@@ -206,12 +204,13 @@ class DualSweeps:
     def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
         """Return the point after a few more sweeps, or the one before if they were poor."""
         swept = dual.sweep(objective, self.state, seed)
-        point = objective.point(objective.with_best_intercept(swept.theta))
+        theta = swept.theta
+        if swept.is_free and not swept.contracts:  # those who go on may not move an intercept by itself
+            theta = objective.with_best_intercept(theta)
+        point = objective.point(theta)
         if not point.value <= objective.value_at_zero():  # rows on wild scales
             return Begun(objective.point(np.zeros(objective.size)))
-        # Sweeps penalise an intercept that is free: then they converge to somewhere else.
-        astray = before is not None and objective.free_intercept and before.value - point.value < GAINS * point.value
-        if swept.contracts and not astray:
+        if swept.contracts:
             return Begun(point, sweeps=DualSweeps(swept))
         done = (f"{swept.sweeps} sweeps of dual coordinate descent",)
         return Begun(point if before is None or point.value < before.value else before, account=done)
