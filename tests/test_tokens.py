@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorant.data.tokens import UNKNOWN, Vocabulary, encode
+from majorant.data.tokens import encode
+from majorant.data.vocabulary import UNKNOWN, Vocabulary
 
 NAMES = ["w", "bias", "suffix", "w:a", "é", ""]
 TEXTS = ["a", "b", "", "x:y", "é"]

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from majorant._checks import Array, whole
 from majorant._solution import Fitted, Result
 from majorant.data import Sequences
-from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
+from majorant.data.tokens import Tokens, encode, split_rows
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.chain_chunkwise import chunkwise, share_right
 from majorant.estimators.chain_features import observed_pairs, sequences
