@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ class Vocabulary:
             self._packed = text.encode(errors="surrogatepass")
             self._found.clear()
             self._texts.clear()
+            gc.collect()  # empty tuples, which Python keeps to use again, stand all over where names stood
 
     def _unpack(self) -> None:
         with self._lock:  # threads that tag may all be the first to ask

@@ -110,7 +110,8 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         check_executor(executor)
         ready = self._prepared(X, y, sample_weight, lengths, executor)
         with all_or_nothing(self):
-            self._keep(FittedWeights(ready.universe, np.zeros(ready.universe.size)), ready.classes, ready.vocabulary)
+            zero = np.broadcast_to(0.0, ready.universe.size)  # which takes no memory
+            self._keep(FittedWeights(ready.universe, zero), ready.classes, ready.vocabulary)
             self._fit(ready, resume_from)
         return self
 

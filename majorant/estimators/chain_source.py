@@ -78,9 +78,10 @@ def in_memory(
     vocabulary = Vocabulary()
     tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
     sizes = len(classes), len(vocabulary)
-    vocabulary.pack()
+    if not isinstance(X, list | tuple):  # who has a list has its names in memory anyway
+        vocabulary.pack()
     universe = Universe.of(*observed(tokens, labels, *sizes), *sizes).with_states(states(classes))
-    data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
+    data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts)).compact()
     if executor is None:
         return Prepared(universe, classes, vocabulary, data, data.n_tokens)
     placed = shared_out(data, executor)

@@ -37,7 +37,7 @@ def compile_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     # A sixth of the time it takes to compile is for that.
     compiled: Any = _compile(function, fastmath={"reassoc", "contract"}, _nrt=False)
     if _can_keep() and KNOWN_VERSIONS[0] <= numba.version_info.short <= KNOWN_VERSIONS[1]:
-        compiled._cache = KeptAlone(function)
+        compiled._cache = KeptAlone(function)  # type: ignore[no-untyped-call]
     return compiled
 
 
@@ -61,7 +61,7 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     return numba.njit(cache=_can_keep(), nogil=True, **options)(function)
 
 
-class KeptAlone(FunctionCache):  # type: ignore[misc]
+class KeptAlone(FunctionCache):
     """Kept kernels, taken up without what only compiling needs: 0.2 s and 40 MB, most of a first fit's of few rows.
 
     Numba loads all that it could compile, and compiles how references are counted, before it looks for a kept kernel.
@@ -71,7 +71,7 @@ class KeptAlone(FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a kept kernel, None if there is none."""
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 @cache
