@@ -271,7 +271,9 @@ def test_an_online_pass_descends_and_its_first_step_is_the_gradient_over_the_pre
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_quasi_newton_survives_wild_scales(scale):
     data = make(lengths=(4, 3, 5, 2), values=True)
-    data = replace(data, values=scale * data.values)
+    data = Sequences.of(
+        data.universe, data.starts, data.indptr, data.attributes, scale * data.values, data.y, data.weight
+    )
     F = Objective(MODEL, data, ridge=1e-2)
     assert MODEL.loss_at_zero(data) == pytest.approx(F.value(np.zeros(F.size)))
     solution = minimize(F, QuasiNewton(), tol=1e-6, max_steps=5000)

@@ -23,6 +23,8 @@ MANY = 64
 TABLED = 0.25
 # Tokens whose attributes are looked up at a time.
 SOME_TOKENS = 20_000
+# Of so many parameters, looking up takes less time than it takes to compile, or to load, a loop that does.
+FEW_CODES = 2**15
 # The score of a label that there is not; its products with zero are zero, also in single precision.
 NEVER = -1e30
 
@@ -194,12 +196,21 @@ class Universe:
             tabled = named < self.tabled
             single = named[~tabled]
             rows[to_rows] = named[tabled]
-            kernels.chain.look_up(single, self.first, self.label, bits, codes[to_codes])
+            self._look_up(single, bits, codes[to_codes])
             if values is not None and row_values is not None and code_values is not None:
                 row_values[to_rows] = values[here][tabled]
                 code_values[to_codes] = np.repeat(values[here][~tabled], self._labels_of[single])
         kind = codes.dtype.type
         return Features(row_starts, rows, row_values, starts, codes, code_values, kind(bits), kind(2**bits - 1))
+
+    def _look_up(self, attributes: Array, bits: int, codes: Array) -> None:
+        """Write the codes of the parameters of each attribute, one after the other."""
+        if len(codes) > FEW_CODES:
+            kernels.chain.look_up(attributes, self.first, self.label, bits, codes)
+            return
+        many = self._labels_of[attributes].astype(np.int64)
+        places = np.arange(len(codes)) + np.repeat(self.first[attributes] - (np.cumsum(many) - many), many)
+        codes[:] = (places << bits) | self.label[places]
 
     def _feature_starts(self, indptr: Array, attributes: Array, some: list[slice]) -> tuple[Array, Array]:
         """Return where the rows of each token begin, and where its codes do."""
