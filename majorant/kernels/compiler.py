@@ -12,8 +12,10 @@ from functools import cache
 from typing import Any
 
 import numba
+from llvmlite.binding import add_symbol
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 # Versions of Numba whose kept kernels are known to need nothing of what is left out here.
 KNOWN_VERSIONS = ((0, 61), (0, 68))
@@ -37,10 +39,7 @@ def compile_exact(function: Callable[..., Any]) -> Callable[..., Any]:
 def compile_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile sums that may be reordered, in a function that makes no arrays: nobody counts who uses those it has."""
     # A sixth of the time it takes to compile is for that.
-    compiled: Any = _compile(function, fastmath={"reassoc", "contract"}, _nrt=False)
-    if _can_keep() and KNOWN_VERSIONS[0] <= numba.version_info.short <= KNOWN_VERSIONS[1]:
-        compiled._cache = KeptAlone(function)  # type: ignore[no-untyped-call]
-    return compiled
+    return _compile(function, fastmath={"reassoc", "contract"}, _nrt=False)
 
 
 def compile_part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,20 +59,32 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     # NumPy's errors: what divides by zero is found where results are seen not to be finite, as it is everywhere else.
     # Nobody calls kernels from C: what would let them takes a few hundredths of the time it takes to compile.
     options |= {"error_model": "numpy", "no_cfunc_wrapper": True}
-    return numba.njit(cache=_can_keep(), nogil=True, **options)(function)
+    compiled = numba.njit(cache=_can_keep(), nogil=True, **options)(function)
+    if _can_keep() and KNOWN_VERSIONS[0] <= numba.version_info.short <= KNOWN_VERSIONS[1]:
+        compiled._cache = KeptAlone(function)  # type: ignore[no-untyped-call]
+    return compiled
 
 
 class KeptAlone(FunctionCache):
-    """Kept kernels, taken up without what only compiling needs: 0.2 s and 40 MB, most of a first fit's of few rows.
+    """Kept kernels, taken up without what only compiling needs: 0.2 s and 40 MB of the first fit of a process.
 
     Numba loads all that it could compile, and compiles how references are counted, before it looks for a kept kernel.
-    One that counts none refers to neither. What is not kept is compiled as ever: that loads what it needs itself.
+    That refers to none of it but by the names of a few functions in C. What is not kept is compiled as ever, which
+    loads what it needs itself.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a kept kernel, None if there is none."""
+        _name_helpers()
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _name_helpers() -> None:
+    """Let kernels find the functions in C by which references are counted and arrays made, as Numba does."""
+    for name, address in _nrt_python.c_helpers.items():
+        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 @cache
