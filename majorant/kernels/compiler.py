@@ -126,7 +126,9 @@ class WithoutCollection(event.Listener):
 
 
 def _is_ours(event: Any) -> bool:
-    return str(event.data["dispatcher"].py_func.__module__).startswith("majorant.")
+    dispatcher = event.data.get("dispatcher") if isinstance(event.data, dict) else None
+    function = getattr(dispatcher, "py_func", None)
+    return str(getattr(function, "__module__", "")).startswith("majorant.")
 
 
 event.register("numba:compile", WithoutCollection())  # type: ignore[no-untyped-call]
