@@ -48,7 +48,8 @@ class Vocabulary:
             self._packed = text.encode(errors="surrogatepass")
             self._found.clear()
             self._texts.clear()
-            gc.collect()  # empty tuples, which Python keeps to use again, stand all over where names stood
+            if gc.isenabled():
+                gc.collect()  # empty tuples, which Python keeps to use again, stand all over where names stood
 
     def _unpack(self) -> None:
         with self._lock:  # threads that tag may all be the first to ask
