@@ -105,8 +105,8 @@ def minimize(
         follow = getattr(callback, "follow", None)  # a protocol that is checked would take as long as a step
         if follow is not None:
             follow(partial(monitor.progress, solver))
-        state = _first_state(spending, solver, start, monitor)
-        solver.drive(spending, state, monitor.observe)
+        # Nobody here holds the first state: it would be in memory to the end.
+        solver.drive(spending, _first_state(spending, solver, start, monitor), monitor.observe)
         if saddles:
             _leave_saddles(spending, solver, monitor, saddles)
     assert monitor.result is not None

@@ -10,6 +10,7 @@ import pytest
 
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
 from majorant.data import Sequences, universe
+from majorant.data.sequences import InFeatures
 from majorant.data.universe import Universe
 from majorant.kernels import chain_paths, partition
 from majorant.models.chain import split_scores
@@ -225,8 +226,10 @@ def features_token_by_token(data):
 
 @pytest.mark.parametrize("kind", [dict(), dict(share=0.3), dict(values=True, share=0.3), dict(n=9, values=True)])
 @pytest.mark.parametrize("tokens", [1, 3, 100])
-def test_parameters_are_looked_up_some_tokens_at_a_time(kind, tokens, monkeypatch):
+@pytest.mark.parametrize("few", [-1, 10**9], ids=["compiled", "NumPy"])
+def test_parameters_are_looked_up_some_tokens_at_a_time(kind, tokens, few, monkeypatch):
     monkeypatch.setattr(universe, "SOME_TOKENS", tokens)
+    monkeypatch.setattr(universe, "FEW_CODES", few)
     both = []
     for seed in range(10):
         data = make(lengths=(4, 0, 3, 2), seed=seed, attributes=8, **kind)
@@ -271,7 +274,9 @@ def test_an_online_pass_descends_and_its_first_step_is_the_gradient_over_the_pre
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_quasi_newton_survives_wild_scales(scale):
     data = make(lengths=(4, 3, 5, 2), values=True)
-    data = replace(data, values=scale * data.values)
+    data = Sequences.of(
+        data.universe, data.starts, data.indptr, data.attributes, scale * data.values, data.y, data.weight
+    )
     F = Objective(MODEL, data, ridge=1e-2)
     assert MODEL.loss_at_zero(data) == pytest.approx(F.value(np.zeros(F.size)))
     solution = minimize(F, QuasiNewton(), tol=1e-6, max_steps=5000)
@@ -433,3 +438,45 @@ def test_sequences_that_are_taken_are_those_that_stand_there():
     loss, gradient = MODEL.loss_and_gradient(theta, taken)
     assert loss == pytest.approx(sum(each[0] for each in apart))
     np.testing.assert_allclose(gradient, sum(each[1] for each in apart), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [dict(), dict(values=True), dict(n=9, values=True, share=0.4), dict(n=9, share=0.5)])
+@pytest.mark.parametrize("seed", range(5))
+def test_attributes_are_read_off_features_as_they_were_given(kind, seed):
+    data = make(lengths=(4, 1, 0, 7, 3), attributes=40, seed=seed, **kind)
+    met = np.flatnonzero(np.diff(data.universe.first))  # of those without a parameter nothing would be left
+    known = np.isin(data.attributes, met)
+    ends = np.concatenate([[0], np.cumsum(known)])[data.indptr]
+    values = None if data.values is None else data.values[known]
+    pairs = (np.searchsorted(met, data.universe.attribute) * data.universe.n + data.universe.label).astype(np.int64)
+    those = Universe.of(pairs, data.universe.steps, data.universe.n, len(met))
+    attributes = those.number[np.searchsorted(met, data.attributes[known])]
+    full = Sequences.of(those, data.starts, ends, attributes, values, data.y)
+    compact = full.compact()
+    assert isinstance(compact.given, InFeatures)
+    for one, other in (
+        (full, compact),
+        (full.part(1, 4), compact.part(1, 4)),
+        (full.part(1, 5).part(2, 3), compact.part(1, 5).part(2, 3)),
+        (full.take(np.array([3, 0, 3])), compact.take(np.array([3, 0, 3]))),
+    ):
+        np.testing.assert_array_equal(other.attributes, one.attributes)
+        assert other.attributes.dtype == one.attributes.dtype
+        assert (one.values is None) == (other.values is None)
+        assert one.values is None or (one.values == other.values).all()
+
+
+def test_attributes_without_a_parameter_are_kept_as_they_were_given():
+    data = make(share=0.1)
+    assert not data.universe.is_full
+    assert data.compact() is data
+
+
+def test_rows_of_a_large_table_have_numbers_that_are_large_enough():
+    many = 2**16 + 2
+    known = Universe.of(np.arange(2 * many), np.arange(4), 2, many)
+    assert known.tabled == many
+    data = Sequences.of(
+        known, np.array([0, 1]), np.array([0, 2]), np.array([0, many - 1], np.uint32), None, np.zeros(1, np.int32)
+    )
+    assert data.features.rows.tolist() == [0, many - 1]

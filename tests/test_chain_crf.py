@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from majorant import Chain, ChainCRF, held_out
-from majorant.data.tokens import Vocabulary, encode
+from majorant.data.tokens import encode
 from majorant.data.universe import Universe
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators import chain_features, storage
 from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences, token_weights
 

@@ -12,8 +12,8 @@ import pytest
 from majorant import Chain, ChainCRF
 from majorant.data.growing_universe import GrowingUniverse
 from majorant.data.stack import Stack
-from majorant.data.tokens import Vocabulary
 from majorant.data.universe import Universe
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators import chain_crf
 from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences
 from majorant.estimators.chain_weights import FittedWeights

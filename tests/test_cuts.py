@@ -28,9 +28,11 @@ def single(F, point):
 
 
 @pytest.mark.parametrize("many", [0, 10**9])
+@pytest.mark.parametrize("some", [7, 2**16])
 @pytest.mark.parametrize("seed", range(6))
-def test_bounds_lie_between_the_best_gradient_gap_and_the_minimum(monkeypatch, seed, many):
+def test_bounds_lie_between_the_best_gradient_gap_and_the_minimum(monkeypatch, seed, some, many):
     monkeypatch.setattr(cuts, "MANY_PARAMETERS", many)
+    monkeypatch.setattr(cuts, "SOME", some)
     F, rng = problem(seed)
     best = minimize(F, LBFGS(), tol=1e-10, max_steps=5000)
     lowest, bound, alone = F.value(best.params), Cuts(F.ridge), 0.0

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
-from majorant.data.tokens import UNKNOWN, Vocabulary, encode
+from majorant.data import vocabulary as vocabulary_module
+from majorant.data.tokens import encode
+from majorant.data.vocabulary import UNKNOWN, Vocabulary
 
 NAMES = ["w", "bias", "suffix", "w:a", "é", ""]
 TEXTS = ["a", "b", "", "x:y", "é"]
@@ -135,3 +140,49 @@ def test_a_vocabulary_forgets_what_it_met_in_vain():
     assert vocabulary.names() == ["a", "b"]
     assert list(vocabulary.numbers(["b", "c"], grow=False)) == [1, UNKNOWN]
     assert list(vocabulary.numbers(["d", "b"], grow=True)) == [2, 1]
+
+
+MET = ["a", "b=é", "c\ud800", "", *(f"w{k}" for k in range(20))]
+
+
+@pytest.fixture
+def packing(monkeypatch):
+    monkeypatch.setattr(vocabulary_module, "FEW", 1)
+
+
+def test_names_that_wait_are_the_same_names_and_have_the_same_numbers(packing):
+    waiting = Vocabulary(MET)
+    waiting.pack()
+    assert not waiting._found
+    assert len(waiting) == len(MET)
+    assert waiting.names() == MET
+    assert pickle.loads(pickle.dumps(waiting)).names() == MET
+    assert not waiting._found  # nobody has asked for a number yet
+    assert list(waiting.numbers([*MET, "new"], grow=False)) == [*range(len(MET)), UNKNOWN]
+    assert list(waiting.numbers(["new", "a"], grow=True)) == [len(MET), 0]
+    assert waiting.names() == [*MET, "new"]
+    waiting.pack()
+    assert waiting.names_from(len(MET)) == ["new"]
+
+
+def test_numbers_of_texts_survive_waiting(packing):
+    waiting, tokens = Vocabulary(["a:x", "b"]), [{"a": "x", "b": 1.0}, {"a": "y"}]
+    before = waiting.numbers_of_items(tokens, grow=False)
+    waiting.pack()
+    assert waiting.numbers_of_items(tokens, grow=False) == before == [0, 1, UNKNOWN]
+
+
+def test_names_with_what_stands_between_names_do_not_wait(packing):
+    waiting = Vocabulary(["a\0b", "c"])
+    waiting.pack()
+    assert waiting.names() == list(waiting._found) == ["a\0b", "c"]
+
+
+def test_all_threads_that_ask_first_find_all_names(packing):
+    names = [f"w{k}" for k in range(50_000)]
+    for _ in range(5):
+        waiting = Vocabulary(names)
+        waiting.pack()
+        with ThreadPoolExecutor(4) as threads:
+            found = threads.map(lambda _, waiting=waiting: list(waiting.numbers(names[-3:], grow=False)), range(4))
+        assert all(each == [49_997, 49_998, 49_999] for each in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -11,6 +12,80 @@ from majorant._checks import Array
 from majorant.data.base import InMemory
 from majorant.data.universe import Universe
 from majorant.kernels.sparse import Features, Occurrences
+
+
+class Given(Protocol):
+    """The attributes of tokens, one after the other, and their values."""
+
+    def attributes(self, universe: Universe, features: Features) -> Array:
+        """Return the attributes; ``features`` are those of the same tokens."""
+
+    def values(self, universe: Universe, features: Features) -> Array | None:
+        """Return a value for each of them, None if all are ones."""
+
+    def part(self, begin: int, end: int) -> Given:
+        """Return those from ``begin`` to ``end``, as views."""
+
+
+@dataclass(frozen=True, eq=False)
+class AsGiven:
+    """Both as they were given."""
+
+    numbers: Array
+    each: Array | None
+
+    def attributes(self, universe: Universe, features: Features) -> Array:
+        """Return them."""
+        return self.numbers
+
+    def values(self, universe: Universe, features: Features) -> Array | None:
+        """Return them."""
+        return self.each
+
+    def part(self, begin: int, end: int) -> AsGiven:
+        """Return some of both."""
+        return AsGiven(self.numbers[begin:end], None if self.each is None else self.each[begin:end])
+
+
+@dataclass(frozen=True, eq=False)
+class InFeatures:
+    """Both as features have them, from where they are put together if anybody asks: most fits never do.
+
+    The bits from ``begin`` to ``end`` say which attributes are rows of the table; all have a parameter.
+    """
+
+    bits: Array
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, universe: Universe, attributes: Array) -> InFeatures:
+        """Return where these attributes stand."""
+        return cls(np.packbits(attributes < universe.tabled), 0, len(attributes))
+
+    def attributes(self, universe: Universe, features: Features) -> Array:
+        """Put them together."""
+        found, tabled = np.empty(self.end - self.begin, dtype=np.uint32), self._tabled()
+        found[tabled] = features.rows
+        found[~tabled] = universe.firsts_among(features.codes >> features.bits)[0]
+        return found
+
+    def values(self, universe: Universe, features: Features) -> Array | None:
+        """Put them together."""
+        if features.values is None or features.row_values is None:
+            return None
+        found, tabled = np.empty(self.end - self.begin), self._tabled()
+        found[tabled] = features.row_values
+        found[~tabled] = features.values[universe.firsts_among(features.codes >> features.bits)[1]]
+        return found
+
+    def part(self, begin: int, end: int) -> InFeatures:
+        """Return some of both."""
+        begin, end = self.begin + begin, self.begin + end
+        return InFeatures(self.bits[begin // 8 : -(-end // 8)], begin % 8, begin % 8 + end - begin)
+
+    def _tabled(self) -> Array:
+        return np.unpackbits(self.bits)[self.begin : self.end].view(bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +110,7 @@ class Sequences(InMemory):
     universe: Universe
     starts: Array
     indptr: Array
-    attributes: Array
-    values: Array | None
+    given: Given
     y: Array
     weight: Array | None
     features: Features  # the attributes with their parameters looked up
@@ -54,10 +128,26 @@ class Sequences(InMemory):
     ) -> Sequences:
         """Return the sequences, with the parameters of their attributes looked up."""
         features = universe.features(indptr, attributes, values)
-        return cls(universe, starts, indptr, attributes, values, y, weight, features)
+        return cls(universe, starts, indptr, AsGiven(attributes, values), y, weight, features)
+
+    def compact(self) -> Sequences:
+        """Return the same in less memory, if features tell everything of attributes: then these are not kept beside."""
+        if not self.universe.is_full:
+            return self
+        return replace(self, given=InFeatures.of(self.universe, self.attributes))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def attributes(self) -> Array:
+        """The attributes of all tokens, one after the other."""
+        return self.given.attributes(self.universe, self.features)
+
+    @property
+    def values(self) -> Array | None:
+        """A value for each of them, None if all are ones."""
+        return self.given.values(self.universe, self.features)
 
     @property
     def n_tokens(self) -> int:
@@ -88,12 +178,13 @@ class Sequences(InMemory):
         """Return a copy of the given sequences, in that order, repeats included."""
         tokens, starts = _stretches(self.starts, rows)
         entries, indptr = _stretches(self.indptr, tokens)
+        values = self.values
         return Sequences.of(
             self.universe,
             starts,
             indptr,
             self.attributes[entries],
-            None if self.values is None else self.values[entries],
+            None if values is None else values[entries],
             self.y[tokens],
             None if self.weight is None else self.weight[tokens],
         )
@@ -106,8 +197,7 @@ class Sequences(InMemory):
             self,
             starts=self.starts[begin : end + 1] - i,
             indptr=self.indptr[i : j + 1] - self.indptr[i],
-            attributes=self.attributes[k:m],
-            values=None if self.values is None else self.values[k:m],
+            given=self.given.part(k, m),
             y=self.y[i:j],
             weight=None if self.weight is None else self.weight[i:j],
             features=self.features.part(i, j),

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -21,85 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
+from majorant.data.vocabulary import UNKNOWN, Vocabulary
 
-UNKNOWN = -1
 PYTHON_NUMBERS = {float, int, bool}
 NUMBERS = PYTHON_NUMBERS | {np.float64, np.float32, np.int64, np.int32, np.bool_}
 ARRAY_HINT = "; numbers need a name each, as in {'x0': 0.1, 'x1': 0.2}"
-
-
-class Vocabulary:
-    """Attributes and their numbers, in the order in which they were met."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._numbers: defaultdict[str, int] = defaultdict()
-        self._numbers.default_factory = self._numbers.__len__
-        self._texts = _TextsByName(self._numbers)
-        for name in names:
-            self._numbers[name]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Vocabulary, (self.names(),)  # the dict refers to itself
-
-    def names(self) -> list[str]:
-        """Return the attributes, each at its number."""
-        return list(self._numbers)
-
-    def names_from(self, number: int) -> list[str]:
-        """Return the attributes from that number on, without a look at those before."""
-        return list(islice(reversed(self._numbers), len(self) - number))[::-1]
-
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Forget what is met in the block if it fails."""
-        known = len(self)
-        try:
-            yield
-        except BaseException:
-            while len(self) > known:
-                self._numbers.popitem()
-            raise
-
-    def numbers(self, names: Iterable[str], grow: bool) -> Iterator[int]:
-        """Return the number of each name; new names get one if the vocabulary may grow."""
-        return map(self._numbers.__getitem__, names) if grow else map(self._numbers.get, names, repeat(UNKNOWN))
-
-    def numbers_of_items(self, tokens: Iterable[dict[str, Any]], grow: bool) -> list[int]:
-        """Return the number of each item of dicts of strings and numbers: of ``name:text``, or of ``name``."""
-        if grow:
-            known = self._numbers
-            return [known[f"{name}:{v}"] if type(v) is str else known[name] for t in tokens for name, v in t.items()]
-        texts, get = self._texts, self._numbers.get
-        return [texts[name][v] if type(v) is str else get(name, UNKNOWN) for t in tokens for name, v in t.items()]
-
-
-class _TextsByName(dict[str, "_Texts"]):
-    """The numbers of attributes ``name:text`` by name, then text: tagging need not write them side by side again."""
-
-    def __init__(self, numbers: dict[str, int]) -> None:
-        self._numbers = numbers
-
-    def __missing__(self, name: str) -> _Texts:
-        if type(name) is not str:  # 1 and 1.0 are one key, but not one name
-            raise TypeError(f"attributes must be strings, got {name!r}")
-        self[name] = texts = _Texts(name, self._numbers)
-        return texts
-
-
-class _Texts(dict[str, int]):
-    """The numbers of ``name:text`` of one name. Only those that are known are kept, so there are never more of them."""
-
-    def __init__(self, name: str, numbers: dict[str, int]) -> None:
-        self._name, self._numbers = name, numbers
-
-    def __missing__(self, text: str) -> int:
-        number = self._numbers.get(f"{self._name}:{text}", UNKNOWN)
-        if number != UNKNOWN:
-            self[text] = number
-        return number
 
 
 @dataclass(frozen=True, eq=False)

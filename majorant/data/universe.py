@@ -23,6 +23,8 @@ MANY = 64
 TABLED = 0.25
 # Tokens whose attributes are looked up at a time.
 SOME_TOKENS = 20_000
+# Of so many parameters, looking up takes less time than it takes to compile, or to load, a loop that does.
+FEW_CODES = 2**15
 # The score of a label that there is not; its products with zero are zero, also in single precision.
 NEVER = -1e30
 
@@ -123,6 +125,21 @@ class Universe:
         return np.repeat(np.arange(self.n_attributes), np.diff(self.first))
 
     @property
+    def is_full(self) -> bool:
+        """Whether every attribute has a parameter."""
+        return bool((self.first[1:] > self.first[:-1]).all())
+
+    def firsts_among(self, places: Array) -> tuple[Array, Array]:
+        """Return the attributes whose first parameters are among some, in their order, and which these are."""
+        found = self._owners[places]
+        are = self.first[found] == places
+        return found[are], are
+
+    @cached_property
+    def _owners(self) -> Array:
+        return self.attribute.astype(np.uint32)
+
+    @property
     def pairs(self) -> Array:
         """The pair attribute·n + label of each parameter that is not a transition, by the numbers from before."""
         before = np.empty(self.n_attributes, dtype=np.int64)
@@ -170,7 +187,7 @@ class Universe:
         row_starts, starts = self._feature_starts(indptr, attributes, some)
         bits = max(self.n - 1, 1).bit_length()
         codes = np.empty(starts[-1], dtype=np.uint32 if self.size < 2 ** (32 - bits) else np.uint64)
-        rows = np.empty(row_starts[-1], dtype=attributes.dtype)
+        rows = np.empty(row_starts[-1], dtype=np.uint16 if self.tabled <= 2**16 else np.uint32)
         row_values = None if values is None else np.empty(len(rows), dtype=values.dtype)
         code_values = None if values is None else np.empty(len(codes), dtype=values.dtype)
         for tokens in some:
@@ -179,16 +196,26 @@ class Universe:
             tabled = named < self.tabled
             single = named[~tabled]
             rows[to_rows] = named[tabled]
-            kernels.chain.look_up(single, self.first, self.label, bits, codes[to_codes])
+            self._look_up(single, bits, codes[to_codes])
             if values is not None and row_values is not None and code_values is not None:
                 row_values[to_rows] = values[here][tabled]
                 code_values[to_codes] = np.repeat(values[here][~tabled], self._labels_of[single])
         kind = codes.dtype.type
         return Features(row_starts, rows, row_values, starts, codes, code_values, kind(bits), kind(2**bits - 1))
 
+    def _look_up(self, attributes: Array, bits: int, codes: Array) -> None:
+        """Write the codes of the parameters of each attribute, one after the other."""
+        if len(codes) > FEW_CODES:
+            kernels.chain.look_up(attributes, self.first, self.label, bits, codes)
+            return
+        many = self._labels_of[attributes].astype(np.int64)
+        places = np.arange(len(codes)) + np.repeat(self.first[attributes] - (np.cumsum(many) - many), many)
+        codes[:] = (places << bits) | self.label[places]
+
     def _feature_starts(self, indptr: Array, attributes: Array, some: list[slice]) -> tuple[Array, Array]:
         """Return where the rows of each token begin, and where its codes do."""
-        row_starts, starts = np.zeros(len(indptr), dtype=np.int64), np.zeros(len(indptr), dtype=np.int64)
+        few = len(attributes) * self.n < 2**32
+        row_starts, starts = np.zeros((2, len(indptr)), dtype=np.uint32 if few else np.int64)
         for tokens in some:
             named, ends = attributes[_stretch(indptr, tokens)], indptr[tokens.start : tokens.stop + 1]
             _add_starts(row_starts, tokens, named < self.tabled, ends)

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from majorant._checks import Array, whole
 from majorant._solution import Fitted, Result
 from majorant.data import Sequences
-from majorant.data.tokens import Tokens, Vocabulary, encode, split_rows
+from majorant.data.tokens import Tokens, encode, split_rows
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.chain_chunkwise import chunkwise, share_right
 from majorant.estimators.chain_features import observed_pairs, sequences
@@ -109,7 +110,8 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         check_executor(executor)
         ready = self._prepared(X, y, sample_weight, lengths, executor)
         with all_or_nothing(self):
-            self._keep(FittedWeights(ready.universe, np.zeros(ready.universe.size)), ready.classes, ready.vocabulary)
+            zero = np.broadcast_to(0.0, ready.universe.size)  # which takes no memory
+            self._keep(FittedWeights(ready.universe, zero), ready.classes, ready.vocabulary)
             self._fit(ready, resume_from)
         return self
 

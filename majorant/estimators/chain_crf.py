@@ -14,7 +14,7 @@ from majorant._solution import Fitted, Outcome, Result, stream_result
 from majorant._threads import numerics, sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Sequences
-from majorant.data.tokens import Vocabulary
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.chain_base import ChainEstimator
 from majorant.estimators.chain_features import read_sequences, token_weights

@@ -12,8 +12,9 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data import Sequences
 from majorant.data.sequences import inner_tokens
-from majorant.data.tokens import Encoder, Tokens, Vocabulary, split_rows
+from majorant.data.tokens import Encoder, Tokens, split_rows
 from majorant.data.universe import Universe
+from majorant.data.vocabulary import Vocabulary
 
 MISSING: Any = object()
 NO_LABEL = "y holds no label: there is nothing to learn from"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.data.tokens import Vocabulary
 from majorant.data.universe import Universe
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators import storage
 from majorant.estimators.chain_weights import FittedWeights, StreamedWeights, Weights
 from majorant.estimators.saved import Notes, Saved, Written

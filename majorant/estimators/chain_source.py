@@ -17,8 +17,8 @@ from majorant._checks import Array
 from majorant.data.base import Data
 from majorant.data.encoded import Size, evened
 from majorant.data.sequences import Sequences
-from majorant.data.tokens import Vocabulary
 from majorant.data.universe import Universe
+from majorant.data.vocabulary import Vocabulary
 from majorant.estimators.chain_features import read_sequences, sequences, token_weights
 from majorant.estimators.chain_survey import Encoding, Found, ManyStates, Wanted, survey_piece, together
 from majorant.estimators.chain_weights import Observed
@@ -78,8 +78,10 @@ def in_memory(
     vocabulary = Vocabulary()
     tokens, labels, classes = read_sequences(X, y, lengths, vocabulary)
     sizes = len(classes), len(vocabulary)
+    if not isinstance(X, list | tuple):  # who has a list has its names in memory anyway
+        vocabulary.pack()
     universe = Universe.of(*observed(tokens, labels, *sizes), *sizes).with_states(states(classes))
-    data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts))
+    data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts)).compact()
     if executor is None:
         return Prepared(universe, classes, vocabulary, data, data.n_tokens)
     placed = shared_out(data, executor)

@@ -13,8 +13,8 @@ from majorant._checks import Array
 from majorant.data.encoded import Encoded, Size
 from majorant.data.pair_sums import PairSums
 from majorant.data.sequences import Sequences, inner_tokens
-from majorant.data.tokens import UNKNOWN, Vocabulary
 from majorant.data.universe import Universe
+from majorant.data.vocabulary import UNKNOWN, Vocabulary
 from majorant.estimators.chain_features import (
     NO_LABEL,
     NO_WEIGHT,

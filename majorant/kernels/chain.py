@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.compiler import compile_in_place, compile_inlined, compile_strict
+from majorant.kernels.compiler import compile_in_place, compile_inlined
 from majorant.kernels.optional import scaled, value_of
 from majorant.kernels.row_loops import add_square_products, scale_rows, transpose
 from majorant.kernels.row_products import add_products, times
@@ -53,7 +53,7 @@ def room_for(starts: Array, width: int, dtype: Any = np.float64) -> Room:
     return Room(*np.empty((4, longest, width), dtype), *np.zeros((3, width, width), dtype))
 
 
-@compile_strict
+@compile_in_place
 def look_up(attributes: Array, first: Array, label: Array, bits: int, codes: Array) -> None:
     """Write the codes of the parameters of each attribute, one after the other."""
     k = 0

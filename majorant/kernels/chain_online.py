@@ -67,7 +67,8 @@ def move_states(
                 observed = 1.0 if x.label[f] == y[begin + t] else 0.0
                 D[f] += w * share * total * abs(v) * p * (1 - p)
                 slope = w * v * (p - observed)
-                θ[f] -= slope / max(D[f], abs(slope) * total / LEAP)
+                least = abs(slope) * total / LEAP
+                θ[f] -= slope / (least if least > D[f] else D[f])  # max() takes long to compile
 
 
 @compile_part
@@ -84,10 +85,12 @@ def move_transitions(
     for i in range(n):
         for j in range(n):
             x = X[i, j] * room.T[i, j]
-            DA[i, j] += 2 * share * x * (1 - x / max(total, x, 1e-300))
+            most = x if x > total else total
+            DA[i, j] += 2 * share * x * (1 - x / (most if most > 1e-300 else 1e-300))
             X[i, j] = x
     for t in range(1, m):
         X[y[begin + t - 1], y[begin + t]] -= weight[begin + t]
     for i in range(n):
         for j in range(n):
-            A[i, j] -= X[i, j] / max(DA[i, j], abs(X[i, j]) / LEAP)
+            least = abs(X[i, j]) / LEAP
+            A[i, j] -= X[i, j] / (least if least > DA[i, j] else DA[i, j])

@@ -30,6 +30,8 @@ MANY_PARAMETERS = 100_000
 ROUNDING = 1e-13
 # Squares of larger slopes may overflow, in single precision slopes themselves.
 STEEPEST = 1e30
+# Parameters that are worked on at a time: a fit holds most when it looks, and vectors would add up.
+SOME = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +43,10 @@ class Cut:
     off: float
 
     @classmethod
-    def of(cls, constant: float, slope: Array, off: float = 0.0) -> Cut:
-        """Return the cut with its slope as it is kept."""
-        kept = slope.astype(np.float32) if len(slope) > MANY_PARAMETERS else slope
-        rounded = max(float(np.finfo(kept.dtype).eps), ROUNDING)
-        return cls(constant, kept, off + rounded * float(np.linalg.norm(slope)))
+    def of(cls, constant: float, slope: Array, steep: float, off: float = 0.0) -> Cut:
+        """Return the cut with its slope as it is kept (:func:`_room_for`), and what its norm was before."""
+        rounded = max(float(np.finfo(slope.dtype).eps), ROUNDING)
+        return cls(constant, slope, off + rounded * steep)
 
     def same_as(self, other: Cut) -> bool:
         """Return whether this is the other one, to the last bit."""
@@ -79,44 +80,71 @@ class Cuts:
 
     def add(self, point: Point) -> None:
         """Learn from F and ∇F at a point."""
-        at = self._root * point.theta
-        slope = point.gradient / self._root - at
-        size, steep = float(np.linalg.norm(at)), float(np.linalg.norm(slope))
+        kept, size, steep, product = self._slope_at(point)
         rounded = ROUNDING * (abs(point.value) + size * size + size * steep)
-        constant = point.value - 0.5 * size * size - float(slope @ at) - rounded
+        constant = point.value - 0.5 * size * size - product - rounded
         if not (np.isfinite(constant) and steep < STEEPEST):  # then it says nothing
             return
-        cut = Cut.of(constant, slope)
+        cut = Cut.of(constant, kept, steep)
         if self._cuts and cut.same_as(self._cuts[-1]):  # where one run ends, the next begins
             return
         self._cuts.append(cut)
-        value, mean = self._best_mean()
+        value, weights = self._best_weights()
         self.lowest = max(self.lowest, value)
         if len(self._cuts) == KEPT:
-            self._cuts = [mean, *self._cuts[2:]]
+            self._cuts = [self._mean(weights), *self._cuts[2:]]
 
-    def _best_mean(self) -> tuple[float, Cut]:
-        """Return the best bound that a mean of the cuts gives, and that mean."""
-        constants, offs = (np.array([getattr(cut, name) for cut in self._cuts]) for name in ("constant", "off"))
-        products = self._products()
+    @np.errstate(over="ignore", invalid="ignore")  # what is out of bounds is found at the end
+    def _slope_at(self, point: Point) -> tuple[Array, float, float, float]:
+        """Return the slope of the loss as it is kept, ‖θ‖ and its norm where λ is one, and the product of both."""
+        kept, sums = _room_for(len(point.theta)), np.zeros(3)
+        for some in _stretches(len(kept)):
+            at = self._root[some] * point.theta[some]
+            slope = point.gradient[some] / self._root[some] - at
+            sums += at @ at, slope @ slope, slope @ at
+            kept[some] = slope
+        return kept, *np.sqrt(sums[:2]).tolist(), float(sums[2])
+
+    def _best_weights(self) -> tuple[float, Array]:
+        """Return the best bound that a mean of the cuts gives, and the weights of that mean."""
+        constants, offs, products = *self._numbers(), self._products()
         best, weights = -np.inf, np.zeros(0)
         for a in _candidates(constants, products):
             norm = np.sqrt(max(float(a @ products @ a), 0.0)) + float(a @ offs)
             value = float(a @ constants) - 0.5 * norm**2
             if value > best:
                 best, weights = value, a
-        mean = sum(a * cut.slope.astype(np.float64) for a, cut in zip(weights, self._cuts, strict=True) if a > 0)
-        return best, Cut.of(float(weights @ constants), np.asarray(mean), float(weights @ offs))
+        return best, weights
+
+    def _numbers(self) -> tuple[Array, Array]:
+        return np.array([cut.constant for cut in self._cuts]), np.array([cut.off for cut in self._cuts])
+
+    def _mean(self, weights: Array) -> Cut:
+        """Return the mean of the cuts."""
+        kept, squares, (constants, offs) = _room_for(len(self._root)), 0.0, self._numbers()
+        for some in _stretches(len(kept)):
+            pairs = zip(weights, self._cuts, strict=True)
+            slope = np.asarray(sum(a * cut.slope[some].astype(np.float64) for a, cut in pairs if a > 0))
+            squares += float(slope @ slope)
+            kept[some] = slope
+        return Cut.of(float(weights @ constants), kept, float(np.sqrt(squares)), float(weights @ offs))
 
     def _products(self) -> Array:
         """Return the products of all slopes, in double precision."""
-        many = len(self._cuts)
-        products = np.empty((many, many))
-        for i, cut in enumerate(self._cuts):
-            slope = cut.slope.astype(np.float64, copy=False)
-            for k in range(i + 1):
-                products[i, k] = products[k, i] = slope @ self._cuts[k].slope.astype(np.float64, copy=False)
+        products = np.zeros((len(self._cuts), len(self._cuts)))
+        for some in _stretches(len(self._root)):
+            slopes = [cut.slope[some].astype(np.float64, copy=False) for cut in self._cuts]
+            products += [[a @ b for b in slopes] for a in slopes]
         return products
+
+
+def _room_for(size: int) -> Array:
+    """Return room for a slope as it is kept."""
+    return np.empty(size, dtype=np.float32 if size > MANY_PARAMETERS else np.float64)
+
+
+def _stretches(size: int) -> Iterator[slice]:
+    return (slice(begin, begin + SOME) for begin in range(0, size, SOME))
 
 
 def _candidates(constants: Array, products: Array) -> Iterator[Array]:

@@ -60,7 +60,8 @@ def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool)
     if np.isinf(best.decrease):
         return Certificate(there, value, gradient, float("nan"))
     # Scores were found at θ, and moved: rounding errors are those of the larger of both, and hardly any farther away.
-    larger = NEAR * np.maximum(np.abs(θ), np.abs(there))
+    larger = np.maximum(np.abs(θ), np.abs(there))
+    larger *= NEAR
     decrease = best.decrease + blocks.total(LostToTheCentre(model, there, EPSILON))
     # Errors of scores move the best intercept, and that the residuals once more.
     gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, Unrest(best.stirred, best.passed_on))
@@ -132,7 +133,9 @@ def bounded_gap(
     if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
         return share(decrease + 0.5 * coarse, value - of_loss)
     sizes = F.facts.magnitudes_by_column
-    exactly = np.abs(gradient) + sizes.of_gradient(θ, epsilon, unrest) + 2 * epsilon * np.abs(F.penalty.gradient(θ))
+    exactly = np.abs(gradient)  # in one place: of many parameters a fit holds most vectors here
+    exactly += sizes.of_gradient(θ, epsilon, unrest)
+    exactly += 2 * epsilon * np.abs(F.penalty.gradient(θ))
     return share(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
 
 

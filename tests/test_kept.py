@@ -1,0 +1,85 @@
+"""Kernels that were kept: loaded without what only compiling needs, and garbage that waits while they compile."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from majorant.kernels import compiler
+
+# A kernel that counts no references, and one that makes an array.
+CALLS = """
+import numpy as np
+from majorant.kernels import dual, sparse
+from majorant.kernels.chain import look_up
+from numba.core.runtime import rtsys
+
+codes = np.empty(3, np.uint32)
+look_up(np.array([1, 0], np.uint32), np.array([0, 1, 3], np.uint32), np.array([0, 1, 0], np.uint16), 1, codes)
+X = sparse.Csr(np.array([3.0, 4.0]), np.array([0, 1], np.uint32), np.array([0, 2], np.int32))
+print(codes.tolist(), dual.row_squares(X).tolist())
+print("compiled" if rtsys._init else "loaded")
+"""
+
+
+def called(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_kept_kernels_load_without_what_only_compiling_needs(tmp_path):
+    first, again = called(tmp_path), called(tmp_path)
+    assert first[0] == again[0] == "[3, 4, 0] [25.0]"
+    assert (first[1], again[1]) == ("compiled", "loaded")
+
+
+def test_the_version_of_numba_is_one_that_is_known():
+    """A new version is tried here before it is let in: what its kernels refer to may have changed."""
+    assert compiler.KNOWN_VERSIONS[0] <= numba.version_info.short <= compiler.KNOWN_VERSIONS[1]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_again_after_a_kernel_was_compiled(collects):
+    during = []
+
+    @numba.extending.overload(probed := lambda x: x)
+    def compiled_probe(x):
+        during.append(gc.isenabled())
+        return lambda x: x
+
+    def ours(x):
+        return probed(x)
+
+    ours.__module__ = "majorant.kernels.of_a_test"
+    was = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        assert numba.njit(ours)(1) == 1
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert during
+    assert not any(during)
+
+
+def test_garbage_is_collected_again_after_a_kernel_could_not_be_compiled():
+    def ours(x):
+        return x.nothing_of_the_kind
+
+    ours.__module__ = "majorant.kernels.of_a_test"
+    with pytest.raises(numba.core.errors.TypingError):
+        numba.njit(ours)(np.ones(1))
+    assert gc.isenabled()
