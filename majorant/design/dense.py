@@ -10,7 +10,7 @@ import numpy as np
 from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
-from majorant._threads import even_slices, for_each
+from majorant._threads import even_parts, even_slices, for_each
 from majorant.design.base import CHUNK, Design, Stored
 
 # Rows of so many columns, if there are so many numbers, are read once by compiled loops: BLAS is slow beyond the cache.
@@ -110,7 +110,7 @@ class DenseDesign(Design):
             kernels.dense.pull_back_squares(self.array, R[0], squares[0])
             return squares
         R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
-        for some in self.chunks(SQUARED):
+        for some in even_parts(len(self.array), -(-self.array.size // SQUARED)):
             total += np.dot(R[:, some], _squares(self.array[some]))
         return total
 
