@@ -220,9 +220,9 @@ class Design(ABC):
         rows = np.einsum("ycj,jp->jycp", L, self.dense(), optimize=False)
         return np.ascontiguousarray(rows).reshape(t * m, n * self.shape[1])
 
-    def chunks(self, numbers: int = CHUNK) -> Iterator[slice]:
+    def chunks(self) -> Iterator[slice]:
         """Yield slices of rows, a cacheful at a time."""
-        step = max(numbers // self.shape[1], 128)
+        step = max(CHUNK // self.shape[1], 128)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
     def _dense_grams(self, B: Array, dtype: Any) -> Array:

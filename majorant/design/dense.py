@@ -94,7 +94,9 @@ class DenseDesign(Design):
             kernels.squares.pull_back_squares(X, R[0], squares)
             return squares[None].astype(np.float64, copy=False)
         R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
-        for some in self.chunks(SQUARED):
+        step = max(SQUARED // self.shape[1], 128)
+        for first in range(0, len(X), step):
+            some = slice(first, first + step)
             total += np.dot(R[:, some], _squares(X[some]))
         return total
 

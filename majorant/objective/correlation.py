@@ -6,7 +6,8 @@ import numpy as np
 
 from majorant._checks import Array
 
-# Rows that are compared, each with half of the others; fewer of wide data, where each pair tells more, so many numbers in all.
+# Rows that are compared, each with half of the others; fewer of wide data, where each pair tells more, so many numbers
+# in all.
 ROWS, LEAST_ROWS, NUMBERS = 128, 32, 2**17
 
 
@@ -47,7 +48,7 @@ def eigenvalue_spread(rows: Array) -> float:
     r, p = Z.shape
     if r < 2:
         return 0.0
-    # Every other row with all of those between them: half of the pairs tell as much as it takes, at a third of the cost.
+    # Every other row with all of those between them: half of the pairs tell enough, at a third of the cost.
     products = np.dot(Z[::2], Z[1::2].T)
     others = float(1.0 / squares[::2] @ (products * products) @ (1.0 / squares[1::2]))
     return max(p * others / products.size - 1.0, 0.0)
