@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 import majorant
+from majorant.design import DenseDesign
 from majorant.kernels import (
     dual,
     elementary,
@@ -331,3 +332,18 @@ def test_compiled_rows_of_a_hessian_are_those_of_numpy():
     model = majorant.Enumerated()
     rows = partition_compiled.hessian_rows(model.probabilities(scores, data), indptr, data.weight, F)
     assert_allclose(rows, model.hessian_root_times(scores, data, F), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [2_048, 2_051])
+def test_squares_of_columns_are_those_of_their_twin(rows, dtype):
+    """Compiled loops take four rows at a time; what is left over counts as well."""
+    rng = np.random.default_rng(rows)
+    X, weight = rng.normal(size=(rows, 7)).astype(dtype), rng.random((1, rows))
+    design, few = DenseDesign(X), DenseDesign(X[:100])
+    np.testing.assert_allclose(design.pull_back_squares(weight), weight @ X.astype(float) ** 2, rtol=1e-4)
+    np.testing.assert_allclose(
+        few.pull_back_squares(weight[:, :100]), weight[:, :100] @ X[:100].astype(float) ** 2, rtol=1e-4
+    )
+    across = DenseDesign(np.asfortranarray(X))  # no rows side by side
+    np.testing.assert_allclose(across.pull_back_squares(weight), design.pull_back_squares(weight), rtol=1e-4)

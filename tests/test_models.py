@@ -346,3 +346,12 @@ def test_the_diagonal_of_sparse_outcomes_is_that_of_dense_ones():
     scores = rng.normal(size=12)
     found = model.hessian_diagonal(scores, sparse)
     np.testing.assert_allclose(found, model.hessian_diagonal(scores, dense), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [4_000, 4_400, 7_900, 12_100])
+def test_no_block_is_a_small_rest(rows):
+    """What is left over is shared by all blocks, so that each is worth one."""
+    data = Labelled(np.ones((rows, 120)), np.zeros(rows, dtype=int), constant=True)
+    sizes = [len(block) for block in data.blocks(Binary().block_rows(data, rows))]
+    assert sum(sizes) == rows
+    assert min(sizes) > 0.9 * max(sizes)

@@ -70,6 +70,16 @@ def test_nothing_is_bought_where_little_is_left_to_do():
     assert all(spent(offers, step, rate=4.0) is not offers[1] for step in range(1, 10))
 
 
+def test_a_hessian_waits_where_a_diagonal_of_independent_columns_serves():
+    offers, gains = (Offer(0, 1.0), Offer(4, 3.0)), [exp(-k) for k in range(4)]
+    for excess, due in ((None, offers[1]), (5.0, offers[1]), (0.0, offers[0])):  # found again
+        assert Market.of(offers, PRICES, excess=excess).due(leased(0, gains), 4, 1.0) is due
+    # Between classes there is what columns do not tell of; and steps may tell that they were wrong.
+    assert Market.of((Offer(1, 1.0), offers[1]), PRICES, excess=0.0).due(leased(1, gains), 4, 1.0) is offers[1]
+    slowly = [exp(-0.5 * k) for k in range(10)]
+    assert Market.of(offers, PRICES, excess=0.0).due(leased(0, slowly), 10, 1.0) is offers[1]
+
+
 def test_never_more_than_twice_the_price_is_spent_before_it_is_paid():
     """Whatever the price, and however long it takes."""
     for price in (1.0, 7.0, 33.0, 150.0):

@@ -274,7 +274,8 @@ class SoftmaxFactors(ClassFactors):
 def covariance(P: Array, weight: Array | None) -> tuple[Array, Array]:
     """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
     weighted = weigh(P, weight)
-    H = -np.dot(weighted, P.T)  # other threads run meanwhile, however few classes
+    H = np.dot(weighted, P.T)  # other threads run meanwhile, however few classes
+    np.negative(H, out=H)
     # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
     np.fill_diagonal(H, 0.0)
     np.fill_diagonal(H, -H.sum(axis=1))

@@ -31,6 +31,8 @@ NOT_FOUND = (np.inf, np.inf, np.inf)
 VANISHED = 1e-10
 # A larger Hessian takes longer than a pass, and is found again only where scores have moved farther.
 MANY_CLASSES, NEARBY = 50, 0.1
+# It is of so many rows at a time: of fewer it takes longer to be written than to be found.
+ROWS_FOR_MANY = 1_000
 # Rounding errors of a slope, relative to the total weight of the rows.
 ROUNDING = 1e-15
 
@@ -171,6 +173,19 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
+class BetweenClasses:
+    """The Hessian along the intercepts, of residuals that were kept."""
+
+    reads_rows: ClassVar[bool] = False
+
+    model: WithIntercept
+
+    def __call__(self, block: Any, residual: Array) -> tuple[Array, None]:
+        """Return it."""
+        return self.model.between_classes(residual, block)[0], None
+
+
+@dataclass(frozen=True, eq=False)
 class ClassTotals:
     """How much of each class was observed."""
 
@@ -218,7 +233,12 @@ def _expand(
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
     keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
-    (loss, slope, H, squares, rows), residuals = blocks.run(Moved(model, moved, nearby is None, keep), scores)
+    apart = nearby is None and keep and len(moved) > MANY_CLASSES and not blocks.delay
+    (loss, slope, H, squares, rows), residuals = blocks.run(
+        Moved(model, moved, nearby is None and not apart, keep), scores
+    )
+    if apart:
+        H = blocks.total_of_large(BetweenClasses(model), ROWS_FOR_MANY, len(moved) ** 2, residuals)
     kept = residuals if keep else None
     return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)
 
