@@ -173,6 +173,30 @@ def test_unsorted_csr_with_duplicates_is_put_right_without_touching_the_callers(
     assert X.nnz == 3
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+def test_many_unsorted_nonzeros_are_put_right_only_where_they_repeat(repeated):
+    rng = np.random.default_rng(0)
+    indices = np.concatenate([rng.permutation(50)[:40] for _ in range(500)])
+    indices[40] = indices[41] if repeated else indices[40]
+    X = sp.csr_matrix((rng.normal(size=20_000), indices, np.arange(501) * 40), shape=(500, 50))
+    y, dense = rng.integers(2, size=500), X.toarray()
+    unsorted, right = (Objective(Binary(), Labelled(each, y), ridge=1.0) for each in (X, dense))
+    assert unsorted.data.design.matrix.nnz == 20_000 - repeated
+    same_objective(unsorted, right)
+    weights = rng.uniform(size=(1, 500))
+    np.testing.assert_allclose(np.triu((dense.T * weights[0]) @ dense), unsorted.data.design.triangles(weights)[0])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_sparse_columns_are_centred_only_where_they_are_far_from_zero(share):
+    X = sp.random_array((1_000, 20), density=0.05, rng=np.random.default_rng(1), format="lil")
+    X[: int(share * 1_000) : 1, 3] = 1.0
+    X = sp.csr_array(X)[np.random.default_rng(2).permutation(1_000)]
+    centre = Labelled(X, np.arange(1_000) % 2, constant=True, center=True).centre
+    assert (centre is not None) == (share > 0.5)
+    assert centre is None or np.flatnonzero(centre).tolist() == [3]
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_float32_stays_float32_and_agrees(sparse):
     X, y, _ = labelled_pair(np.random.default_rng(7), 3)

@@ -22,6 +22,7 @@ from majorant import (
     minimize,
 )
 from majorant.objective import Threads
+from majorant.objective.penalty import Ridge
 from tests import oracles, problems
 from tests.problems import every_problem
 
@@ -82,6 +83,16 @@ def test_the_gap_is_half_the_squared_gradient_in_the_norm_of_the_penalty(maker, 
     assert 0 < expected < 1e-3
     assert F.gap(theta, value, gradient) == pytest.approx(expected, rel=0.02)
     assert minimize(F, start=theta, max_steps=0).trace["gap"][0] == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("ridge", [2.0, [2.0] * 5, [2.0, 2.0, 2.0, 2.0, 0.0], [2.0, 0.0, 2.0, 1.0, 0.0]])
+def test_a_ridge_is_the_same_however_it_is_kept(ridge):
+    θ, g = np.random.default_rng(0).normal(size=(2, 5))
+    each = np.broadcast_to(ridge, 5)
+    for kept in (Ridge(ridge, 5), Ridge(each, 5)):
+        assert kept.value(θ) == pytest.approx(0.5 * each @ θ**2)
+        assert kept.dual_square(g) == pytest.approx(sum(g[each > 0] ** 2 / each[each > 0]))
+        np.testing.assert_array_equal(kept.penalised, each > 0)
 
 
 def test_the_gap_is_tight_where_the_penalty_is_all():

@@ -124,10 +124,6 @@ class Design(ABC):
         """Return what compiled loops over rows may read, if these are stored one after the other."""
         return None
 
-    def may_be_far(self, rows: Array, weight: Array, deviations: float) -> bool:
-        """Return whether the mean of a column over some rows may be so many standard deviations from zero."""
-        return True
-
     def without_ones(self) -> Array:
         """Return X written out without a column of ones, which is a view where it can be."""
         return self.dense()

@@ -97,7 +97,7 @@ def _means(design: Design, weight: Array | None) -> Centre:
     if rows > 2 * ENOUGH_ROWS:
         some = np.arange(ENOUGH_ROWS) * rows // ENOUGH_ROWS
         if weight[some].any():
-            if not design.may_be_far(some, weight[some], FAR):
+            if isinstance(design, CsrDesign) and not design.may_be_far(some, weight[some], FAR):
                 return Centre(np.zeros(design.shape[1]), 0.0)
             design, weight = design.part(some), weight[some]
     return far_means(*design.moments(weight))

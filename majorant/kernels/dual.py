@@ -224,7 +224,8 @@ def softmax_epoch(
             p = np.exp(v[i])
             move = w * (p - (1.0 if i == y[j] else 0.0)) - r[j, i]
             gain += 0.5 * move * move * (own + 1 / max(w * p, abs(move), 1e-300))
-            curvature += w * p * (1 - p) / (1 + w * q[j] * p * (1 - p)) / n
+            if of_intercept > 0:
+                curvature += w * p * (1 - p) / (1 + w * q[j] * p * (1 - p)) / n
             r[j, i] += move
             b[i] -= of_intercept * move
             v[i] = inverse * move

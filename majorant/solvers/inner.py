@@ -61,8 +61,9 @@ def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -
 def _solve_for_one(score: float, G: float, weight: float, target: float) -> Array:
     """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row."""
     q = G * weight
-    u = kernels.dual.logistic_step(score + q * target, q, score) if q > 0 else score
-    return np.array([weight * (target - kernels.logistic_compiled.sigmoid(u))])
+    # p = σ(−v) with v = −u.
+    p, _ = kernels.dual.logistic_step(-score, -score - q * target, q)
+    return np.array([weight * (target - p)])
 
 
 def _newton_step(HG: Array, residual: Array) -> Array:
