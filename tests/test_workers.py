@@ -158,7 +158,7 @@ def arrays(classes=3, sparse=False, weighted=False, unknown=False):
 def test_dask_arrays(client, where, kind):
     X, y, weight = arrays(**kind)
     executor = client if where == "cluster" else None
-    ours = LogisticRegression(tol=1e-12).fit(X, y, weight, executor=executor)
+    ours = LogisticRegression(tol=1e-14).fit(X, y, weight, executor=executor)
     assert ours.result_.converged, ours.result_
     known = {name: value for name, value in kind.items() if name != "unknown"}
     ours.classes_ = np.array([f"class {k}" for k in range(len(ours.classes_))])  # some are numbers

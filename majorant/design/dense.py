@@ -14,7 +14,7 @@ from majorant._threads import even_parts, even_slices, for_each
 from majorant.design.base import CHUNK, Design, Stored
 
 # Rows of so many columns, if there are so many numbers, are read once by compiled loops: BLAS is slow beyond the cache.
-LONG_ROW, BEYOND_CACHE = 48, 2**20
+LONG_ROW, BEYOND_CACHE = 48, 2**18
 # So many rows are squared as they are read: models load compiled loops for as many. Fewer are so many numbers at a
 # time: more would take fresh memory, which takes longer than to square them.
 WORTH_COMPILING, SQUARED = 2**11, 2**16
