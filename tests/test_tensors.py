@@ -54,6 +54,15 @@ def test_fits_are_those_of_arrays(device, kind, rows, columns, classes, far):
     assert model.gap_ <= 1e-6
 
 
+@pytest.mark.parametrize(("rows", "columns", "classes"), [(900, 60, 4), (16_000, 70, 2)])
+def test_long_rows_are_no_work_for_loops_over_arrays(device, rows, columns, classes):
+    X, y = drawn(rows, columns, classes)
+    model = LogisticRegression().fit(torch.as_tensor(X, device=device), torch.as_tensor(y, device=device))
+    reference = LogisticRegression().fit(X, y)
+    assert distance(model.coef_, reference.coef_) < 1e-3
+    assert model.gap_ <= 1e-6
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"fit_intercept": False}, {"penalize_intercept": True}, {"C": np.inf}], ids=str
 )

@@ -38,6 +38,10 @@ class OnTensors(ClassModel):
         """Return Σ a b."""
         return (a * b).sum(dtype=torch.float64)
 
+    def reads_once(self, batch: Labelled) -> bool:
+        """Return False: compiled loops are for arrays."""
+        return False
+
     def leap(self, direction: Any, scores: Any, batch: Labelled) -> tuple[Any, Any, Any, Leapt]:
         """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
         return Model.leap(self, direction, scores, batch)  # compiled loops are for arrays
