@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,37 +13,14 @@ import scipy.sparse as sp
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each, mapped, threads
+from majorant.kernels.sparse import Stored
 
 # Rows are taken so many scalars at a time: the weighted copies of X then stay in cache.
 CHUNK = 2**19
 # Columns of the tiles that large Gram matrices are found in.
 TILE = 256
-
-
-class Stored(NamedTuple):
-    """X as compiled loops want it: what is stored, what columns are measured from, and whether ones are a last one."""
-
-    rows: Any  # an array, or a Csr
-    shift: Array | None = None
-    constant: bool = False
-
-    def split(self, W: Array, dtype: Any) -> tuple[Array, Array]:
-        """Return what the stored columns are multiplied by, and what is added to the scores of each class."""
-        if not self.constant:
-            return np.ascontiguousarray(W, dtype), np.zeros(len(W))
-        δ = W[:, :-1]
-        added = W[:, -1] if self.shift is None else W[:, -1] - δ @ self.shift
-        return np.ascontiguousarray(δ, dtype), added
-
-    def joined(self, G: Array, totals: Array) -> Array:
-        """Return a gradient, given that of the stored columns and the sums of residuals."""
-        if self.shift is not None:
-            G -= totals[:, None] * self.shift
-        if not self.constant:
-            return G
-        whole = np.empty((len(G), G.shape[1] + 1))
-        whole[:, :-1], whole[:, -1] = G, totals
-        return whole
+# What columns are measured from, if that is zero.
+ZERO = np.empty(0)
 
 
 class Design(ABC):

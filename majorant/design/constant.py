@@ -10,9 +10,10 @@ import scipy.sparse as sp
 
 from majorant._checks import Array
 from majorant._lazy import lazy
-from majorant.design.base import Design, Stored
+from majorant.design.base import ZERO, Design
 from majorant.design.csr import CsrDesign, as_they_are
 from majorant.design.dense import DenseDesign
+from majorant.kernels.sparse import Stored
 
 # Numbers that are written out once, and kept: Hessians of small data are found at every step.
 FEW = 2**15
@@ -100,7 +101,8 @@ class Constant(Design):
     def stored(self) -> Stored | None:
         """Return what is stored of X; the ones are not."""
         inner = self.inner.stored()
-        return None if inner is None else Stored(inner.rows, self.shift, constant=True)
+        shift = ZERO if self.shift is None else self.shift
+        return None if inner is None else Stored(inner.rows, shift, constant=True)
 
     def part(self, rows: slice | Array) -> Constant:
         """Return some rows, with the same centre."""

@@ -14,8 +14,8 @@ from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each, mapped
-from majorant.design.base import CHUNK, Design, Stored
-from majorant.kernels.sparse import Csr
+from majorant.design.base import CHUNK, ZERO, Design
+from majorant.kernels.sparse import Csr, Stored
 
 # Above this density a CSR block is multiplied faster as a dense one.
 DENSE_ENOUGH = 0.25
@@ -72,7 +72,7 @@ class CsrDesign(Design):
 
     def stored(self) -> Stored:
         """Return the non-zeros."""
-        return Stored(Csr.of(self.matrix))
+        return Stored(Csr.of(self.matrix), ZERO, constant=False)
 
     def toarray(self) -> Array:
         """Return X, zeros included."""

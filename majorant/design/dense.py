@@ -11,7 +11,8 @@ from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_parts, even_slices, for_each
-from majorant.design.base import CHUNK, Design, Stored
+from majorant.design.base import CHUNK, ZERO, Design
+from majorant.kernels.sparse import Stored
 
 # Rows of so many columns, if there are so many numbers, are read once by compiled loops: BLAS is slow beyond the cache.
 LONG_ROW, BEYOND_CACHE = 48, 2**18
@@ -72,7 +73,7 @@ class DenseDesign(Design):
 
     def stored(self) -> Stored | None:
         """Return the array, if its rows lie side by side."""
-        return Stored(self.array) if self.array.flags.c_contiguous else None
+        return Stored(self.array, ZERO, constant=False) if self.array.flags.c_contiguous else None
 
     def toarray(self) -> Array:
         """Return the array itself."""

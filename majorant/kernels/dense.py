@@ -78,6 +78,26 @@ def pull_back_cached(X: Array, r: Array, g: Array, G: Array) -> None:
 
 
 @compile_part
+def split(w: Array, shift: Array, constant: bool, δ: Array) -> float:
+    """Write what stored columns are multiplied by, in the precision of δ; return what is added to the scores."""
+    for k in range(len(δ)):
+        δ[k] = w[k]
+    c = w[len(δ)] if constant else 0.0
+    for k in range(len(shift)):
+        c -= w[k] * shift[k]
+    return c
+
+
+@compile_part
+def join(total: float, shift: Array, constant: bool, G: Array) -> None:
+    """Make a gradient of that along stored columns, given the sum of residuals."""
+    for k in range(len(shift)):
+        G[k] -= total * shift[k]
+    if constant:
+        G[-1] = total
+
+
+@compile_part
 def add(g: Array, G: Array) -> None:
     """Add g to G."""
     for k in range(len(g)):

@@ -6,9 +6,9 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_exact, compile_part, compile_strict, compile_sums
-from majorant.kernels.dense import ROWS, project_rows, pull_back_cached, rows_at_a_time
+from majorant.kernels.dense import ROWS, join, project_rows, pull_back_cached, rows_at_a_time, split
 from majorant.kernels.elementary import exp_of_negative, log1p_to_one
-from majorant.kernels.sparse import Csr
+from majorant.kernels.sparse import Stored
 
 
 @compile_strict
@@ -40,14 +40,16 @@ def loss_and_residual(u: Array, y: Array, weight: Array, residual: Array) -> flo
 
 @compile_sums
 def leap_dense(
-    X: Array, δ: Array, c: float, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
-) -> tuple[float, float, float]:
-    """Step from scores S by V = Xδ + c: return the loss there, ⟨r, V⟩ and Σ r, and write scores, V and Xᵀr.
+    stored: Stored, w: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
+) -> tuple[float, float]:
+    """Step from scores S by V = Xw: return the loss there and ⟨r, V⟩, and write scores, V and Xᵀr.
 
     Every row is read once: what it adds to the gradient is found while it is in cache.
     """
-    t, r, g, rows = len(X), np.empty(ROWS), np.empty_like(δ), rows_at_a_time(len(δ))
-    loss, slope, total = 0.0, 0.0, 0.0
+    X, shift, constant = stored
+    t, p = X.shape
+    δ, g, r, rows = np.empty(p, X.dtype), np.empty(p, X.dtype), np.empty(ROWS), rows_at_a_time(p)
+    c, loss, slope, total = split(w, shift, constant, δ), 0.0, 0.0, 0.0
     G[:] = 0
     for first in range(0, t, rows):
         last = min(first + rows, t)
@@ -55,16 +57,18 @@ def leap_dense(
         more = _move(first, last, c, S, V, y, weight, there, r)
         loss, slope, total = loss + more[0], slope + more[1], total + more[2]
         pull_back_cached(X[first:last], r, g, G)
-    return loss, slope, total
+    join(total, shift, constant, G)
+    return loss, slope
 
 
 @compile_exact
 def leap_csr(
-    X: Csr, δ: Array, c: float, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
-) -> tuple[float, float, float]:
+    stored: Stored, w: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
+) -> tuple[float, float]:
     """The same for rows by their non-zeros."""
-    t, r = len(X.indptr) - 1, np.empty(ROWS)
-    loss, slope, total = 0.0, 0.0, 0.0
+    X, shift, constant = stored
+    t, δ, r = len(X.indptr) - 1, np.empty(len(w) - constant, X.data.dtype), np.empty(ROWS)
+    c, loss, slope, total = split(w, shift, constant, δ), 0.0, 0.0, 0.0
     G[:] = 0
     for first in range(0, t, ROWS):
         last = min(first + ROWS, t)
@@ -78,26 +82,32 @@ def leap_csr(
         for j in range(first, last):
             for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
                 G[np.uint64(X.indices[k])] += r[j - first] * X.data[k]
-    return loss, slope, total
+    join(total, shift, constant, G)
+    return loss, slope
 
 
 @compile_sums
-def product_dense(X: Array, δ: Array, c: float, q: Array, G: Array) -> float:
-    """Write Xᵀr for r = q(Xδ + c), and return Σ r: a Hessian times a vector. Every row is read once."""
-    t, v, g, total, rows = len(X), np.empty(ROWS), np.empty_like(δ), 0.0, rows_at_a_time(len(δ))
+def product_dense(stored: Stored, w: Array, q: Array, G: Array) -> None:
+    """Write Xᵀdiag(q)Xw: a Hessian times a vector. Every row is read once."""
+    X, shift, constant = stored
+    t, p = X.shape
+    δ, g, v, rows = np.empty(p, X.dtype), np.empty(p, X.dtype), np.empty(ROWS), rows_at_a_time(p)
+    c, total = split(w, shift, constant, δ), 0.0
     G[:] = 0
     for first in range(0, t, rows):
         last = min(first + rows, t)
         project_rows(X[first:last], δ, v)
         total += _weigh(q[first:last], c, v)
         pull_back_cached(X[first:last], v, g, G)
-    return total
+    join(total, shift, constant, G)
 
 
 @compile_exact
-def product_csr(X: Csr, δ: Array, c: float, q: Array, G: Array) -> float:
+def product_csr(stored: Stored, w: Array, q: Array, G: Array) -> None:
     """The same for rows by their non-zeros."""
-    total = 0.0
+    X, shift, constant = stored
+    δ, total = np.empty(len(w) - constant, X.data.dtype), 0.0
+    c = split(w, shift, constant, δ)
     G[:] = 0
     for j in range(len(X.indptr) - 1):
         v = 0.0
@@ -107,7 +117,7 @@ def product_csr(X: Csr, δ: Array, c: float, q: Array, G: Array) -> float:
         total += r
         for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
             G[np.uint64(X.indices[k])] += r * X.data[k]
-    return total
+    join(total, shift, constant, G)
 
 
 @compile_part

@@ -6,8 +6,9 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_part, compile_sums
-from majorant.kernels.dense import add, rows_at_a_time
+from majorant.kernels.dense import add, join, rows_at_a_time, split
 from majorant.kernels.elementary import exp_of_negative
+from majorant.kernels.sparse import Stored
 
 ROWS = 64
 
@@ -41,22 +42,26 @@ def leap(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) ->
 
 @compile_sums
 def leap_dense(
-    X: Array, W: Array, c: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array, totals: Array
+    stored: Stored, W: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
 ) -> tuple[float, float]:
-    """Step from scores S by V = WXᵀ + c: return the loss there and ⟨R, V⟩, and write scores, V, RX and row sums of R.
+    """Step from scores S by V = WXᵀ: return the loss there and ⟨R, V⟩, and write scores, V and RX.
 
     Every row of X is read once: what it adds to the gradient is found while it is in cache. Products are so small that
     BLAS does not copy what it multiplies first.
     """
-    n, t = S.shape
-    loss, slope, most = 0.0, 0.0, rows_at_a_time(X.shape[1])
-    G[:], totals[:] = 0.0, 0.0
-    g, room, whole = np.empty(W.shape, X.dtype), (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS)), t - t % most
+    X, shift, constant = stored
+    n, (t, p) = len(S), X.shape
+    loss, slope, most = 0.0, 0.0, rows_at_a_time(p)
+    δ, g, c, totals = np.empty((n, p), X.dtype), np.empty((n, p), X.dtype), np.empty(n), np.zeros(n)
+    for k in range(n):
+        c[k] = split(W[k], shift, constant, δ[k])
+    G[:] = 0.0
+    room, whole = (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS)), t - t % most
     for begin, end, rows in ((0, whole, most), (whole, t, t - whole)):
         v, s, R = np.empty((n, rows), X.dtype), np.empty((n, rows)), np.empty((n, rows))
         for first in range(begin, end, max(rows, 1)):
             last = first + rows
-            np.dot(W, X[first:last].T, v)
+            np.dot(δ, X[first:last].T, v)
             for k in range(n):
                 _advance(v[k], c[k], S[k, first:last], V[k, first:last], s[k], there[k, first:last])
             loss += _of_some(s, y[first:last], weight[first:last], R, 0, rows, room)
@@ -66,6 +71,8 @@ def leap_dense(
             np.dot(v, X[first:last], g)
             for k in range(n):
                 add(g[k], G[k])
+    for k in range(n):
+        join(totals[k], shift, constant, G[k])
     return loss, slope
 
 

@@ -1,4 +1,4 @@
-"""Sparse structures as compiled kernels take them: tuples of arrays that belong together.
+"""Rows as compiled kernels take them, dense or sparse: tuples of arrays that belong together.
 
 Numba takes a microsecond longer to read such a tuple than to read its arrays, so it is for kernels that visit many rows
 or tokens in a call. Indices of columns are unsigned: compiled loops then need not ask whether they are negative.
@@ -22,6 +22,17 @@ class Csr(NamedTuple):
     def of(cls, X: Any) -> Csr:
         """Return the arrays of a SciPy CSR matrix."""
         return cls(X.data, X.indices.view(f"u{X.indices.itemsize}"), X.indptr)
+
+
+class Stored(NamedTuple):
+    """What is stored of X, an array or a :class:`Csr`, what its columns are measured from, and if ones are a last one.
+
+    ``shift`` is empty where they are measured from zero.
+    """
+
+    rows: Any
+    shift: Array
+    constant: bool
 
 
 class Occurrences(NamedTuple):

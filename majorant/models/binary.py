@@ -87,12 +87,11 @@ class Binary(ClassModel):
         stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is None:
             return super().leap(direction, scores, batch)
-        δ, c = stored.split(direction[None], batch.design.dtype)
-        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(δ.shape)
+        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(direction))
         weight = np.empty(0) if batch.weight is None else batch.weight
         kernel = kernels.logistic_compiled.leap_csr if batch.design.is_sparse else kernels.logistic_compiled.leap_dense
-        loss, slope, total = kernel(stored.rows, δ[0], c[0], scores[0], batch.y, weight, there[0], slopes[0], G[0])
-        return loss, slope, stored.joined(G, np.array([total]))[0], Leapt(there, slopes)
+        loss, slope = kernel(stored, direction, scores[0], batch.y, weight, there[0], slopes[0], G)
+        return loss, slope, G, Leapt(there, slopes)
 
     def reads_once(self, batch: Labelled) -> bool:
         """Return whether compiled loops over rows are quicker than products."""
@@ -152,11 +151,10 @@ class Binary(ClassModel):
         stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is None:
             return super().hessian_product(direction, bending, batch)
-        δ, c = stored.split(direction[None], batch.design.dtype)
-        G, compiled = np.empty(δ.shape), kernels.logistic_compiled
+        G, compiled = np.empty(len(direction)), kernels.logistic_compiled
         kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
-        total = kernel(stored.rows, δ[0], c[0], bending[0], G[0])
-        return stored.joined(G, np.array([total]))[0]
+        kernel(stored, direction, bending[0], G)
+        return G
 
     def class_bounds(self, scores: Array, batch: Labelled) -> Array:
         """Return w β(u)."""

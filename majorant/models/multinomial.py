@@ -13,8 +13,9 @@ from majorant._checks import Array, one_of, whole
 from majorant.curvature import Factors
 from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
-from majorant.design.base import Stored, add_gram
+from majorant.design.base import add_gram
 from majorant.kernels import partition, softmax
+from majorant.kernels.sparse import Stored
 from majorant.models.answers import Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import CLASS_MATRICES, WORTH_COMPILING, ClassFactors, ClassModel
@@ -109,13 +110,11 @@ class Multinomial(ClassModel):
     def _leap_at_once(
         self, direction: Array, scores: Array, batch: Labelled, stored: Stored
     ) -> tuple[float, float, Array, Leapt]:
-        W, c = stored.split(direction.reshape(self.n_classes, -1), batch.design.dtype)
-        there, slopes, G, totals = empty(scores.shape), empty(scores.shape), np.empty(W.shape), np.empty(len(W))
+        W = direction.reshape(self.n_classes, -1)
+        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(W.shape)
         weight = np.empty(0) if batch.weight is None else batch.weight
-        loss, slope = kernels.softmax_compiled.leap_dense(
-            stored.rows, W, c, scores, batch.y, weight, there, slopes, G, totals
-        )
-        return loss, slope, stored.joined(G, totals).ravel(), Leapt(there, slopes)
+        loss, slope = kernels.softmax_compiled.leap_dense(stored, W, scores, batch.y, weight, there, slopes, G)
+        return loss, slope, G.ravel(), Leapt(there, slopes)
 
     def reads_once(self, batch: Labelled) -> bool:
         """Return whether rows are dense and long, and classes few."""
