@@ -7,7 +7,7 @@ matrices is all there is to do, BLAS gets them all (:func:`all_for_blas`). Who w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
@@ -79,7 +79,9 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
     Items are taken in order, one at a time, by whoever is free. After an error no more are taken, and it is passed on.
     """
     many = threads() if among is None else among
-    if many == 1:
+    if isinstance(items, Sized):
+        many = min(many, len(items))
+    if many <= 1:
         for item in items:
             function(item)
         return
@@ -96,8 +98,8 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
     _together(work, many)
 
 
-def mapped(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Return what a function makes of each item, in order, found by all threads that share work here."""
+def mapped(function: Callable[[T], U], items: Sequence[T], among: int | None = None) -> list[U]:
+    """Return what a function makes of each item, in order, found by all threads that share work here, or so many."""
     if threads() == 1:
         return [function(item) for item in items]
     results: dict[int, U] = {}
@@ -105,7 +107,7 @@ def mapped(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
     def find(number: int) -> None:
         results[number] = function(items[number])
 
-    for_each(find, range(len(items)))
+    for_each(find, range(len(items)), among)
     return [results[number] for number in range(len(items))]
 
 

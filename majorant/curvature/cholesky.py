@@ -12,12 +12,15 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from majorant._checks import Array
 from majorant._threads import all_for_blas
+from majorant.curvature import lapack
 
 # What is added to the diagonal, relative to itself, where a factor does not exist: more each time.
 JITTER = 1e-14
 GROWTH = 100.0
 # Factors of smaller matrices take one thread less than a second; with more, their last digits depend on how many.
 LARGE = 2_000
+# Of larger ones several may be worked on at once: other threads run meanwhile, which takes microseconds to arrange.
+WORTH_SHARING = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +31,7 @@ class Factor:
 
     def __call__(self, b: Array) -> Array:
         """Return A⁻¹b."""
-        return dpotrs(self.L, b, lower=1)[0]
+        return lapack.potrs(self.L, b) if len(self.L) >= WORTH_SHARING else dpotrs(self.L, b, lower=1)[0]
 
     def inverse(self) -> Array:
         """Return A⁻¹, both triangles."""
@@ -76,7 +79,11 @@ def steady_factor(A: Array, classes: int = 1) -> Factor:
 def lower_factor(A: Array, *, overwrite: bool = False, clean: bool = False) -> Array:
     """Return L with A = LLᵀ, whatever stands above it, or zeros if ``clean``; raise if there is none."""
     # SciPy's cho_factor and cho_solve look at what they are given for longer than a small system takes.
-    L, trouble = dpotrf(A, lower=1, clean=clean, overwrite_a=overwrite)
+    if len(A) >= WORTH_SHARING and not clean:
+        L = A if overwrite and A.flags.f_contiguous else np.array(A, np.float64, order="F")
+        trouble = lapack.potrf(L)
+    else:
+        L, trouble = dpotrf(A, lower=1, clean=clean, overwrite_a=overwrite)
     if trouble:
         raise LinAlgError(f"the leading minor of order {trouble} is not positive")
     return L

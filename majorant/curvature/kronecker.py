@@ -8,8 +8,10 @@ import numpy as np
 from scipy.linalg import eigh
 
 from majorant._checks import Array
+from majorant._threads import for_each, mapped
 from majorant.curvature.base import Curvature, Factors, Solve, ridge_vector
 from majorant.curvature.by_class import raised_eigenvalues
+from majorant.curvature.cholesky import LARGE, WORTH_SHARING
 from majorant.curvature.dense import Dense, add_as_matrices
 
 
@@ -87,9 +89,9 @@ class Kronecker(Curvature):
         values, basis = raised_eigenvalues(self.classes)
         level = np.round(np.log2(values))
         groups = [level == each for each in np.unique(level)]
-        return KroneckerSolve(
-            basis, tuple((rows, self._feature_solve(float(values[rows].mean()), λ)) for rows in groups)
-        )
+        among = None if WORTH_SHARING <= len(self.features) < LARGE else 1  # those of large ones are BLAS's
+        solves = mapped(lambda rows: self._feature_solve(float(values[rows].mean()), λ), groups, among)
+        return KroneckerSolve(basis, tuple(zip(groups, solves, strict=True)))
 
     def as_matrix(self) -> Array:
         """Return C ⊗ G as a d×d array."""
@@ -137,8 +139,12 @@ class KroneckerSolve:
         """Return the solution where C is diagonal; R may be overwritten."""
         if len(self.groups) == 1:
             return _solved(self.groups[0][1], R)
-        for rows, solve in self.groups:
+
+        def solve_group(group: tuple[Array, Solve]) -> None:
+            rows, solve = group
             R[rows] = _solved(solve, R[rows])
+
+        for_each(solve_group, self.groups, None if R.shape[-1] >= WORTH_SHARING else 1)
         return R
 
     def rotated_back(self, R: Array) -> Array:
