@@ -157,6 +157,11 @@ class Design(ABC):
         parts = (R[:, some] @ self.part(some).dense() ** 2 for some in self.chunks())
         return sum(parts, np.zeros((len(R), self.shape[1])))
 
+    @property
+    def finds_columns_at_once(self) -> bool:
+        """Whether norms of columns, with nothing to subtract from them, take no longer than that of all of X."""
+        return False
+
     def column_norms(self) -> Array:
         """Return for each column how large its sum of products is before anything cancels: ‖x‖, and of the centre."""
         return np.sqrt(np.maximum(self.pull_back_squares(np.ones((1, self.shape[0])))[0], 0.0))

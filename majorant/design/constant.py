@@ -185,6 +185,11 @@ class Constant(Design):
             squares += total * self.shift**2 - 2 * self.shift * self.inner.pull_back(R)
         return np.column_stack([np.maximum(squares, 0.0), total])
 
+    @property
+    def finds_columns_at_once(self) -> bool:
+        """Whether those of X are, and nothing is subtracted."""
+        return self.shift is None and self.inner.finds_columns_at_once
+
     def column_norms(self) -> Array:
         """Return for each column how large its sum of products is before anything cancels."""
         root, norms = np.sqrt(self.shape[0]), self.inner.column_norms()

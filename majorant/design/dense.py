@@ -121,6 +121,11 @@ class DenseDesign(Design):
         X = self.array
         return X.shape[1] >= LONG_ROW and X.size >= BEYOND_CACHE and X.flags.c_contiguous
 
+    @property
+    def finds_columns_at_once(self) -> bool:
+        """Whether to read X is what takes the time."""
+        return self._is_long
+
     def frobenius_norm(self) -> float:
         """Return the norm of X as one long vector."""
         return float(np.linalg.norm(self.array.ravel()))

@@ -39,6 +39,16 @@ def loss_and_residual(u: Array, y: Array, weight: Array, residual: Array) -> flo
 
 
 @compile_sums
+def variances(u: Array, weight: Array, found: Array) -> None:
+    """Write w p(1 − p)."""
+    for j in range(len(u)):
+        e = exp_of_negative(-abs(u[j]))
+        found[j] = e / ((1.0 + e) * (1.0 + e))
+    for j in range(len(weight)):
+        found[j] *= weight[j]
+
+
+@compile_sums
 def leap_dense(
     stored: Stored, w: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
 ) -> tuple[float, float]:

@@ -123,7 +123,11 @@ class Binary(ClassModel):
 
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
         """Return w p(1 − p)."""
-        return weigh(variance(scores), batch.weight)
+        if batch.total < WORTH_COMPILING or not scores.flags.c_contiguous:
+            return weigh(variance(scores), batch.weight)
+        found, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+        kernels.logistic_compiled.variances(scores[0], weight, found[0])
+        return found
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""

@@ -221,6 +221,17 @@ class ClassModel(RowModel[Labelled]):
         """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
         return batch.design.pull_back_squares(self.class_weights(scores, batch)).ravel()
 
+    def are_alike(self, theta: Array, like: Labelled) -> bool:
+        """Return whether nothing but intercepts, or nothing at all, adds to the scores."""
+        plain = like.weight is None and like.offset is None and self.is_softmax()
+        W = theta.reshape(self.coefficient_rows, -1)
+        return plain and not (W[:, :-1] if like.constant else W).any()
+
+    def diagonal_of_alike(self, theta: Array, squares: Array, like: Labelled) -> Array:
+        """Return p_c(1 − p_c) Σ_j x_j², class by class."""
+        scores = theta.reshape(self.coefficient_rows, -1)[:, -1:]  # zero where there is no intercept
+        return (self.class_weights(scores, like) * squares).ravel()
+
     def has_products(self, like: Labelled) -> bool:
         """Return whether probabilities tell the Hessian."""
         return self.is_softmax()

@@ -45,14 +45,16 @@ class Magnitudes:
     weights: float  # the norm of those of the rows
     heaviest: float  # of them
     measure: float  # the norm of what is added to the scores
-    columns: Array | None = None  # norms, once they are known: they take longer to find
+    columns: Array | None = None  # norms, once they are known: they may take longer to find
 
     @classmethod
     def of(cls, design: Design, weight: Array | None, measure: float) -> Magnitudes:
         """Return those of a block."""
         t, p = design.shape
         weights, heaviest = (sqrt(t), 1.0) if weight is None else (norm(weight), float(weight.max()))
-        return cls(t, p, design.frobenius_norm(), weights, heaviest, measure)
+        columns = design.column_norms() if design.finds_columns_at_once else None
+        of_all = design.frobenius_norm() if columns is None else norm(columns)
+        return cls(t, p, of_all, weights, heaviest, measure, columns)
 
     def __add__(self, other: Magnitudes) -> Magnitudes:
         return Magnitudes(
@@ -62,6 +64,7 @@ class Magnitudes:
             hypot(self.weights, other.weights),
             max(self.heaviest, other.heaviest),
             hypot(self.measure, other.measure),
+            None if self.columns is None or other.columns is None else np.hypot(self.columns, other.columns),
         )
 
     def of_scores(self, theta: Array, epsilon: float) -> Array:

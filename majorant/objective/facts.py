@@ -115,8 +115,19 @@ class Facts:
     def magnitudes_by_column(self) -> Magnitudes:
         """The same, columns apart."""
         assert self.magnitudes is not None
+        if self.magnitudes.columns is not None:
+            return self.magnitudes
         squares = self.blocks.total(ColumnSquares(self._model))
         return replace(self.magnitudes, columns=np.sqrt(squares))
+
+    def diagonal_of_alike(self, theta: Array) -> Array | None:
+        """Return the diagonal of the Hessian, without a look at the rows, where all of them have the same scores."""
+        if not (self._is_here and self._model.are_alike(theta, self.like)):
+            return None
+        sizes = self.magnitudes
+        if sizes is None or sizes.columns is None:
+            return None
+        return self._model.diagonal_of_alike(theta, sizes.columns**2, self.like)
 
     @lazy
     def correlation(self) -> float | None:
