@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from majorant import Binary, ChainCRF, Labelled, LogisticRegression, Multinomial, Objective, Threads
 from majorant._threads import even_slices, for_each, mapped, numerics, sharing, threads
 from majorant.estimators.threads import WORTH_SHARING, fit_threads
-from majorant.objective.reduce import PairwiseSum
+from majorant.objective.reduce import FEW, SMALL, PairwiseSum
 from tests.test_chain_crf import sentences
 
 COUNTS = (2, 3, 5)
@@ -140,8 +140,8 @@ def test_blas_is_left_as_it_was():
 
 def test_a_sum_is_that_of_a_tree_whoever_adds():
     rng = np.random.default_rng(0)
-    for count in (1, 2, 3, 7, 32, 33):
-        terms = rng.normal(size=(count, 4)) * 10.0 ** rng.integers(-9, 9, size=(count, 1))
+    for count, numbers in ((1, 4), (2, 4), (3, 4), (7, 4), (32, 4), (33, 4), (FEW + 9, 4), (7, SMALL + 1)):
+        terms = rng.normal(size=(count, numbers)) * 10.0 ** rng.integers(-9, 9, size=(count, 1))
         totals = []
         for order in (np.arange(count), rng.permutation(count), np.arange(count)[::-1]):
             total = PairwiseSum()

@@ -28,6 +28,8 @@ Kept: TypeAlias = Any
 LARGE = 2**20
 # Nor are those of fewer blocks than a third of the threads: they share what is done with a block instead.
 ENOUGH = 3
+# Numbers of a term that is added up only when all others are there; and of how many others.
+SMALL, FEW = 2**15, 64
 # Scores for each thread that looks at no rows: of fewer, handing the interpreter over takes longer than the work.
 SCORES = 2**17
 # Numbers that are kept with blocks of rows which are not in memory.
@@ -323,13 +325,33 @@ def _fewer(blocks: Iterable[Any], than: int) -> bool:
 
 
 class PairwiseSum:
-    """A sum of numbered terms, added in the order of a binary tree: the same whoever adds them, and when."""
+    """A sum of numbered terms, added in the order of a binary tree: the same whoever adds them, and when.
+
+    Small terms wait until the others are there: threads that add arrays would wait for the interpreter each time.
+    """
 
     def __init__(self) -> None:
+        self._small: dict[int, Any] = {}
         self._waiting: dict[tuple[int, int], Any] = {}  # sums of 2^level terms, by level and number
         self._lock = Lock()
 
     def add(self, number: int, term: Any) -> None:
+        """Add a term, at once if it is large."""
+        if len(self._small) < FEW and _is_small(term):
+            self._small[number] = term
+        else:
+            self._add(number, term)
+
+    def value(self) -> Any:
+        """Return the sum of all: larger parts stand before smaller ones."""
+        for number in sorted(self._small):
+            self._add(number, self._small.pop(number))
+        (_, (total,)), *larger = sorted(self._waiting.items())
+        for (_, _), (part,) in larger:
+            total = add(part, total, ours=True)
+        return total
+
+    def _add(self, number: int, term: Any) -> None:
         """Add a term, and what becomes complete by it."""
         for level in count():
             with self._lock:
@@ -341,12 +363,12 @@ class PairwiseSum:
             # What a block gave may be somebody's; what is added up of several is ours.
             term, number = add(left, right, ours=level > 0), number >> 1
 
-    def value(self) -> Any:
-        """Return the sum of all: larger parts stand before smaller ones."""
-        (_, (total,)), *larger = sorted(self._waiting.items())
-        for (_, _), (part,) in larger:
-            total = add(part, total, ours=True)
-        return total
+
+def _is_small(term: Any) -> bool:
+    """Return whether many such terms can be kept until they are added up."""
+    if isinstance(term, tuple):
+        return all(map(_is_small, term))
+    return isinstance(term, float | int) or term is None or (isinstance(term, np.ndarray) and term.size <= SMALL)
 
 
 def add(total: Any, found: Any, *, ours: bool) -> Any:
