@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from majorant import Choices, Enumerated, Objective, log_partition_bound
+from majorant._threads import sharing
 from majorant.curvature import Block, Centred, Dense, Diagonal, DiagonalByClass, Growing, Kronecker, LowRank, form
+from majorant.curvature.cholesky import WORTH_SHARING, Factor, lower_factor
 from tests import oracles, problems
 
 RNG = np.random.default_rng(0)
@@ -152,3 +156,36 @@ def test_refusals_say_what_to_do():
         LowRank.empty(-1, 5, majorizes=True)
     with pytest.raises(ValueError, match="no classes to factor out"):
         problems.make(problems.conditional_logit).bound(np.zeros(5), "kronecker")
+
+
+@pytest.mark.parametrize("size", [WORTH_SHARING - 1, WORTH_SHARING, 300])
+@pytest.mark.parametrize("many", [None, 1, 4])
+def test_lapack_while_other_threads_run_is_lapack(size, many):
+    rng = np.random.default_rng(size)
+    rows = rng.normal(size=(2 * size, size))
+    A, b = rows.T @ rows, rng.normal(size=size if many is None else (many, size)).T
+    before, given = A.copy(), b.copy()
+    L = lower_factor(A)
+    np.testing.assert_allclose(np.tril(L) @ np.tril(L).T, A, atol=1e-12 * size * A.max())
+    np.testing.assert_array_equal(np.tril(L), np.tril(dpotrf(A, lower=1)[0]))
+    np.testing.assert_array_equal(Factor(L)(b), dpotrs(L, b, lower=1)[0])
+    np.testing.assert_array_equal(A, before)
+    np.testing.assert_array_equal(b, given)
+    with pytest.raises(LinAlgError, match="minor of order 1 "):
+        lower_factor(-A)
+    assert lower_factor(A.T, overwrite=True) is not None
+    np.testing.assert_array_equal(np.tril(A.T), np.tril(L))  # there
+
+
+def test_solves_of_groups_do_not_depend_on_threads():
+    rng = np.random.default_rng(0)
+    rows, classes = rng.normal(size=(500, 280)), rng.normal(size=(5, 5)) * np.array([0.1, 1, 3, 10, 30])
+    metric = Kronecker(classes @ classes.T, rows.T @ rows, majorizes=False)
+    B, found = rng.normal(size=(2, metric.size)), []
+    for count in (1, 2, 5):
+        with sharing(count):
+            solve = metric.nearly_factorized(1.0)
+            found.append(solve.several(B))
+    assert len(solve.groups) > 2
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])

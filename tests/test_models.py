@@ -5,10 +5,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 import majorant
 from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Newton, Objective, minimize
 from majorant.models import Model, class_space, multinomial
+from majorant.models.class_space import ClassModel
 from tests import oracles, problems
 from tests.problems import every_problem, every_row_problem
 
@@ -359,6 +361,48 @@ def test_who_changes_the_loss_gets_whole_steps_of_that_loss():
 
     _, data, scores, direction = leaping_rows(2, sp.csr_array, np.float64, True, False, False, t=5_000)
     assert Doubled().leap(direction, scores, data)[0] == pytest.approx(2 * Binary().leap(direction, scores, data)[0])
+
+
+@pytest.mark.parametrize("model", [Binary(), Multinomial(3)], ids=["binary", "several"])
+@pytest.mark.parametrize("options", [{"constant": True}, {}, {"constant": True, "weight": None}], ids=str)
+def test_the_diagonal_where_all_scores_are_alike_needs_no_rows(model, options):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6_000, 60)), rng.integers(0, 2, size=6_000)
+    if "weight" in options:
+        options = {**options, "weight": rng.uniform(size=6_000)}
+    data = Labelled(X, y, **options)
+    F = Objective(model, data, ridge=1.0)
+    theta = np.zeros((F.model.coefficient_rows, data.n_features))
+    theta[:, -1] = (0.3, -0.7, 0.4)[: len(theta)] if data.constant else 0.0
+    known = F.facts.diagonal_if_alike(theta.ravel())
+    assert (known is None) == ("weight" in options)  # of which it would know nothing
+    whole = model.hessian_diagonal(model.scores(theta.ravel(), data), data)
+    np.testing.assert_allclose(F.hessian_diagonal(F.point(theta.ravel())), whole, rtol=1e-12)
+    theta[0, 0] = 1e-3
+    assert F.facts.diagonal_if_alike(theta.ravel()) is None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_loop_along_the_intercept_finds_what_arrays_do(weighted):
+    rng, t = np.random.default_rng(0), 3_000
+    weight = rng.exponential(size=t) * (rng.uniform(size=t) < 0.9) if weighted else None
+    data = Labelled(rng.normal(size=(t, 2)), rng.integers(0, 2, size=t), weight=weight)
+    scores, moved = 20 * rng.normal(size=(1, t)), np.array([0.3])
+    found, residual = Binary().along_intercepts(scores, moved, data, curved=True)
+    expected, theirs = ClassModel.along_intercepts(Binary(), scores, moved, data, curved=True)
+    for ours, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-12)
+    np.testing.assert_allclose(residual, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_variances_keep_their_digits_on_any_scale(weighted):
+    rng, t = np.random.default_rng(0), 3_000
+    weight = rng.exponential(size=t) if weighted else None
+    data = Labelled(rng.normal(size=(t, 2)), rng.integers(0, 2, size=t), weight=weight)
+    scores = 10.0 ** rng.uniform(-3, 2.5, size=(1, t)) * rng.choice([-1, 1], size=t)
+    expected = expit(scores) * expit(-scores) * (1.0 if weight is None else weight)
+    np.testing.assert_allclose(Binary().class_weights(scores, data), expected, rtol=1e-12)
 
 
 def test_the_diagonal_of_sparse_outcomes_is_that_of_dense_ones():

@@ -10,6 +10,9 @@ from majorant.kernels.dense import ROWS, join, project_rows, pull_back_cached, r
 from majorant.kernels.elementary import exp_of_negative, log1p_to_one
 from majorant.kernels.sparse import Stored
 
+# Scores that stay in cache; and a weight that stands in for zero.
+SCORES, TINY = 2**10, 1e-300
+
 
 @compile_strict
 def sigmoid(u: float) -> float:
@@ -36,6 +39,33 @@ def loss_and_residual(u: Array, y: Array, weight: Array, residual: Array) -> flo
             loss *= weight[j]
         total += loss
     return total
+
+
+@compile_sums
+def along_intercept(
+    u: Array, moved: float, y: Array, weight: Array, residual: Array
+) -> tuple[float, float, float, float]:
+    """Return loss, Σ r, Σ v and Σ v², v = w p(1 − p), where scores have moved by so much, and write r = w(p − y)."""
+    loss, slope, curvature, squares, s = 0.0, 0.0, 0.0, 0.0, np.empty(SCORES)
+    for first in range(0, len(u), SCORES):
+        last = min(first + SCORES, len(u))
+        for j in range(first, last):
+            s[j - first] = u[j] + moved
+        loss += loss_and_residual(s[: last - first], y[first:last], weight[first:last], residual[first:last])
+        more = _sums_of(residual[first:last], weight[first:last])
+        slope, curvature, squares = slope + more[0], curvature + more[1], squares + more[2]
+    return loss, slope, curvature, squares
+
+
+@compile_part
+def _sums_of(r: Array, w: Array) -> tuple[float, float, float]:
+    """Return Σ r, Σ v and Σ v²: what r = w(p − y) is off is w p, or w (1 − p), of which either is as good."""
+    slope, curvature, squares = 0.0, 0.0, 0.0
+    for j in range(len(r)):
+        off = abs(r[j])
+        v = off * (1.0 - (off / max(w[j], TINY) if len(w) else off))
+        slope, curvature, squares = slope + r[j], curvature + v, squares + v * v
+    return slope, curvature, squares
 
 
 @compile_sums

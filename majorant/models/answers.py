@@ -96,6 +96,15 @@ class HardRows(Protocol):
         """Return X by its non-zeros, in double precision, columns measured from zero."""
 
 
+class AlongIntercepts(NamedTuple):
+    """A loss and its derivatives along intercepts; v = w p(1 − p) is that of each score."""
+
+    loss: float
+    slope: Array  # (n,)
+    hessian: Array | None  # (n, n)
+    squares: float  # Σ v²
+
+
 class WithIntercept(Protocol):
     """What a free intercept needs of a model: its derivatives along scores that move class by class."""
 
@@ -109,23 +118,16 @@ class WithIntercept(Protocol):
     def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
         """Return the loss and its derivative with respect to the scores (n×t)."""
 
-    def moved(self, scores: Array, intercepts: Array) -> Array:
-        """Return the scores with so much more in every class."""
-
     def farthest(self, scores: Array) -> float:
         """Return the largest finite |score|."""
 
-    def class_sums(self, residual: Array) -> Array:
-        """Return the sum of every class over rows."""
-
-    def inner(self, a: Array, b: Array) -> float:
-        """Return Σ a b."""
+    def along_intercepts(
+        self, scores: Array, intercepts: Array, batch: Any, *, curved: bool
+    ) -> tuple[AlongIntercepts, Array]:
+        """Return the loss and more where intercepts have moved, its Hessian if ``curved``, and residuals."""
 
     def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
         """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
-
-    def class_variances(self, residual: Array, batch: Any) -> Array:
-        """Return the latter alone."""
 
     def class_totals(self, batch: Any) -> Array:
         """Return how much of each class was observed."""

@@ -189,13 +189,9 @@ class Model(ABC, Generic[Batch]):
         """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
         return np.full(self.n_parameters(batch), float(len(batch)))
 
-    def are_alike(self, theta: Array, like: Batch) -> bool:
-        """Return whether all rows are known to have the same scores at θ, and to weigh one."""
-        return False
-
-    def diagonal_of_alike(self, theta: Array, squares: Array, like: Batch) -> Array:
-        """Return the diagonal of the Hessian where all rows have the same scores, from the squares of columns."""
-        self._has_no("design")
+    def weights_if_alike(self, theta: Array, like: Batch) -> Array | None:
+        """Return the diagonal of the Hessian on scores (n), if all rows are known to have the same and to weigh one."""
+        return None
 
     def has_products(self, like: Batch) -> bool:
         """Return whether :meth:`hessian_product` is there."""

@@ -13,7 +13,7 @@ from majorant._checks import Array
 from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels.partition import curvature_weight
-from majorant.models.answers import Leapt
+from majorant.models.answers import AlongIntercepts, Leapt
 from majorant.models.base import require_data, weigh, weighted_sum
 from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
 
@@ -128,6 +128,17 @@ class Binary(ClassModel):
         found, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
         kernels.logistic_compiled.variances(scores[0], weight, found[0])
         return found
+
+    def along_intercepts(
+        self, scores: Array, intercepts: Array, batch: Labelled, *, curved: bool
+    ) -> tuple[AlongIntercepts, Array]:
+        """Return what is known of the loss where the intercept has moved, and residuals, found in one loop."""
+        if batch.soft or batch.total < WORTH_COMPILING or not self.is_softmax():
+            return super().along_intercepts(scores, intercepts, batch, curved=curved)
+        r, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+        along = kernels.logistic_compiled.along_intercept(scores[0], intercepts[0], batch.y, weight, r[0])
+        loss, slope, curvature, squares = along
+        return AlongIntercepts(loss, np.array([slope]), np.array([[curvature]]), squares), r
 
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""

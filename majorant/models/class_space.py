@@ -21,7 +21,7 @@ from majorant.curvature.dense import refuse_large
 from majorant.data import Labelled
 from majorant.design import Design
 from majorant.kernels.sparse import Csr
-from majorant.models.answers import WithIntercept
+from majorant.models.answers import AlongIntercepts, WithIntercept
 from majorant.models.base import RowModel, total_weight, weigh, weights_of
 from majorant.models.rounding import SAFETY, Magnitudes
 from majorant.models.spreads import ClassSpreads
@@ -142,6 +142,14 @@ class ClassModel(RowModel[Labelled]):
         """Return the sum of every class over rows."""
         return residual.sum(axis=1)
 
+    def along_intercepts(
+        self, scores: Array, intercepts: Array, batch: Labelled, *, curved: bool
+    ) -> tuple[AlongIntercepts, Array]:
+        """Return the loss and more where intercepts have moved, its Hessian if ``curved``, and residuals."""
+        loss, residual = self.loss_and_residual(self.moved(scores, intercepts), batch)
+        H, weights = self.between_classes(residual, batch) if curved else (None, self.class_variances(residual, batch))
+        return AlongIntercepts(loss, self.class_sums(residual), H, self.inner(weights, weights)), residual
+
     def class_totals(self, batch: Labelled) -> Array:
         """Return the weight of all rows of each label."""
         return batch.class_totals(max(self.coefficient_rows, 2))
@@ -221,16 +229,13 @@ class ClassModel(RowModel[Labelled]):
         """Return Σ_j w_j p_c(1 − p_c) x_j², class by class."""
         return batch.design.pull_back_squares(self.class_weights(scores, batch)).ravel()
 
-    def are_alike(self, theta: Array, like: Labelled) -> bool:
-        """Return whether nothing but intercepts, or nothing at all, adds to the scores."""
-        plain = like.weight is None and like.offset is None and self.is_softmax()
+    def weights_if_alike(self, theta: Array, like: Labelled) -> Array | None:
+        """Return p_c(1 − p_c) if nothing but intercepts, or nothing at all, adds to the scores."""
         W = theta.reshape(self.coefficient_rows, -1)
-        return plain and not (W[:, :-1] if like.constant else W).any()
-
-    def diagonal_of_alike(self, theta: Array, squares: Array, like: Labelled) -> Array:
-        """Return p_c(1 − p_c) Σ_j x_j², class by class."""
-        scores = theta.reshape(self.coefficient_rows, -1)[:, -1:]  # zero where there is no intercept
-        return (self.class_weights(scores, like) * squares).ravel()
+        plain = like.weight is None and like.offset is None and self.is_softmax()
+        if not plain or (W[:, :-1] if like.constant else W).any():
+            return None
+        return self.class_weights(W[:, -1:], like)[:, 0]
 
     def has_products(self, like: Labelled) -> bool:
         """Return whether probabilities tell the Hessian."""

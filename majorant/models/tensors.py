@@ -15,7 +15,7 @@ from torch.nn.functional import softplus
 
 from majorant.curvature import Factors
 from majorant.data import Labelled
-from majorant.models.answers import Leapt
+from majorant.models.answers import AlongIntercepts, Leapt
 from majorant.models.base import Model
 from majorant.models.binary import Binary
 from majorant.models.class_space import LEAST_WEIGHT, TINY, ClassFactors, ClassModel
@@ -58,6 +58,12 @@ class OnTensors(ClassModel):
         """Return the largest finite |score|."""
         sizes = scores.abs()
         return float(torch.where(sizes.isfinite(), sizes, 0.0).max()) if sizes.numel() else 0.0
+
+    def along_intercepts(
+        self, scores: Any, intercepts: Any, batch: Labelled, *, curved: bool
+    ) -> tuple[AlongIntercepts, Any]:
+        """Return what is known of the loss where intercepts have moved: compiled loops are for arrays."""
+        return ClassModel.along_intercepts(self, scores, intercepts, batch, curved=curved)
 
     def class_sums(self, residual: Any) -> Any:
         """Return the sum of every class over rows."""

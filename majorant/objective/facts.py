@@ -120,14 +120,13 @@ class Facts:
         squares = self.blocks.total(ColumnSquares(self._model))
         return replace(self.magnitudes, columns=np.sqrt(squares))
 
-    def diagonal_of_alike(self, theta: Array) -> Array | None:
-        """Return the diagonal of the Hessian, without a look at the rows, where all of them have the same scores."""
-        if not (self._is_here and self._model.are_alike(theta, self.like)):
+    def diagonal_if_alike(self, theta: Array) -> Array | None:
+        """Return the diagonal of the Hessian, without a look at the rows, if all of them have the same scores."""
+        weights = self._model.weights_if_alike(theta, self.like) if self._is_here else None
+        sizes = None if weights is None else self.magnitudes
+        if weights is None or sizes is None or sizes.columns is None:
             return None
-        sizes = self.magnitudes
-        if sizes is None or sizes.columns is None:
-            return None
-        return self._model.diagonal_of_alike(theta, sizes.columns**2, self.like)
+        return np.outer(weights, sizes.columns**2).ravel()
 
     @lazy
     def correlation(self) -> float | None:

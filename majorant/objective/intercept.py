@@ -163,13 +163,8 @@ class Moved:
 
     def __call__(self, block: Any, scores: Array) -> tuple[Any, Array | None]:
         """Return them."""
-        loss, residual = self.model.loss_and_residual(self.model.moved(scores, self.moved), block)
-        if self.curved:
-            H, weights = self.model.between_classes(residual, block)
-        else:
-            H, weights = None, self.model.class_variances(residual, block)
-        along = (loss, self.model.class_sums(residual), H, self.model.inner(weights, weights), len(block))
-        return along, residual if self.keep else None
+        along, residual = self.model.along_intercepts(scores, self.moved, block, curved=self.curved)
+        return (*along, len(block)), residual if self.keep else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,7 +155,7 @@ class Objective:
 
     def hessian_diagonal(self, at: Point) -> Array:
         """Return the diagonal of the Hessian of the loss, or something like it to scale steps by."""
-        known = self.facts.diagonal_of_alike(at.theta)
+        known = self.facts.diagonal_if_alike(at.theta)
         if known is not None:
             return known
         kept = [] if at.scores is None else [at.scores]
