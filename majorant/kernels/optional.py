@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import cgutils, types
+from numba.core import types
 
-from majorant.kernels.rows import FLAGS, Row, emitted, load_vector, packed, parts_of, place_of, repeated
+from majorant.kernels.rows import FLAGS, Row, emitted, field_of, load_vector, packed, parts_of, place_of, repeated
 
 
 @emitted
@@ -59,7 +59,5 @@ def scaled_by_row(context: Any, a: Any, A: Any, t: Any) -> Any:
 
 def _read(context: Any, builder: Any, kind: Any, values: Any, index: Any, e: Any) -> Any:
     """Return what stands at place e of a vector."""
-    array = context.make_array(kind)(context, builder, values)
     place = context.cast(builder, e, index, types.intp)
-    at = cgutils.get_item_pointer(context, builder, kind, array, [place])  # type: ignore[no-untyped-call]
-    return builder.load(at)
+    return builder.load(builder.gep(field_of(context, builder, kind, values, "data"), [place]))

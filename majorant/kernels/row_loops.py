@@ -17,6 +17,7 @@ from majorant.kernels.rows import (
     LANES,
     Row,
     emitted,
+    field_of,
     load_vector,
     place_of,
     repeated,
@@ -100,7 +101,7 @@ def transpose(context: Any, A: Any, B: Any, width: Any) -> Any:
     many = size(len(width) * LANES)
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        of, to = (context.make_array(A)(context, builder, each).data for each in arguments[:2])
+        of, to = (field_of(context, builder, A, each, "data") for each in arguments[:2])
         with cgutils.for_range(builder, many) as rows, cgutils.for_range(builder, many) as columns:
             i, j = rows.index, columns.index
             number = builder.load(builder.gep(of, [builder.add(builder.mul(i, many), j)]))
@@ -128,7 +129,7 @@ def fetch_places(context: Any, v: Any, codes: Any, begin: Any, end: Any, bits: A
     """Ask for the places of a vector that codes name, less their last bits, before they are needed."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        data, named = (context.make_array(sig.args[k])(context, builder, arguments[k]).data for k in (0, 1))
+        data, named = (field_of(context, builder, sig.args[k], arguments[k], "data") for k in (0, 1))
         start, stop = (context.cast(builder, arguments[k], sig.args[k], types.intp) for k in (2, 3))
         shift = context.cast(builder, arguments[4], bits, codes.dtype)
         with cgutils.for_range_slice(builder, start, stop, size(1)) as (e, _):

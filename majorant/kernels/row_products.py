@@ -16,6 +16,7 @@ from majorant.kernels.rows import (
     Row,
     bytes_of,
     emitted,
+    field_of,
     load_vector,
     packed,
     place_of,
@@ -37,7 +38,7 @@ def times(context: Any, A: Any, t: Any, T: Any, width: Any) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         a = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
-        T_data = context.make_array(sig.args[2])(context, builder, arguments[2]).data
+        T_data = field_of(context, builder, sig.args[2], arguments[2], "data")
         found: list[Any] = []
         for some in _panels(row):
             found += _sum_of_rows(builder, row, a, T_data, some, chains)
@@ -68,7 +69,7 @@ def add_products(context: Any, A: Any, C: Any, begin: Any, end: Any, X: Any, wid
     row = Row(A.dtype, len(width))
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        data = [context.make_array(sig.args[k])(context, builder, arguments[k]).data for k in (0, 1, 4)]
+        data = [field_of(context, builder, sig.args[k], arguments[k], "data") for k in (0, 1, 4)]
         begin, end = (context.cast(builder, arguments[k], sig.args[k], types.intp) for k in (2, 3))
         for some in _panels(row):
             _add_products(builder, row, data, (begin, end), some)

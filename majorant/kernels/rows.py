@@ -334,10 +334,14 @@ def _larger(builder: Any, x: Any, y: Any) -> Any:
 
 def place_of(context: Any, builder: Any, kind: Any, A: Any, t: Any, index: Any) -> Any:
     """Return where row t of a C-contiguous matrix stands."""
-    array = context.make_array(kind)(context, builder, A)
-    columns = cgutils.unpack_tuple(builder, array.shape, 2)[1]
+    columns = builder.extract_value(field_of(context, builder, kind, A, "shape"), 1)
     t = context.cast(builder, t, index, types.intp)
-    return builder.gep(array.data, [builder.mul(t, columns)])
+    return builder.gep(field_of(context, builder, kind, A, "data"), [builder.mul(t, columns)])
+
+
+def field_of(context: Any, builder: Any, kind: Any, A: Any, name: str) -> Any:
+    """Return what is known of an array under a name, without a copy of all the rest in memory, as Numba makes one."""
+    return context.data_model_manager[kind].get(builder, A, name)
 
 
 def load_vector(builder: Any, at: Any, k: int, row: Row) -> Any:
