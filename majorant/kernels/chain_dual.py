@@ -126,9 +126,7 @@ def ascend(
 
 
 @compile_inlined
-def compare_pairs(
-    j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room
-) -> tuple[float, float, float]:
+def compare_pairs(j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room) -> tuple[float, float, float]:
     """Write D; return −⟨A − top, N⟩, ⟨A, D⟩ and ‖D‖²/λ."""
     n, none = breadth(θ.A), zeros(θ.A)
     clear_rows(room.N, n)
@@ -145,9 +143,7 @@ def compare_pairs(
 
 
 @compile_part
-def compare_nodes(
-    begin: int, m: int, kept: Marginals, room: Room
-) -> tuple[float, float, float, float, float]:
+def compare_nodes(begin: int, m: int, kept: Marginals, room: Room) -> tuple[float, float, float, float, float]:
     """Write d and log ν; return −⟨u, ν⟩, ⟨u, d⟩, K, Σ_t H(ν_t) and Σ_t ‖x_t‖²‖d_t‖²."""
     of_entropy, slope, K, apart, squares = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(m):
@@ -179,9 +175,7 @@ def share_of_nodes(K: float, H: float, apart: float, tracked: float, totals: Arr
 
 
 @compile_part
-def best_step(
-    begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float
-) -> tuple[float, float, float]:
+def best_step(begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float) -> tuple[float, float, float]:
     """Return g, Σ_t KL(μ_t + g d_t‖ν_t) and Σ d²/(μ + g d), by Newton's method within a bracket."""
     low, high, none = 0.0, 1.0, zeros(nodes)
     for _ in range(ATTEMPTS):

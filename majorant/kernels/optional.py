@@ -10,7 +10,18 @@ from typing import Any
 
 from numba.core import cgutils, types
 
-from majorant.kernels.rows import FLAGS, Entries, Row, emitted, field_of, load_vector, packed, parts_of, place_of, repeated
+from majorant.kernels.rows import (
+    FLAGS,
+    Entries,
+    Row,
+    emitted,
+    field_of,
+    load_vector,
+    packed,
+    parts_of,
+    place_of,
+    repeated,
+)
 
 
 @emitted
