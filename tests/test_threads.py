@@ -144,12 +144,14 @@ def test_a_sum_is_that_of_a_tree_whoever_adds():
         terms = rng.normal(size=(count, 4)) * 10.0 ** rng.integers(-9, 9, size=(count, 1))
         totals = []
         for order in (np.arange(count), rng.permutation(count), np.arange(count)[::-1]):
-            total = PairwiseSum()
-            for number in order:
-                total.add(int(number), terms[number])
-            totals.append(total.value())
-        np.testing.assert_array_equal(totals[0], totals[1])
-        np.testing.assert_array_equal(totals[0], totals[2])
+            for ours in (False, True):
+                total, given = PairwiseSum(ours=ours), terms.copy()
+                for number in order:
+                    total.add(int(number), given[number])
+                totals.append(total.value().copy())
+                assert ours or np.array_equal(given, terms)
+        for other in totals[1:]:
+            np.testing.assert_array_equal(totals[0], other)
         np.testing.assert_allclose(totals[0], terms.sum(axis=0), rtol=1e-13, atol=1e-13 * np.abs(terms).max())
 
 

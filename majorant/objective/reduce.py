@@ -39,7 +39,8 @@ class Task(Protocol):
 
     One that looks at labels, weights and what was kept, but not at rows, says so (``reads_rows = False``): rows that
     are not in memory are then not read for it. One that knows how what it keeps is found without what was kept before
-    has a task for that (``anew``).
+    has a task for that (``anew``). One whose arrays are nobody else's lets them be added to (``gives_away = True``):
+    where there are many parameters, one vector less is a few hundredths of all memory.
     """
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
@@ -266,6 +267,11 @@ def reads_rows(task: Task) -> bool:
     return bool(getattr(task, "reads_rows", True))
 
 
+def gives_away(task: Task) -> bool:
+    """Return whether what a task returns is nobody else's."""
+    return bool(getattr(task, "gives_away", False))
+
+
 def found_again(task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
     """Return a task that finds what was not kept before it does its own, and what was."""
     if Again not in map(type, kept):
@@ -306,7 +312,7 @@ def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int
     if _fewer(blocks, 2):
         results = [task(*some) for some in zip(blocks, *kept, strict=True)]
         return results[0][0], [results[0][1]]
-    total, pieces = PairwiseSum(), {}
+    total, pieces = PairwiseSum(ours=gives_away(task)), {}
 
     def work_on(numbered: tuple[int, tuple[Any, ...]]) -> None:
         number, some = numbered
@@ -323,9 +329,13 @@ def _fewer(blocks: Iterable[Any], than: int) -> bool:
 
 
 class PairwiseSum:
-    """A sum of numbered terms, added in the order of a binary tree: the same whoever adds them, and when."""
+    """A sum of numbered terms, added in the order of a binary tree: the same whoever adds them, and when.
 
-    def __init__(self) -> None:
+    Terms that are ours are added to in place. What a block gave may be somebody's; what is added up of several is ours.
+    """
+
+    def __init__(self, *, ours: bool = False) -> None:
+        self._ours = ours
         self._waiting: dict[tuple[int, int], Any] = {}  # sums of 2^level terms, by level and number
         self._lock = Lock()
 
@@ -338,8 +348,7 @@ class PairwiseSum:
                     self._waiting[level, number] = (term,)
                     return
             left, right = (other[0], term) if number & 1 else (term, other[0])
-            # What a block gave may be somebody's; what is added up of several is ours.
-            term, number = add(left, right, ours=level > 0), number >> 1
+            term, number = add(left, right, ours=self._ours or level > 0), number >> 1
 
     def value(self) -> Any:
         """Return the sum of all: larger parts stand before smaller ones."""

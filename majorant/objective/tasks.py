@@ -58,6 +58,8 @@ class LossAtZero:
 class LossAndGradient:
     """Loss and gradient at θ; scores are kept if they are wanted."""
 
+    gives_away: ClassVar[bool] = True
+
     model: Model[Any]
     theta: Array
     keep: bool
