@@ -53,11 +53,11 @@ def room_for(starts: Array, width: int, dtype: Any = np.float64) -> Array:
 
 
 @compile_inlined
-def laid_out(room: Array, width: Width) -> Room:
+def laid_out(space: Array, width: Width) -> Room:
     """Return what stands in the room of kernels."""
-    U = bare(room, width)
+    U = bare(space, width)
     n = breadth(U)
-    longest = (len(room) - 3 * n) >> 2
+    longest = (len(space) - 3 * n) >> 2
     α, T = from_row(U, longest), from_row(U, 4 * longest)
     E, transposed = from_row(α, longest), from_row(T, n)
     return Room(U, α, E, from_row(E, longest), T, transposed, from_row(transposed, n))
@@ -173,10 +173,11 @@ def lifted(x: Features, R: Array, G: Array, table: Array, width: Width) -> None:
 
 @compile_in_place
 def marginals(
-    U: Array, A: Array, starts: Array, weight: Array | None, floor: Array, room: Array, width: Width, P: Array, X: Array
-) -> float:
+    U: Array, A: Array, starts: Array, weight: Array | None, floor: Array, space: Array, width: Width,
+    P: Array, X: Array,
+) -> float:  # fmt: skip
     """Write w P(y_t), add Σ_t w P(y_{t−1}, y_t) to X, and return Σ_j w_j log Z_j."""
-    room, many = laid_out(room, width), len(starts) - 1
+    room, many = laid_out(space, width), len(starts) - 1
     U, A, starts, floor, P, X = bare((U, A, starts, floor, P, X), width)
     top, loss = exponentiate(A, floor, room), 0.0
     for s in range(many):
@@ -198,10 +199,10 @@ def marginals(
 @compile_in_place
 def gradient(
     x: Features, starts: Array, y: Array, weight: Array | None, θ: Array, table: Array, A: Array, floor: Array,
-    room: Array, width: Width, G: Array, G_table: Array, B: Array,
+    space: Array, width: Width, G: Array, G_table: Array, B: Array,
 ) -> float:  # fmt: skip
     """Return Σ_j w_j (−log p(y_j)), and add its gradient to G, G_table and B."""
-    room, many = laid_out(room, width), len(starts) - 1
+    room, many = laid_out(space, width), len(starts) - 1
     x, starts, y, θ, table, A, floor = bare((x, starts, y, θ, table, A, floor), width)
     G, G_table, B = bare((G, G_table, B), width)
     top, loss = exponentiate(A, floor, room), 0.0

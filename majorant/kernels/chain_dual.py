@@ -80,10 +80,10 @@ class Marginals(NamedTuple):
 @compile_in_place
 def ascend(
     x: Features, starts: Array, weight: Array | None, order: Array, θ: Weights, kept: Marginals, floor: Array,
-    room: Array, width: Width,
+    space: Array, width: Width,
 ) -> bool:  # fmt: skip
     """Visit sequences in order; return whether all numbers stayed finite."""
-    room, many = laid_out(room, width), len(order)
+    room, many = laid_out(space, width), len(order)
     x, starts, order, θ, kept, floor = bare((x, starts, order, θ, kept, floor), width)
     n = breadth(θ.A)
     for k in range(many):

@@ -108,10 +108,10 @@ def take_off(U: Array, starts: Array, y: Array, weight: Array | None, own: Owned
 @compile_in_place
 def gradient(
     x: Features, starts: Array, y: Array, weight: Array | None, θ: Array, table: Array, A: Array, floor: Array,
-    room: Array, own: Owned, width: Width, G: Array, G_table: Array, B: Array,
+    space: Array, own: Owned, width: Width, G: Array, G_table: Array, B: Array,
 ) -> float:  # fmt: skip
     """Return Σ_j w_j (−log p(y_j)): log Z of all paths less that of compatible ones; add its gradient to G … B."""
-    room, many = laid_out(room, width), len(starts) - 1
+    room, many = laid_out(space, width), len(starts) - 1
     x, θ, table, A, floor = bare((x, θ, table, A, floor), width)
     G, G_table, B = bare((G, G_table, B), width)
     top, loss = exponentiate(A, floor, room), 0.0

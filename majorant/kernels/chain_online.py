@@ -21,7 +21,7 @@ LEAP = 8.0
 @compile_in_place
 def online_pass(
     x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, share: float, floor: Array,
-    room: Array, width: Width, θ: Array, D: Array, A: Array, DA: Array,
+    space: Array, width: Width, θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
@@ -29,7 +29,7 @@ def online_pass(
     times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
     is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
-    room, many = laid_out(room, width), len(order)
+    room, many = laid_out(space, width), len(order)
     x, starts, y, weight, order, floor = bare((x, starts, y, weight, order, floor), width)
     θ, D, A, DA = bare((θ, D, A, DA), width)
     for k in range(many):

@@ -15,7 +15,6 @@ from majorant.kernels.rows import (
     Entries,
     Row,
     emitted,
-    field_of,
     load_vector,
     packed,
     parts_of,
@@ -77,6 +76,6 @@ def _read(context: Any, builder: Any, kind: Any, values: Any, index: Any, e: Any
     place = context.cast(builder, e, index, types.intp)
     if isinstance(kind, Entries):
         return builder.load(builder.gep(values, [place]))
-    data, shape, strides = (field_of(context, builder, kind, values, name) for name in ("data", "shape", "strides"))
-    each = [cgutils.unpack_tuple(builder, some, 1) for some in (shape, strides)]
-    return builder.load(cgutils.get_item_pointer2(context, builder, data, *each, kind.layout, [place]))  # type: ignore[no-untyped-call]
+    array = context.make_array(kind)(context, builder, values)
+    at = cgutils.get_item_pointer(context, builder, kind, array, [place])  # type: ignore[no-untyped-call]
+    return builder.load(at)

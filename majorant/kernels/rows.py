@@ -104,7 +104,7 @@ def bare(context: Any, what: Any, width: Any) -> Any:
 
 
 def _bare_kind(kind: Any, blocks: int) -> Any:
-    if isinstance(kind, types.BaseTuple):
+    if _is_tuple(kind):
         each = [_bare_kind(inner, blocks) for inner in kind.types]
         return types.BaseTuple.from_types(each, getattr(kind, "instance_class", None))
     if not isinstance(kind, types.Array) or kind.layout != "C":
@@ -112,12 +112,16 @@ def _bare_kind(kind: Any, blocks: int) -> Any:
     return Rows(Row(kind.dtype, blocks)) if kind.ndim == 2 and kind.dtype in types.real_domain else Entries(kind.dtype)
 
 
+def _is_tuple(kind: Any) -> bool:
+    return isinstance(kind, types.BaseTuple)
+
+
 def _bare(context: Any, builder: Any, kind: Any, into: Any, value: Any) -> Any:
-    if isinstance(kind, types.BaseTuple):
-        each = zip(kind.types, into.types, cgutils.unpack_tuple(builder, value, len(kind.types)), strict=True)
+    if _is_tuple(kind):
+        each = zip(kind.types, into.types, cgutils.unpack_tuple(builder, value, len(kind)), strict=True)
         return context.make_tuple(builder, into, [_bare(context, builder, *inner) for inner in each])
     if into == kind:
-        return impl_ret_borrowed(context, builder, kind, value)  # type: ignore[no-untyped-call]
+        return impl_ret_borrowed(context, builder, kind, value)
     return field_of(context, builder, kind, value, "data")
 
 
@@ -177,14 +181,16 @@ def _read_from(what: Any, index: Any) -> Any:
 
 @lower_builtin(operator.getitem, Rows, types.Integer)
 def _read_row(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-    row, at = sig.return_type, place_of(context, builder, sig.args[0], *arguments, sig.args[1])
+    row, (A, t) = sig.return_type, arguments
+    at = place_of(context, builder, sig.args[0], A, t, sig.args[1])
     return packed(builder, row, [load_vector(builder, at, k, row) for k in range(row.blocks)])
 
 
 @lower_builtin(operator.setitem, Rows, types.Integer, Row)
 def _write_row(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-    at = place_of(context, builder, sig.args[0], *arguments[:2], sig.args[1])
-    for k, vector in enumerate(parts_of(builder, sig.args[2], arguments[2])):
+    A, t, row = arguments
+    at = place_of(context, builder, sig.args[0], A, t, sig.args[1])
+    for k, vector in enumerate(parts_of(builder, sig.args[2], row)):
         store_vector(builder, at, k, sig.args[2], vector)
     return context.get_dummy_value()
 
