@@ -5,8 +5,7 @@ A row says both. Its length, a multiple of ``LANES``, is part of its type, so ke
 ``width`` is a tuple of zeros, one for every ``LANES`` labels, which Numba's cache knows by its length.
 
 Of arrays, kernels keep where they begin (``bare``): Numba would carry all it knows of an array, and of every array of a
-tuple, to wherever one of them is mentioned, and LLVM would take that apart again. It took a third of the time to
-compile.
+tuple, to wherever one of them is mentioned, and LLVM would take that apart again: a sixth of the time to compile.
 
 =======================  =======================================================================================
 ``bare(A, width)``       where a C-contiguous matrix begins, or a vector, or each of a tuple of them

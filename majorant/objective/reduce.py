@@ -40,7 +40,7 @@ class Task(Protocol):
     One that looks at labels, weights and what was kept, but not at rows, says so (``reads_rows = False``): rows that
     are not in memory are then not read for it. One that knows how what it keeps is found without what was kept before
     has a task for that (``anew``). One whose arrays are nobody else's lets them be added to (``gives_away = True``):
-    where there are many parameters, one vector less is a few hundredths of all memory.
+    where there are many parameters, one vector less is a hundredth of all memory.
     """
 
     def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
