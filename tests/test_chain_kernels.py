@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from majorant.kernels import chain, chain_online, chain_paths, partition
+from majorant.kernels import chain, chain_online, chain_paths, partition, rows
 from majorant.kernels.sparse import Features, Occurrences
 from tests import kernel_oracles
 
@@ -74,7 +74,8 @@ def exponentials(U, A):
 
 @numba.njit
 def online_scores(x, begin, m, θ, floor, U, width):
-    chain_online.state_scores(x, begin, m, θ, floor, U, width)
+    x, θ, floor, U = rows.bare((x, θ, floor, U), width)
+    chain_online.state_scores(x, begin, m, θ, floor, U)
 
 
 @numba.njit

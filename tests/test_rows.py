@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numba
 import numpy as np
 import pytest
@@ -15,50 +17,82 @@ every_row = pytest.mark.parametrize(
 
 @numba.njit
 def arithmetic(A, B, out, width):
-    for t in range(len(A)):
-        a, b = rows.load(A, t, width), rows.load(B, t, width)
-        rows.store(out, t, (a + b) * a - b / (a * a + 1.0) + 2.0 * b)
+    many = len(A)
+    A, B, out = rows.bare((A, B, out), width)
+    for t in range(many):
+        a, b = A[t], B[t]
+        out[t] = (a + b) * a - b / (a * a + 1.0) + 2.0 * b
 
 
 @numba.njit
 def functions(A, exponentials, logarithms, sums, tops, width):
-    for t in range(len(A)):
-        a = rows.load(A, t, width)
-        rows.store(exponentials, t, rows.exp(a))
-        rows.store(logarithms, t, rows.log(rows.exp(a)))
+    many = len(A)
+    A, exponentials, logarithms = rows.bare((A, exponentials, logarithms), width)
+    for t in range(many):
+        a = A[t]
+        exponentials[t] = rows.exp(a)
+        logarithms[t] = rows.log(rows.exp(a))
         sums[t], tops[t] = rows.total(a), rows.largest(a)
 
 
 @numba.njit
 def products(A, T, out, X, width):
-    for t in range(len(A)):
-        rows.store(out, t, row_products.times(A, t, T, width))
-    row_products.add_products(A, A, 1, len(A) - 1, X, width)
+    many = len(A)
+    A, T, out, X = rows.bare((A, T, out, X), width)
+    for t in range(many):
+        out[t] = row_products.times(A, t, T)
+    row_products.add_products(A, A, 1, many - 1, X)
 
 
 @numba.njit
 def choices(A, M, out, width):
-    for t in range(len(A)):
-        rows.store(out, t, rows.chosen(rows.load(A, t, width), M, t) + rows.zeros(A, width))
+    many = len(A)
+    A, M, out = rows.bare((A, M, out), width)
+    for t in range(many):
+        out[t] = rows.chosen(A[t], M, t) + rows.zeros(A)
 
 
 @numba.njit
 def loops(A, B, X, T, codes, v, width):
+    many, bits = len(codes), codes[0]
+    A, B, X, T, codes, v = rows.bare((A, B, X, T, codes, v), width)
     row_loops.fetch_rows(A, 1, 3)
-    row_loops.fetch_places(v, codes, 1, len(codes), codes[0])
-    row_loops.add_rows(A, 2, 5, B, -0.5, width)
-    row_loops.scale_rows(A, 4, 3.0, width)
-    row_loops.transpose(T, X, width)
-    row_loops.add_square_products(X, T, T, width)
-    row_loops.clear_rows(B, 2, width)
+    row_loops.fetch_places(v, codes, 1, many, bits)
+    row_loops.add_rows(A, 2, 5, B, -0.5)
+    row_loops.scale_rows(A, 4, 3.0)
+    row_loops.transpose(T, X)
+    row_loops.add_square_products(X, T, T)
+    row_loops.clear_rows(B, 2)
 
 
 @numba.njit
 def given(A, values, ridges, out, sums, width):
-    for t in range(len(A)):
-        a = optional.scaled(rows.load(A, t, width), values, t)
-        rows.store(out, t, optional.scaled_by_row(a, ridges, t))
+    many = len(A)
+    A, values, ridges, out = rows.bare((A, values, ridges, out), width)
+    for t in range(many):
+        out[t] = optional.scaled_by_row(optional.scaled(A[t], values, t), ridges, t)
         sums[t] = optional.scaled(A[t, 0], values, t) + optional.value_of(values, t)
+
+
+class Several(NamedTuple):
+    """What kernels take together."""
+
+    matrix: Any
+    vector: Any
+    absent: Any
+    number: Any
+
+
+@numba.njit
+def numbers(several, signed, out, width):
+    """Read and write single numbers by indices of every kind, from the second row on."""
+    bare = rows.bare(several, width)
+    A, v = rows.from_row(bare.matrix, 1), bare.vector
+    for t in range(len(several.matrix) - 1):
+        A[t, 0] += v[signed[t]] * bare.number
+        A[t, signed[t]] = A[t, 0] + rows.breadth(A)
+        v[signed[t]] = t
+    out[0] = A[0, 0] if bare.absent is None else 0.0
 
 
 def matrices(dtype, blocks, seed=0, scale=1.0):
@@ -151,3 +185,18 @@ def test_what_is_left_out_is_one(dtype, blocks, strided):
     given(A, None, None, out, sums, (0,) * blocks)
     np.testing.assert_array_equal(out, A)
     close(sums, A[:, 0].astype(np.float64) + 1)
+
+
+@every_row
+@pytest.mark.parametrize("index", [np.int32, np.uint32, np.int64])
+def test_numbers_are_read_and_written_where_arrays_have_them(dtype, blocks, index):
+    A, signed, v = matrices(dtype, blocks)[0], np.arange(1, 9).astype(index) % 8, np.arange(2.0, 10.0)
+    after, w, out = A.copy(), v.copy(), np.empty(1)
+    for t in range(8):
+        after[t + 1, 0] += w[signed[t]] * 3.0
+        after[t + 1, signed[t]] = after[t + 1, 0] + 8 * blocks
+        w[signed[t]] = t
+    numbers(Several(A, v, None, 3.0), signed, out, (0,) * blocks)
+    close(A, after)
+    np.testing.assert_array_equal(v, w)
+    assert out[0] == A[1, 0]

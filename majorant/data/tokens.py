@@ -45,10 +45,10 @@ class Encoder:
 
     def __init__(self, vocabulary: Vocabulary, grow: bool) -> None:
         self._vocabulary, self._grow, self._known = vocabulary, grow, len(vocabulary)
-        self._attributes, self._values = array("i"), array("d")
+        self._attributes, self._values = array("I"), array("d")
         self._plain = True  # until a value is not one
-        self._counts, self._lengths = array("i"), array("i")
-        self._columns = np.empty(0, dtype=np.intc)  # the numbers of the columns of a matrix
+        self._counts, self._lengths = array("I"), array("I")
+        self._columns = np.empty(0, dtype=np.uintc)  # the numbers of the columns of a matrix
 
     def add(self, sequence: Any) -> int:
         """Encode a sequence; return its length."""
@@ -69,17 +69,17 @@ class Encoder:
 
     def finish(self) -> Tokens:
         """Return everything, without the attributes that are not in the vocabulary."""
-        attributes = np.frombuffer(self._attributes, dtype=np.intc)
+        attributes = np.frombuffer(self._attributes, dtype=np.uint32)
         values = None if self._plain else np.frombuffer(self._values)
         ends, starts = _sums(self._counts), _sums(self._lengths)
         if self._grow:
             self._check_names(attributes, ends, starts)
-            return Tokens(starts, ends.astype(np.uint32), attributes.view(np.uint32), values)
+            return Tokens(starts, ends.astype(np.uint32), attributes, values)
         known = attributes != UNKNOWN
         if not known.all():
             ends = np.concatenate([[0], np.cumsum(known)])[ends]
             attributes, values = attributes[known], None if values is None else values[known]
-        return Tokens(starts, ends.astype(np.uint32), attributes.view(np.uint32), values)
+        return Tokens(starts, ends.astype(np.uint32), attributes, values)
 
     def _numbers(self, names: Iterable[str]) -> Iterator[int]:
         return self._vocabulary.numbers(names, self._grow)
@@ -95,7 +95,7 @@ class Encoder:
         except (TypeError, OverflowError):  # a name that cannot be one, a whole number that no float holds
             return False
         if done:
-            self._counts.extend(map(len, tokens))
+            self._counts.fromlist(list(map(len, tokens)))
         return done
 
     def _add_lists(self, tokens: Sequence[Any]) -> bool:
@@ -164,10 +164,10 @@ class Encoder:
         self._keep_values()
         if X.shape[1] > len(self._columns):
             new = self._numbers(map(str, range(len(self._columns), X.shape[1])))
-            self._columns = np.concatenate([self._columns, np.fromiter(new, dtype=np.intc)])
-        self._attributes.extend(self._columns[X.indices])
-        self._values.extend(X.data)
-        self._counts.extend(np.diff(X.indptr).astype(np.intc))
+            self._columns = np.concatenate([self._columns, np.fromiter(new, dtype=np.uintc)])
+        self._attributes.frombytes(self._columns[X.indices].tobytes())
+        self._values.frombytes(X.data.tobytes())
+        self._counts.frombytes(np.diff(X.indptr).astype(np.uintc).tobytes())
 
     def _check_names(self, attributes: Array, ends: Array, starts: Array) -> None:
         for number, name in enumerate(self._vocabulary.names_from(self._known), start=self._known):
@@ -201,7 +201,7 @@ def split_rows(X: Any, lengths: Any) -> Iterator[Any]:
 def _sums(counts: array[int]) -> Array:
     """Return 0, then the sums of the first one, two, … counts."""
     sums = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(np.frombuffer(counts, dtype=np.intc), out=sums[1:])
+    np.cumsum(np.frombuffer(counts, dtype=np.uintc), out=sums[1:])
     return sums
 
 

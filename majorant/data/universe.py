@@ -225,7 +225,7 @@ class Universe:
     @cached_property
     def _labels_of(self) -> Array:
         """How many labels each attribute has parameters for that are no row of the table."""
-        labels_of = np.diff(self.first)
+        labels_of = np.diff(self.first).astype(self.label.dtype if self.n < 2**16 else np.uint32)
         labels_of[: self.tabled] = 0
         return labels_of
 

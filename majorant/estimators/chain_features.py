@@ -45,7 +45,7 @@ def read_sequences(
 
 def numbered(X: Any, y: Any, vocabulary: Vocabulary, labels: Vocabulary, *, grow: bool) -> tuple[Tokens, Array]:
     """Return tokens and their labels by the numbers of two vocabularies, which may grow. X and y are read once."""
-    encoder, codes = Encoder(vocabulary, grow), array("i")
+    encoder, codes = Encoder(vocabulary, grow), array("I")
     for j, (tokens, names) in enumerate(zip_longest(X, y, fillvalue=MISSING)):
         if tokens is MISSING or names is MISSING:
             raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
@@ -53,7 +53,7 @@ def numbered(X: Any, y: Any, vocabulary: Vocabulary, labels: Vocabulary, *, grow
         codes.extend(labels.numbers(names, grow))
         if len(codes) - before != length:
             raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
-    return encoder.finish(), np.array(codes, dtype=np.int32)
+    return encoder.finish(), np.array(codes, dtype=np.uint32)
 
 
 def observed_pairs(

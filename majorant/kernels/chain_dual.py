@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import Room, Width, exponentiate, project, sweep
+from majorant.kernels.chain import Room, Width, exponentiate, laid_out, project, sweep
 from majorant.kernels.compiler import compile_in_place, compile_inlined, compile_part
 from majorant.kernels.optional import scaled, scaled_by_row, value_of
 from majorant.kernels.row_loops import add_rows, clear_rows, fetch_places, fetch_rows
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import at_least, chosen, load, log, store, total, zeros
+from majorant.kernels.rows import at_least, bare, breadth, chosen, log, total, zeros
 from majorant.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
@@ -80,12 +80,14 @@ class Marginals(NamedTuple):
 @compile_in_place
 def ascend(
     x: Features, starts: Array, weight: Array | None, order: Array, θ: Weights, kept: Marginals, floor: Array,
-    room: Room, width: Width,
+    space: Array, width: Width,
 ) -> bool:  # fmt: skip
     """Visit sequences in order; return whether all numbers stayed finite."""
-    n = len(θ.A)
-    for k in range(len(order)):
-        j, after = order[k], order[k + 1 if k + 1 < len(order) else k]
+    room, many = laid_out(space, width), len(order)
+    x, starts, order, θ, kept, floor = bare((x, starts, order, θ, kept, floor), width)
+    n = breadth(θ.A)
+    for k in range(many):
+        j, after = order[k], order[k + 1 if k + 1 < many else k]
         # What the next visit reads first is asked for long before: it stands anywhere.
         fetch_rows(kept.pairs, after * n, n)
         fetch_rows(kept.nodes, starts[after], starts[after + 1] - starts[after])
@@ -95,19 +97,19 @@ def ascend(
         if w == 0.0:
             kept.gain[j] = 0.0
             continue
-        top = exponentiate(θ.A, floor, room, width)
-        project(x, begin, m, θ.states, θ.table, floor, room.U, width)
-        log_z = sweep(m, floor, room, width)[0]
-        of_pairs, slope, D2 = compare_pairs(j, m, top, θ, kept, room, width)
-        H, lin, K, apart, d2 = compare_nodes(begin, m, kept, room, width)
+        top = exponentiate(θ.A, floor, room)
+        project(x, begin, m, θ.states, θ.table, floor, room.U)
+        log_z = sweep(m, floor, room)[0]
+        of_pairs, slope, D2 = compare_pairs(j, m, top, θ, kept, room)
+        H, lin, K, apart, d2 = compare_nodes(begin, m, kept, room)
         H, lin, d2 = H + log_z + of_pairs, lin + slope, d2 * θ.same
         if not isfinite(H + lin + K):
             return False
         c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
         g, gone, added, q, left, curve = kept.step[j], 0.0, 0.0, r * d2 + D2, 0.0, 0.0
         for attempt in range(2):  # a loop, since what is called once is compiled once
-            g, left, curve = best_step(begin, m, kept.nodes, room, c, w * q, g, width)
-            added += move(x, begin, m, (gone - g) * w, θ, room, width)
+            g, left, curve = best_step(begin, m, kept.nodes, room, c, w * q, g)
+            added += move(x, begin, m, (gone - g) * w, θ, room)
             gone = g
             Q = (added + 2 * g * w * lin) / (g * w * g * w)
             if attempt > 0 or not (K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0):
@@ -115,8 +117,8 @@ def ascend(
             off, r, q = Q / q, (Q - D2) / d2, Q
             if 1 / OFF < off < OFF:
                 break
-        add_rows(kept.nodes, begin, m, room.U, g, width)
-        add_rows(kept.pairs, j * n, n, room.N, g, width)
+        add_rows(kept.nodes, begin, m, room.U, g)
+        add_rows(kept.pairs, j * n, n, room.N, g)
         kept.totals[0] += added
         kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
         kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
@@ -124,35 +126,31 @@ def ascend(
 
 
 @compile_inlined
-def compare_pairs(
-    j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room, width: Width
-) -> tuple[float, float, float]:
+def compare_pairs(j: int, m: int, top: float, θ: Weights, kept: Marginals, room: Room) -> tuple[float, float, float]:
     """Write D; return −⟨A − top, N⟩, ⟨A, D⟩ and ‖D‖²/λ."""
-    n, none = len(θ.A), zeros(θ.A, width)
-    clear_rows(room.N, n, width)
-    add_products(room.α, room.E, 0, m - 1, room.N, width)
+    n, none = breadth(θ.A), zeros(θ.A)
+    clear_rows(room.N, n)
+    add_products(room.α, room.E, 0, m - 1, room.N)
     of_entropy, slope, squares = none, none, none
     for i in range(n):
-        A, N = load(θ.A, i, width), load(room.N, i, width) * load(room.T, i, width)
-        D = N - load(kept.pairs, j * n + i, width)
-        store(room.N, i, D)
+        A, N = θ.A[i], room.N[i] * room.T[i]
+        D = N - kept.pairs[j * n + i]
+        room.N[i] = D
         of_entropy = of_entropy - (A - top) * N
         slope = slope + A * D
-        squares = squares + D * D * load(θ.inverse_A, i, width)
+        squares = squares + D * D * θ.inverse_A[i]
     return total(of_entropy), total(slope), total(squares)
 
 
 @compile_part
-def compare_nodes(
-    begin: int, m: int, kept: Marginals, room: Room, width: Width
-) -> tuple[float, float, float, float, float]:
+def compare_nodes(begin: int, m: int, kept: Marginals, room: Room) -> tuple[float, float, float, float, float]:
     """Write d and log ν; return −⟨u, ν⟩, ⟨u, d⟩, K, Σ_t H(ν_t) and Σ_t ‖x_t‖²‖d_t‖²."""
     of_entropy, slope, K, apart, squares = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(m):
-        u, ν, μ = load(room.U, t, width), load(room.P, t, width), load(kept.nodes, begin + t, width)
+        u, ν, μ = room.U[t], room.P[t], kept.nodes[begin + t]
         d, log_ν = ν - μ, log(at_least(ν, TINY))
-        store(room.U, t, d)
-        store(room.P, t, log_ν)
+        room.U[t] = d
+        room.P[t] = log_ν
         of_entropy -= total(u * ν)
         slope += total(u * d)
         K += total(μ * (log(at_least(μ, TINY)) - log_ν))
@@ -177,16 +175,14 @@ def share_of_nodes(K: float, H: float, apart: float, tracked: float, totals: Arr
 
 
 @compile_part
-def best_step(
-    begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float, width: Width
-) -> tuple[float, float, float]:
+def best_step(begin: int, m: int, nodes: Array, room: Room, c: float, q: float, g: float) -> tuple[float, float, float]:
     """Return g, Σ_t KL(μ_t + g d_t‖ν_t) and Σ d²/(μ + g d), by Newton's method within a bracket."""
-    low, high, none = 0.0, 1.0, zeros(nodes, width)
+    low, high, none = 0.0, 1.0, zeros(nodes)
     for _ in range(ATTEMPTS):
         slopes, curves, lefts, at = none, none, none, np.float32(g)
         for t in range(m):
-            d, log_ν = load(room.U, t, width), load(room.P, t, width)
-            z = load(nodes, begin + t, width) + d * at
+            d, log_ν = room.U[t], room.P[t]
+            z = nodes[begin + t] + d * at
             z = at_least(z, TINY)  # rounding may have left less than nothing
             less = log_ν - log(z)
             slopes = slopes + d * less
@@ -206,24 +202,24 @@ def best_step(
 
 
 @compile_part
-def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room, width: Width) -> float:
+def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room) -> float:
     """Add so many times Eᵀd/λ to θ; return how much that adds to ‖θ‖²_λ."""
-    added, s, none = 0.0, np.float32(length), zeros(θ.A, width)
+    added, s, none = 0.0, np.float32(length), zeros(θ.A)
     sums = none
-    for i in range(len(θ.A)):
-        raw, old = load(room.N, i, width) * s, load(θ.A, i, width)
-        new = old + raw * load(θ.inverse_A, i, width)
-        store(θ.A, i, new)
+    for i in range(breadth(θ.A)):
+        raw, old = room.N[i] * s, θ.A[i]
+        new = old + raw * θ.inverse_A[i]
+        θ.A[i] = new
         sums = sums + raw * (old + new)
     added += total(sums)
     for t in range(m):
-        d = load(room.U, t, width) * s
+        d = room.U[t] * s
         sums = none
         for e in range(x.row_starts[begin + t], x.row_starts[begin + t + 1]):
             row, raw = x.rows[e], scaled(d, x.row_values, e)
-            old = load(θ.table, row, width)
+            old = θ.table[row]
             new = old + chosen(scaled_by_row(raw * θ.same, θ.inverse_table, row), θ.there, row)
-            store(θ.table, row, new)
+            θ.table[row] = new
             sums = sums + raw * (old + new)
         added += total(sums) + move_singles(x, begin + t, t, s, θ, room.U)
     return added

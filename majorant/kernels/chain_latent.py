@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from majorant._checks import Array
-from majorant.kernels.chain import LEAST, MOST, Room, Width, exponentiate, lift, project, sweep
+from majorant.kernels.chain import LEAST, MOST, Width, exponentiate, laid_out, lift, project, sweep
 from majorant.kernels.compiler import compile_in_place, compile_part
 from majorant.kernels.optional import value_of
 from majorant.kernels.row_loops import add_square_products, scale_rows
 from majorant.kernels.row_products import add_products
+from majorant.kernels.rows import bare
 from majorant.kernels.sparse import Features
 
 
@@ -107,22 +108,25 @@ def take_off(U: Array, starts: Array, y: Array, weight: Array | None, own: Owned
 @compile_in_place
 def gradient(
     x: Features, starts: Array, y: Array, weight: Array | None, θ: Array, table: Array, A: Array, floor: Array,
-    room: Room, own: Owned, width: Width, G: Array, G_table: Array, B: Array,
+    space: Array, own: Owned, width: Width, G: Array, G_table: Array, B: Array,
 ) -> float:  # fmt: skip
     """Return Σ_j w_j (−log p(y_j)): log Z of all paths less that of compatible ones; add its gradient to G … B."""
-    top, loss = exponentiate(A, floor, room, width), 0.0
-    for s in range(len(starts) - 1):
+    room, many = laid_out(space, width), len(starts) - 1
+    x, θ, table, A, floor = bare((x, θ, table, A, floor), width)
+    G, G_table, B = bare((G, G_table, B), width)
+    top, loss = exponentiate(A, floor, room), 0.0
+    for s in range(many):
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m > 0:
             w = value_of(weight, begin)
-            project(x, begin, m, θ, table, floor, room.U, width)
-            log_z, _ = sweep(m, floor, room, width)
+            project(x, begin, m, θ, table, floor, room.U)
+            log_z, _ = sweep(m, floor, room)
             # What a sweep has taken off the rows of U is the same for both sums.
             loss += w * (log_z + (m - 1) * top - forth(room.U, 0, m, y, begin, own))
-            scale_rows(room.P, m, w, width)
-            scale_rows(room.α, m, w, width)
+            scale_rows(room.P, m, w)
+            scale_rows(room.α, m, w)
             back(0, m, y, begin, w, own, room.P, B)
-            add_products(room.α, room.E, 0, m - 1, room.N, width)
-            lift(x, begin, m, room.P, G, G_table, width)
-    add_square_products(B, room.N, room.T, width)
+            add_products(room.α, room.E, 0, m - 1, room.N)
+            lift(x, begin, m, room.P, G, G_table)
+    add_square_products(B, room.N, room.T)
     return loss

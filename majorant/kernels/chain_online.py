@@ -6,12 +6,12 @@ The letters are those of :mod:`majorant.kernels.chain`; D and DA are the precisi
 from __future__ import annotations
 
 from majorant._checks import Array
-from majorant.kernels.chain import Room, Width, exponentiate, sweep
+from majorant.kernels.chain import Room, Width, exponentiate, laid_out, sweep
 from majorant.kernels.compiler import compile_in_place, compile_part
 from majorant.kernels.optional import value_of
 from majorant.kernels.row_loops import clear_rows
 from majorant.kernels.row_products import add_products
-from majorant.kernels.rows import load, store
+from majorant.kernels.rows import bare, breadth
 from majorant.kernels.sparse import Occurrences
 
 # More than this a score does not move for one token or, of a transition, for one sequence.
@@ -21,7 +21,7 @@ LEAP = 8.0
 @compile_in_place
 def online_pass(
     x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, share: float, floor: Array,
-    room: Room, width: Width, θ: Array, D: Array, A: Array, DA: Array,
+    space: Array, width: Width, θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
@@ -29,21 +29,24 @@ def online_pass(
     times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
     is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
-    for k in range(len(order)):
+    room, many = laid_out(space, width), len(order)
+    x, starts, y, weight, order, floor = bare((x, starts, y, weight, order, floor), width)
+    θ, D, A, DA = bare((θ, D, A, DA), width)
+    for k in range(many):
         begin, m = starts[order[k]], starts[order[k] + 1] - starts[order[k]]
         if m > 0:
-            exponentiate(A, floor, room, width)
-            state_scores(x, begin, m, θ, floor, room.U, width)
-            sweep(m, floor, room, width)
+            exponentiate(A, floor, room)
+            state_scores(x, begin, m, θ, floor, room.U)
+            sweep(m, floor, room)
             move_states(x, begin, m, room.P, y, weight, share, θ, D)
-            move_transitions(begin, m, room, y, weight, share, A, DA, width)
+            move_transitions(begin, m, room, y, weight, share, A, DA)
 
 
 @compile_part
-def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U: Array, width: Width) -> None:
+def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U: Array) -> None:
     """Write the state scores of m tokens from ``begin`` on."""
     for t in range(m):
-        store(U, t, load(floor, 0, width))
+        U[t] = floor[0]
         for e in range(x.indptr[begin + t], x.indptr[begin + t + 1]):
             v = value_of(x.values, e)
             for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):
@@ -73,15 +76,15 @@ def move_states(
 
 @compile_part
 def move_transitions(
-    begin: int, m: int, room: Room, y: Array, weight: Array, share: float, A: Array, DA: Array, width: Width
+    begin: int, m: int, room: Room, y: Array, weight: Array, share: float, A: Array, DA: Array
 ) -> None:
     """Move the transition parameters by what one sequence says; α is written over."""
-    n, X, total = len(A), room.N, weight[begin]
-    clear_rows(X, n, width)
+    n, X, total = breadth(A), room.N, weight[begin]
+    clear_rows(X, n)
     for t in range(1, m):
         total += weight[begin + t]
-        store(room.α, t - 1, load(room.α, t - 1, width) * weight[begin + t])
-    add_products(room.α, room.E, 0, m - 1, X, width)
+        room.α[t - 1] = room.α[t - 1] * weight[begin + t]
+    add_products(room.α, room.E, 0, m - 1, X)
     for i in range(n):
         for j in range(n):
             x = X[i, j] * room.T[i, j]

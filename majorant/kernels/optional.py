@@ -10,7 +10,17 @@ from typing import Any
 
 from numba.core import cgutils, types
 
-from majorant.kernels.rows import FLAGS, Row, emitted, load_vector, packed, parts_of, place_of, repeated
+from majorant.kernels.rows import (
+    FLAGS,
+    Entries,
+    Row,
+    emitted,
+    load_vector,
+    packed,
+    parts_of,
+    place_of,
+    repeated,
+)
 
 
 @emitted
@@ -22,7 +32,7 @@ def value_of(context: Any, values: Any, e: Any) -> Any:
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         return _read(context, builder, sig.args[0], arguments[0], sig.args[1], arguments[1])
 
-    return values.dtype(values, e), emit
+    return _number(values)(values, e), emit
 
 
 @emitted
@@ -34,7 +44,7 @@ def scaled(context: Any, a: Any, values: Any, e: Any) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         value = _read(context, builder, values, arguments[1], sig.args[2], arguments[2])
-        value = context.cast(builder, value, values.dtype, number)
+        value = context.cast(builder, value, _number(values), number)
         if not isinstance(a, Row):
             return builder.fmul(arguments[0], value, flags=FLAGS)
         factor = repeated(builder, value)
@@ -57,9 +67,15 @@ def scaled_by_row(context: Any, a: Any, A: Any, t: Any) -> Any:
     return a(a, A, t), emit
 
 
+def _number(values: Any) -> Any:
+    return values.number if isinstance(values, Entries) else values.dtype
+
+
 def _read(context: Any, builder: Any, kind: Any, values: Any, index: Any, e: Any) -> Any:
     """Return what stands at place e of a vector."""
-    array = context.make_array(kind)(context, builder, values)
     place = context.cast(builder, e, index, types.intp)
+    if isinstance(kind, Entries):
+        return builder.load(builder.gep(values, [place]))
+    array = context.make_array(kind)(context, builder, values)
     at = cgutils.get_item_pointer(context, builder, kind, array, [place])  # type: ignore[no-untyped-call]
     return builder.load(at)

@@ -1,6 +1,6 @@
 """Loops over rows of matrices that do one thing, written out: Numba takes far longer to compile a loop than a call.
 
-Matrices are C-contiguous, and as wide as ``width`` says (:mod:`majorant.kernels.rows`).
+Matrices and vectors are bare (:mod:`majorant.kernels.rows`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from numba.core import cgutils, types
 from majorant.kernels.rows import (
     FLAGS,
     LANES,
-    Row,
     emitted,
     load_vector,
     place_of,
@@ -27,9 +26,9 @@ from majorant.kernels.rows import (
 
 
 @emitted
-def clear_rows(context: Any, A: Any, count: Any, width: Any) -> Any:
+def clear_rows(context: Any, A: Any, count: Any) -> Any:
     """Write zeros to the first rows of a matrix."""
-    row = Row(A.dtype, len(width))
+    row = A.row
     zero = ir.VectorType(scalar_of(row), LANES)([0.0] * LANES)
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -39,13 +38,13 @@ def clear_rows(context: Any, A: Any, count: Any, width: Any) -> Any:
                 store_vector(builder, at, k, row, zero)
         return context.get_dummy_value()
 
-    return types.void(A, count, width), emit
+    return types.void(A, count), emit
 
 
 @emitted
-def scale_rows(context: Any, A: Any, count: Any, a: Any, width: Any) -> Any:
+def scale_rows(context: Any, A: Any, count: Any, a: Any) -> Any:
     """Multiply the first rows of a matrix by a number."""
-    row = Row(A.dtype, len(width))
+    row = A.row
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         factor = repeated(builder, arguments[2])
@@ -56,13 +55,13 @@ def scale_rows(context: Any, A: Any, count: Any, a: Any, width: Any) -> Any:
                 store_vector(builder, at, k, row, product)
         return context.get_dummy_value()
 
-    return types.void(A, count, A.dtype, width), emit
+    return types.void(A, count, A.row.number), emit
 
 
 @emitted
-def add_rows(context: Any, A: Any, first: Any, count: Any, B: Any, a: Any, width: Any) -> Any:
+def add_rows(context: Any, A: Any, first: Any, count: Any, B: Any, a: Any) -> Any:
     """Add a times the first rows of B to the rows of A from ``first`` on."""
-    row = Row(A.dtype, len(width))
+    row = A.row
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         begin, factor = context.cast(builder, arguments[1], first, types.intp), repeated(builder, arguments[4])
@@ -74,13 +73,13 @@ def add_rows(context: Any, A: Any, first: Any, count: Any, B: Any, a: Any, width
                 store_vector(builder, to, k, row, builder.fadd(load_vector(builder, to, k, row), product, flags=FLAGS))
         return context.get_dummy_value()
 
-    return types.void(A, first, count, B, A.dtype, width), emit
+    return types.void(A, first, count, B, A.row.number), emit
 
 
 @emitted
-def add_square_products(context: Any, A: Any, B: Any, C: Any, width: Any) -> Any:
+def add_square_products(context: Any, A: Any, B: Any, C: Any) -> Any:
     """Add B times C to A, place by place; all are square."""
-    row = Row(A.dtype, len(width))
+    row = A.row
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         with cgutils.for_range(builder, size(row.blocks * LANES)) as loop:
@@ -91,23 +90,23 @@ def add_square_products(context: Any, A: Any, B: Any, C: Any, width: Any) -> Any
                 store_vector(builder, to, k, row, builder.fadd(load_vector(builder, to, k, row), product, flags=FLAGS))
         return context.get_dummy_value()
 
-    return types.void(A, B, C, width), emit
+    return types.void(A, B, C), emit
 
 
 @emitted
-def transpose(context: Any, A: Any, B: Any, width: Any) -> Any:
+def transpose(context: Any, A: Any, B: Any) -> Any:
     """Write the transpose of a square matrix to another."""
-    many = size(len(width) * LANES)
+    many = size(A.row.blocks * LANES)
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        of, to = (context.make_array(A)(context, builder, each).data for each in arguments[:2])
+        of, to = arguments[:2]
         with cgutils.for_range(builder, many) as rows, cgutils.for_range(builder, many) as columns:
             i, j = rows.index, columns.index
             number = builder.load(builder.gep(of, [builder.add(builder.mul(i, many), j)]))
             builder.store(number, builder.gep(to, [builder.add(builder.mul(j, many), i)]))
         return context.get_dummy_value()
 
-    return types.void(A, B, width), emit
+    return types.void(A, B), emit
 
 
 @emitted
@@ -128,12 +127,12 @@ def fetch_places(context: Any, v: Any, codes: Any, begin: Any, end: Any, bits: A
     """Ask for the places of a vector that codes name, less their last bits, before they are needed."""
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        data, named = (context.make_array(sig.args[k])(context, builder, arguments[k]).data for k in (0, 1))
+        data, named = arguments[:2]
         start, stop = (context.cast(builder, arguments[k], sig.args[k], types.intp) for k in (2, 3))
-        shift = context.cast(builder, arguments[4], bits, codes.dtype)
+        shift = context.cast(builder, arguments[4], bits, codes.number)
         with cgutils.for_range_slice(builder, start, stop, size(1)) as (e, _):
             place = builder.lshr(builder.load(builder.gep(named, [e])), shift)
-            _ask_for(builder, builder.gep(data, [context.cast(builder, place, codes.dtype, types.intp)]))
+            _ask_for(builder, builder.gep(data, [context.cast(builder, place, codes.number, types.intp)]))
         return context.get_dummy_value()
 
     return types.void(v, codes, begin, end, bits), emit

@@ -30,20 +30,19 @@ AT_ONCE = 12 * 32
 
 
 @emitted
-def times(context: Any, A: Any, t: Any, T: Any, width: Any) -> Any:
+def times(context: Any, A: Any, t: Any, T: Any) -> Any:
     """Return Σ_i A_ti T_i for a square matrix T, by several sums that do not wait for each other."""
-    row = Row(A.dtype, len(width))
+    row = A.row
     chains = max(min(_at_once(row) // row.blocks, 4), 1)
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         a = place_of(context, builder, sig.args[0], arguments[0], arguments[1], sig.args[1])
-        T_data = context.make_array(sig.args[2])(context, builder, arguments[2]).data
         found: list[Any] = []
         for some in _panels(row):
-            found += _sum_of_rows(builder, row, a, T_data, some, chains)
+            found += _sum_of_rows(builder, row, a, arguments[2], some, chains)
         return packed(builder, row, found)
 
-    return row(A, t, T, width), emit
+    return row(A, t, T), emit
 
 
 def _sum_of_rows(builder: Any, row: Row, a: Any, T: Any, some: range, chains: int) -> list[Any]:
@@ -63,18 +62,18 @@ def _sum_of_rows(builder: Any, row: Row, a: Any, T: Any, some: range, chains: in
 
 
 @emitted
-def add_products(context: Any, A: Any, C: Any, begin: Any, end: Any, X: Any, width: Any) -> Any:
+def add_products(context: Any, A: Any, C: Any, begin: Any, end: Any, X: Any) -> Any:
     """Add Σ_t A_t ⊗ C_{t+1} for begin ≤ t < end to the square matrix X."""
-    row = Row(A.dtype, len(width))
+    row = A.row
 
     def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        data = [context.make_array(sig.args[k])(context, builder, arguments[k]).data for k in (0, 1, 4)]
+        data = [arguments[k] for k in (0, 1, 4)]
         begin, end = (context.cast(builder, arguments[k], sig.args[k], types.intp) for k in (2, 3))
         for some in _panels(row):
             _add_products(builder, row, data, (begin, end), some)
         return context.get_dummy_value()
 
-    return types.void(A, C, begin, end, X, width), emit
+    return types.void(A, C, begin, end, X), emit
 
 
 def _add_products(builder: Any, row: Row, data: list[Any], span: tuple[Any, Any], some: range) -> None:

@@ -106,11 +106,13 @@ class ChainAscent:
                 total += each
 
     def average(self) -> Array:
-        """Return the mean of θ over the last round of visits."""
-        universe, (states, table, A) = self._universe, self._sums
+        """Return the mean of θ over the last round of visits, once: what was added up is let go of."""
+        universe, (states, table, A), self._sums = self._universe, self._sums, ()
         theta = np.zeros(universe.size)
         theta[: len(universe.label)] = states
-        return universe.joined_parts(theta, table, A) / self._snapshots
+        theta = universe.joined_parts(theta, table, A)
+        theta /= self._snapshots
+        return theta
 
     def hessian_diagonal(self) -> Array:
         """Return Σ_t v² μ(1 − μ), as if tokens were independent: to scale steps by."""
