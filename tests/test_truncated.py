@@ -50,6 +50,19 @@ def test_a_product_is_that_of_the_hessian_written_out(n, kind, compiled, monkeyp
     np.testing.assert_allclose(times(v), H @ v, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("p", [20, 81, 82, 83, 84])
+def test_long_sparse_rows_are_summed_up_to_the_last_of_their_numbers(p, monkeypatch):
+    monkeypatch.setattr("majorant.models.binary.WORTH_COMPILING", 0)
+    rng = np.random.default_rng(p)
+    X = rng.normal(size=(70, p)) * (rng.random((70, p)) < rng.random((70, 1)))  # from no number to all of them
+    F = Objective(Binary(), Labelled(sp.csr_array(X), rng.integers(2, size=70)), ridge=0.5)
+    theta, v = 0.3 * rng.normal(size=(2, p))
+    here, s = F.point(theta), 1 / (1 + np.exp(-X @ theta))
+    np.testing.assert_allclose(here.gradient, X.T @ (s - F.whole.y) + 0.5 * theta, rtol=1e-11, atol=1e-11)
+    expected = X.T @ (s * (1 - s) * (X @ v)) + 0.5 * v
+    np.testing.assert_allclose(HessianProducts(F, here)(v), expected, rtol=1e-11, atol=1e-11)
+
+
 def test_a_product_is_the_slope_of_the_gradient_and_counts_as_a_pass():
     F, rng = objective(200, 5, 3), np.random.default_rng(2)
     theta, v, h = 0.1 * rng.normal(size=F.size), rng.normal(size=F.size), 1e-5

@@ -22,6 +22,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.kernels.compiler import compile_inlined, compile_sums
 from majorant.kernels.sparse import Csr
+from majorant.kernels.sparse_rows import times_long_row
 
 # Newton's method on one score stops before a step of this length: the probability there follows from a few derivatives.
 NEAR = 0.01
@@ -133,22 +134,6 @@ def row_squares(X: Csr) -> Array:
     return sums
 
 
-@compile_inlined
-def _product(X: Csr, W: Array, begin: np.uint64, end: np.uint64) -> float:
-    """Return the product of a row and W: four sums wait for each other less than one does."""
-    s0, s1, s2, s3, one = 0.0, 0.0, 0.0, 0.0, np.uint64(1)
-    fours = begin + ((end - begin) & ~np.uint64(3))
-    for e in range(begin, fours, np.uint64(4)):
-        f, g, h = e + one, e + one + one, e + one + one + one
-        s0 += X.data[e] * W[X.indices[e]]
-        s1 += X.data[f] * W[X.indices[f]]
-        s2 += X.data[g] * W[X.indices[g]]
-        s3 += X.data[h] * W[X.indices[h]]
-    for e in range(fours, end):
-        s0 += X.data[e] * W[X.indices[e]]
-    return (s0 + s1) + (s2 + s3)
-
-
 @compile_sums
 def binary_epoch(
     X: Csr,
@@ -174,7 +159,7 @@ def binary_epoch(
             continue
         begin, end = np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])
         sign, own = 1.0 if y[j] == 1 else -1.0, q[j] + of_intercept
-        u, before = sign * (_product(X, W, begin, end) + b[0]), -sign * r[j]
+        u, before = sign * (times_long_row(X, W, begin, end) + b[0]), -sign * r[j]
         a, slope = logistic_step(u, u - own * before, own * w)
         move = w * a - before
         gain += 0.5 * move * move * (own + 1 / max(w * slope, abs(move), 1e-300))

@@ -9,6 +9,7 @@ from majorant.kernels.compiler import compile_exact, compile_part, compile_stric
 from majorant.kernels.dense import ROWS, join, project_rows, pull_back_cached, rows_at_a_time, split
 from majorant.kernels.elementary import exp_of_negative, log1p_to_one
 from majorant.kernels.sparse import Stored
+from majorant.kernels.sparse_rows import add_row, are_long, times_long_row, times_short_row
 
 # Scores that stay in cache; and a weight that stands in for zero.
 SCORES, TINY = 2**10, 1e-300
@@ -107,21 +108,21 @@ def leap_csr(
 ) -> tuple[float, float]:
     """The same for rows by their non-zeros."""
     X, shift, constant = stored
-    t, δ, r = len(X.indptr) - 1, np.empty(len(w) - constant, X.data.dtype), np.empty(ROWS)
+    t, δ, r, long = len(X.indptr) - 1, np.empty(len(w) - constant, X.data.dtype), np.empty(ROWS), are_long(X)
     c, loss, slope, total = split(w, shift, constant, δ), 0.0, 0.0, 0.0
     G[:] = 0
     for first in range(0, t, ROWS):
         last = min(first + ROWS, t)
-        for j in range(first, last):
-            v = 0.0
-            for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
-                v += X.data[k] * δ[X.indices[k]]
-            V[j] = v
+        if long:
+            for j in range(first, last):
+                V[j] = times_long_row(X, δ, np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1]))
+        else:
+            for j in range(first, last):
+                V[j] = times_short_row(X, δ, np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1]))
         more = _move(first, last, c, S, V, y, weight, there, r)
         loss, slope, total = loss + more[0], slope + more[1], total + more[2]
         for j in range(first, last):
-            for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
-                G[np.uint64(X.indices[k])] += r[j - first] * X.data[k]
+            add_row(X, r[j - first], np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1]), G)
     join(total, shift, constant, G)
     return loss, slope
 
@@ -146,17 +147,22 @@ def product_dense(stored: Stored, w: Array, q: Array, G: Array) -> None:
 def product_csr(stored: Stored, w: Array, q: Array, G: Array) -> None:
     """The same for rows by their non-zeros."""
     X, shift, constant = stored
-    δ, total = np.empty(len(w) - constant, X.data.dtype), 0.0
+    t, δ, total = len(X.indptr) - 1, np.empty(len(w) - constant, X.data.dtype), 0.0
     c = split(w, shift, constant, δ)
     G[:] = 0
-    for j in range(len(X.indptr) - 1):
-        v = 0.0
-        for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
-            v += X.data[k] * δ[X.indices[k]]
-        r = q[j] * (v + c)
-        total += r
-        for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
-            G[np.uint64(X.indices[k])] += r * X.data[k]
+    # Row by row: how often loops over a row turn is then guessed right the second time.
+    if are_long(X):
+        for j in range(t):
+            begin, end = np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])
+            r = q[j] * (times_long_row(X, δ, begin, end) + c)
+            total += r
+            add_row(X, r, begin, end, G)
+    else:
+        for j in range(t):
+            begin, end = np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])
+            r = q[j] * (times_short_row(X, δ, begin, end) + c)
+            total += r
+            add_row(X, r, begin, end, G)
     join(total, shift, constant, G)
 
 
