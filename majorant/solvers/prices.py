@@ -190,6 +190,7 @@ def pays_in_single_precision(objective: Objective) -> bool:
         return False
     products = prices.step() - STEP - prices.rows * prices.classes * SCORE
     long = products >= max(LONG_ENOUGH, SHARE_OF_PRODUCTS * prices.step())
-    if prices.classes == 1 and SAVED_BY_COPY * expected_steps(objective) < COPIED:
+    if not (long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)):
         return False
-    return long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)
+    # Asked last: what steps are expected takes a look at the data.
+    return prices.classes > 1 or SAVED_BY_COPY * expected_steps(objective) >= COPIED

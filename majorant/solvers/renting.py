@@ -28,8 +28,8 @@ AT_LEAST = 4
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
 # Steps before Newton's, by conjugate gradients, may take over; how many of these it takes at least, and how many of
-# them, and products, for each that would have been made.
-FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 2.5
+# them, and products, for each that would have been made: fewer between classes, where secant pairs are soon outdated.
+FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS, OF_CLASSES = 3, 2.0, 0.1, 2.5, 1.8
 # By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
 RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
@@ -89,6 +89,7 @@ class Market:
     prices: tuple[float, ...]
     unnoticed: float
     product: float = inf  # what a product with the Hessian costs, if there are any
+    as_many: float = AS_MANY_PRODUCTS  # for each step that would have been made
     excess: float | None = None  # how many more steps, as a share, a diagonal takes than a matrix, if that is known
     upkeeps: tuple[float, ...] = ()  # what each adds to every step after it, in steps, if that is known
     at_first: tuple[float, ...] = ()  # what each costs where steps begin, if not as much as later on
@@ -117,7 +118,8 @@ class Market:
         in_steps = tuple(each.price(prices) / step for each in kept)
         upkeeps = tuple(each.upkeep(prices) / step for each in kept)
         product = prices.product() / step if products else inf
-        return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
+        as_many = AS_MANY_PRODUCTS if prices.classes == 1 else OF_CLASSES
+        return cls(kept, in_steps, SMALL_CHANGE / step, product, as_many, excess, upkeeps)
 
     def of_another(self, objective: Objective) -> Market:
         """Return the market of the same offers for another objective."""
@@ -152,7 +154,7 @@ class Market:
         left = lease.steps_left(value)
         if not (lease.quality < HESSIAN and rent >= FIRST_STEPS and left < inf):
             return False
-        return NEWTON_STEPS + (AS_MANY_STEPS + AS_MANY_PRODUCTS * self.product) * left < left
+        return NEWTON_STEPS + (AS_MANY_STEPS + self.as_many * self.product) * left < left
 
     def due_for_products(self, lease: Lease, rent: float, pace: float, value: float) -> Preconditioner | None:
         """Return what is due where steps are Newton's, by conjugate gradients, and cost so many usual ones each.
