@@ -1,5 +1,7 @@
 """Newton steps by conjugate gradients: products with the Hessian, the steps they make, and when these take over."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -130,7 +132,7 @@ def test_many_steps_left_turn_into_products():
 def market(product, **shape):
     prices = Prices(**{"rows": 1_000, "classes": 1, "columns": 50, "stored": 50.0, "sparse": False} | shape)
     made = Market.of((DiagonalOfHessian(),), prices, products=True)
-    return Market(made.offers, made.prices, made.unnoticed, product)
+    return replace(made, product=product)
 
 
 def lease(rate, steps=5, quality=0):
@@ -145,6 +147,11 @@ def test_products_are_turned_to_where_they_are_cheap_and_much_is_left():
     assert not market(0.1).turns_to_products(lease(0.5, steps=1), 5, 1.0)
     assert not market(0.1).turns_to_products(lease(0.5, quality=HESSIAN), 5, 1.0)
     assert Market.of((DiagonalOfHessian(),), None).product == np.inf
+
+
+def test_between_classes_fewer_products_make_up_for_a_step():
+    assert market(0.4, classes=5).turns_to_products(lease(0.5), 5, 1.0)
+    assert not market(0.4).turns_to_products(lease(0.5), 5, 1.0)
 
 
 def test_a_product_costs_less_than_a_step_of_small_or_sparse_data_and_as_much_of_large_dense():

@@ -20,6 +20,8 @@ from majorant.solvers.prices import Prices
 # nanoseconds, what nobody would notice.
 CHEAP, NOT_MUCH = 0.5, 1.5
 SMALL_CHANGE = 3e5
+# A Hessian saves steps for certain, and may cost so many times as much.
+SAVED_BY_HESSIAN = 2.0
 # Where there is more to do than this many times its price, a curvature is bought at half the rent.
 MUCH = 4.0
 # Steps that are left to make in any curvature.
@@ -142,7 +144,7 @@ class Market:
                     return offer
             elif offer.quality == lease.quality and spent >= _patience(lease):
                 worth_it = spent >= price - SAVED and price + 2 < left
-                return offer if worth_it or price <= self.unnoticed else None
+                return offer if worth_it or price <= self._unnoticed(offer) else None
         return None
 
     def turns_to_products(self, lease: Lease, rent: float, value: float) -> bool:
@@ -171,14 +173,18 @@ class Market:
         return next(each for each in self.offers if each.quality <= A_DIAGONAL)
 
     def _first(self) -> Preconditioner:
-        enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)
+        cheap = max(CHEAP, NOT_MUCH * self.prices[-1])
         for offer, price, upkeep in zip(self.offers, self.at_first or self.prices, self.upkeeps, strict=True):
-            worth = enough
+            worth = max(cheap, self._unnoticed(offer))
             if self.excess is not None and _is_matrix(offer):
                 worth = max(_worth(saved_at_once(self.excess, upkeep)), self.unnoticed)
             if price <= worth:
                 return offer
         return self.offers[-1]
+
+    def _unnoticed(self, offer: Preconditioner) -> float:
+        """Return what may be paid for it without a thought, in steps: more for a Hessian, which always saves some."""
+        return SAVED_BY_HESSIAN * self.unnoticed if offer.quality >= HESSIAN else self.unnoticed
 
     def _saves(self, lease: Lease, offer: Preconditioner, left: float, spent: float) -> bool:
         """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong.
