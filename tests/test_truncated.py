@@ -149,9 +149,10 @@ def test_products_are_turned_to_where_they_are_cheap_and_much_is_left():
     assert Market.of((DiagonalOfHessian(),), None).product == np.inf
 
 
-def test_between_classes_fewer_products_make_up_for_a_step():
+def test_of_several_classes_fewer_products_make_up_for_a_step():
     assert market(0.4, classes=5).turns_to_products(lease(0.5), 5, 1.0)
     assert not market(0.4).turns_to_products(lease(0.5), 5, 1.0)
+    assert not market(0.4, classes=3).turns_to_products(lease(0.5), 5, 1.0)
 
 
 def test_a_product_costs_less_than_a_step_of_small_or_sparse_data_and_as_much_of_large_dense():

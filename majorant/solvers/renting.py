@@ -30,8 +30,9 @@ AT_LEAST = 4
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
 # Steps before Newton's, by conjugate gradients, may take over; how many of these it takes at least, and how many of
-# them, and products, for each that would have been made: fewer between classes, where secant pairs are soon outdated.
-FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS, OF_CLASSES = 3, 2.0, 0.1, 2.5, 1.8
+# them, and products, for each that would have been made: fewer of several classes, where pairs are soon outdated.
+FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 2.5
+SEVERAL_CLASSES, OF_SEVERAL = 5, 1.8
 # By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
 RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
@@ -120,7 +121,7 @@ class Market:
         in_steps = tuple(each.price(prices) / step for each in kept)
         upkeeps = tuple(each.upkeep(prices) / step for each in kept)
         product = prices.product() / step if products else inf
-        as_many = AS_MANY_PRODUCTS if prices.classes == 1 else OF_CLASSES
+        as_many = AS_MANY_PRODUCTS if prices.classes < SEVERAL_CLASSES else OF_SEVERAL
         return cls(kept, in_steps, SMALL_CHANGE / step, product, as_many, excess, upkeeps)
 
     def of_another(self, objective: Objective) -> Market:
