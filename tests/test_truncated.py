@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, Threads, minimize
 from majorant.objective.products import HessianProducts
-from majorant.solvers.preconditioners import DiagonalOfHessian
+from majorant.solvers.preconditioners import DiagonalBetweenClasses, DiagonalOfHessian
 from majorant.solvers.prices import Prices
 from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.truncated import newton_step
@@ -147,6 +147,13 @@ def test_products_are_turned_to_where_they_are_cheap_and_much_is_left():
     assert not market(0.1).turns_to_products(lease(0.5, steps=1), 5, 1.0)
     assert not market(0.1).turns_to_products(lease(0.5, quality=HESSIAN), 5, 1.0)
     assert Market.of((DiagonalOfHessian(),), None).product == np.inf
+
+
+def test_no_diagonal_is_found_for_products_that_costs_more_than_all_steps():
+    made = replace(market(0.1, classes=5), offers=(DiagonalBetweenClasses(), DiagonalOfHessian()), prices=(7.0, 2.0))
+    assert made.due_for_products(lease(0.5), 3.0, 1.0, 1.0) == DiagonalOfHessian()
+    assert made.due_for_products(lease(0.5), 8.0, 1.0, 1.0) == DiagonalBetweenClasses()
+    assert made.due_for_products(lease(0.5, quality=1), 3.0, 1.0, 1.0) is None
 
 
 def test_of_several_classes_fewer_products_make_up_for_a_step():

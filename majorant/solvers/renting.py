@@ -171,7 +171,8 @@ class Market:
                 return offer
         if lease.quality > A_DIAGONAL or rent < RENEWED * lease.made_at:
             return None
-        return next(each for each in self.offers if each.quality <= A_DIAGONAL)
+        affordable = (each for each, price in zip(self.offers, self.prices, strict=True) if price <= rent)
+        return next((each for each in affordable if lease.quality <= each.quality <= A_DIAGONAL), None)
 
     def _first(self) -> Preconditioner:
         cheap = max(CHEAP, NOT_MUCH * self.prices[-1])
