@@ -51,6 +51,18 @@ def test_the_first_is_the_best_that_is_next_to_free():
     assert Market.of((Offer(0, 2.0), dear), PRICES).due(Lease(), 0, 1.0) is dear  # which is not even dearer
 
 
+def test_a_hessian_of_small_data_is_the_first_and_found_again_at_every_step():
+    """It saves steps for certain: twice what nobody would notice is paid for it, but not for a Gram matrix."""
+    small = Prices(rows=100, classes=1, columns=5, stored=5.0, sparse=False)
+    diagonal, gram, hessian = Offer(0, 0.2), Offer(2, 1.5), Offer(4, 1.5)
+    assert 1.0 / 1.5 < Market.of((hessian,), small).unnoticed < 1.5
+    market = Market.of((diagonal, gram, hessian), small)
+    assert market.due(Lease(), 0, 1.0) is hessian
+    assert market.due(leased(4, [1.0]), 1, 1.0) is hessian
+    assert Market.of((diagonal, gram), small).due(Lease(), 0, 1.0) is diagonal
+    assert Market.of((diagonal, Offer(4, 2.5)), small).due(Lease(), 0, 1.0) is diagonal
+
+
 def test_what_makes_every_step_twice_as_dear_is_for_those_who_have_nothing_else():
     cheap, dear = Offer(0, 1.0), Offer(2, 5.0, more=1.5)
     assert Market.of((cheap, dear), PRICES).offers == (cheap,)
@@ -105,6 +117,17 @@ def test_prices_grow_with_the_data_and_count_what_is_stored():
     sparse = Prices(10**5, 1, 100, 1.0, True)
     assert sparse.step() < wide.step()
     assert sparse.gram(10**5) < wide.gram(10**5)
+
+
+def test_a_gram_matrix_of_small_data_costs_no_less_than_the_hessian():
+    """What makes it takes longer to call; of many rows it is found in single precision, or from some of them."""
+    for rows, columns in ((300, 5), (500, 50), (2_000, 20)):
+        small = Prices(rows, 1, columns, columns, False)
+        assert small.gram(rows) > small.hessian(rows)
+    assert PRICES.gram(10**5) < PRICES.hessian(10**5)
+    many, few = Prices(1_000, 60, 4, 4.0, False), Prices(1_000, 4, 60, 60.0, False)
+    assert many.hessian(1_000) < 0.6 * 60 * 61 / 2 * Prices(1_000, 1, 4, 4.0, False).hessian(1_000)
+    assert few.hessian(1_000) > 10 * Prices(1_000, 1, 60, 60.0, False).hessian(1_000)
 
 
 def generated(t, p, n, seed=0):

@@ -1,12 +1,14 @@
 """Newton steps by conjugate gradients: products with the Hessian, the steps they make, and when these take over."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, Threads, minimize
 from majorant.objective.products import HessianProducts
-from majorant.solvers.preconditioners import DiagonalOfHessian
+from majorant.solvers.preconditioners import DiagonalBetweenClasses, DiagonalOfHessian
 from majorant.solvers.prices import Prices
 from majorant.solvers.renting import HESSIAN, Lease, Market
 from majorant.solvers.truncated import newton_step
@@ -143,7 +145,7 @@ def test_many_steps_left_turn_into_products():
 def market(product, **shape):
     prices = Prices(**{"rows": 1_000, "classes": 1, "columns": 50, "stored": 50.0, "sparse": False} | shape)
     made = Market.of((DiagonalOfHessian(),), prices, products=True)
-    return Market(made.offers, made.prices, made.unnoticed, product)
+    return replace(made, product=product)
 
 
 def lease(rate, steps=5, quality=0):
@@ -158,6 +160,19 @@ def test_products_are_turned_to_where_they_are_cheap_and_much_is_left():
     assert not market(0.1).turns_to_products(lease(0.5, steps=1), 5, 1.0)
     assert not market(0.1).turns_to_products(lease(0.5, quality=HESSIAN), 5, 1.0)
     assert Market.of((DiagonalOfHessian(),), None).product == np.inf
+
+
+def test_no_diagonal_is_found_for_products_that_costs_more_than_all_steps():
+    made = replace(market(0.1, classes=5), offers=(DiagonalBetweenClasses(), DiagonalOfHessian()), prices=(7.0, 2.0))
+    assert made.due_for_products(lease(0.5), 3.0, 1.0, 1.0) == DiagonalOfHessian()
+    assert made.due_for_products(lease(0.5), 8.0, 1.0, 1.0) == DiagonalBetweenClasses()
+    assert made.due_for_products(lease(0.5, quality=1), 3.0, 1.0, 1.0) is None
+
+
+def test_of_several_classes_fewer_products_make_up_for_a_step():
+    assert market(0.4, classes=5).turns_to_products(lease(0.5), 5, 1.0)
+    assert not market(0.4).turns_to_products(lease(0.5), 5, 1.0)
+    assert not market(0.4, classes=3).turns_to_products(lease(0.5), 5, 1.0)
 
 
 def test_a_product_costs_less_than_a_step_of_small_or_sparse_data_and_as_much_of_large_dense():

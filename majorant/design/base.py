@@ -241,7 +241,8 @@ class Design(ABC):
             xt = np.ascontiguousarray(x.T)
 
             def add_class(c: int, x: Array = x, xt: Array = xt, some: slice = some) -> None:
-                weighted = (B[c, c:, None, some] * xt).reshape(-1, len(x))
+                kept = empty((n, p, len(x)))[c:]  # of one size, so that all classes use the same memory
+                weighted = np.multiply(B[c, c:, None, some], xt, out=kept).reshape(-1, len(x))
                 grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
 
             for_each(add_class, range(n))

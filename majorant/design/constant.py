@@ -119,9 +119,14 @@ class Constant(Design):
         return self._written_out()
 
     def _written_out(self) -> Array:
-        X = self.inner.toarray()
-        centred = X if self.shift is None else X - self.shift
-        return np.column_stack([centred, np.ones(len(X), dtype=X.dtype)])
+        X, shift = self.inner.toarray(), self.shift
+        written = np.empty(self.shape, X.dtype if shift is None else np.result_type(X, shift))
+        written[:, -1] = 1.0
+        if shift is None:
+            written[:, :-1] = X
+        else:
+            np.subtract(X, shift, out=written[:, :-1])  # there: fresh memory for a copy takes longer than to subtract
+        return written
 
     def csr(self) -> sp.csr_array:
         """Return the whole matrix as a CSR array; of centred columns all are stored."""

@@ -28,10 +28,10 @@ READ = 1.0
 MULTIPLY, FACTORISE, PAIR, CELL = 1 / 22, 1 / 90, 0.7, 15.0
 # Of solving with a triangle, and of finding the dual variable of a score, if it stands alone and if it does not.
 SOLVE, DUAL_ALONE, DUAL = 1 / 11, 100.0, 400.0
-# A number that is written out to be multiplied.
-WRITTEN = 30.0
-# Of calling what makes a curvature, a Gram matrix of several classes, and one from some of the rows.
-CALL, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 4e5, 3e5
+# A number that is written out to be multiplied; or weighted, in cache.
+WRITTEN, WEIGHTED = 30.0, 0.6
+# Of calling what makes a curvature, or products for a class; a Gram matrix, one of several classes, and from some rows.
+CALL, CALL_FOR_CLASS, CALL_FOR_GRAM, CALL_FOR_CLASSES, CALL_FOR_SOME = 8e4, 1.5e4, 2.3e5, 2.5e5, 3e5
 # How often a tight certificate looks at rows besides its Hessian: for squares, spreads twice, and what rounding loses.
 LOOKS = 4
 
@@ -96,7 +96,7 @@ class Prices:
     def gram(self, rows: float) -> float:
         """Return the price of a Gram matrix of so many rows, and its factors."""
         of_classes = rows * self.classes * (PROBABILITY + self.classes * MULTIPLY) + self.classes**3
-        calls = CALL + self.delay + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
+        calls = CALL_FOR_GRAM + self.delay + CALL_FOR_CLASSES * (self.classes > 1) + CALL_FOR_SOME * (rows < self.rows)
         # In single precision products take half as long.
         return calls + of_classes + 0.5 * self.slow * self._product(rows) + self.columns**3 * FACTORISE
 
@@ -109,8 +109,8 @@ class Prices:
     def hessian(self, rows: float) -> float:
         """Return the price of a Hessian of so many rows, and its factor; of some rows, once they are here."""
         n, d = self.classes, self.classes * self.columns
-        products = n * (n + 1) / 2 * (self._product(rows) + rows * 2)
         delay = self.delay if rows >= self.rows else 0.0
+        products = self._product(rows) + 2 * rows if n == 1 else self._products_of_classes(rows)
         return CALL + delay + rows * n * PROBABILITY + products + d**3 * FACTORISE + d * d
 
     def blocks(self) -> float:
@@ -151,6 +151,14 @@ class Prices:
             return NUMBER
         return FAR if self.rows * self.stored > CACHE else ALONE
 
+    def _products_of_classes(self, rows: float) -> float:
+        """Return the price of weighted products of X for every pair of classes: of dense rows nothing is halved."""
+        n, p = self.classes, self.columns
+        pairs = n * (n + 1) / 2
+        if self.sparse:
+            return pairs * (self._product(rows) + 2 * rows)
+        return n * CALL_FOR_CLASS + pairs * rows * p * (2 * MULTIPLY * p + WEIGHTED)
+
     def _product(self, rows: float) -> float:
         p = self.columns
         if self.sparse:
@@ -190,6 +198,7 @@ def pays_in_single_precision(objective: Objective) -> bool:
         return False
     products = prices.step() - STEP - prices.rows * prices.classes * SCORE
     long = products >= max(LONG_ENOUGH, SHARE_OF_PRODUCTS * prices.step())
-    if prices.classes == 1 and SAVED_BY_COPY * expected_steps(objective) < COPIED:
+    if not (long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)):
         return False
-    return long and copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)
+    # Asked last: what steps are expected takes a look at the data.
+    return prices.classes > 1 or SAVED_BY_COPY * expected_steps(objective) >= COPIED

@@ -20,6 +20,8 @@ from majorant.solvers.prices import Prices
 # nanoseconds, what nobody would notice.
 CHEAP, NOT_MUCH = 0.5, 1.5
 SMALL_CHANGE = 3e5
+# A Hessian saves steps for certain, and may cost so many times as much.
+SAVED_BY_HESSIAN = 2.0
 # Where there is more to do than this many times its price, a curvature is bought at half the rent.
 MUCH = 4.0
 # Steps that are left to make in any curvature.
@@ -28,8 +30,9 @@ AT_LEAST = 4
 FIRST_RENEWAL = 4
 HESSIAN_RENEWAL = 1
 # Steps before Newton's, by conjugate gradients, may take over; how many of these it takes at least, and how many of
-# them, and products, for each that would have been made.
+# them, and products, for each that would have been made: fewer of several classes, where pairs are soon outdated.
 FIRST_STEPS, NEWTON_STEPS, AS_MANY_STEPS, AS_MANY_PRODUCTS = 3, 2.0, 0.1, 2.5
+SEVERAL_CLASSES, OF_SEVERAL = 5, 1.8
 # By how much costs have to grow before the diagonal that conjugate gradients are scaled by is found again.
 RENEWED = 4.0
 # Steps that a curvature found anew saves at once.
@@ -89,6 +92,7 @@ class Market:
     prices: tuple[float, ...]
     unnoticed: float
     product: float = inf  # what a product with the Hessian costs, if there are any
+    as_many: float = AS_MANY_PRODUCTS  # for each step that would have been made
     excess: float | None = None  # how many more steps, as a share, a diagonal takes than a matrix, if that is known
     upkeeps: tuple[float, ...] = ()  # what each adds to every step after it, in steps, if that is known
     at_first: tuple[float, ...] = ()  # what each costs where steps begin, if not as much as later on
@@ -117,7 +121,8 @@ class Market:
         in_steps = tuple(each.price(prices) / step for each in kept)
         upkeeps = tuple(each.upkeep(prices) / step for each in kept)
         product = prices.product() / step if products else inf
-        return cls(kept, in_steps, SMALL_CHANGE / step, product, excess, upkeeps)
+        as_many = AS_MANY_PRODUCTS if prices.classes < SEVERAL_CLASSES else OF_SEVERAL
+        return cls(kept, in_steps, SMALL_CHANGE / step, product, as_many, excess, upkeeps)
 
     def of_another(self, objective: Objective) -> Market:
         """Return the market of the same offers for another objective."""
@@ -140,7 +145,7 @@ class Market:
                     return offer
             elif offer.quality == lease.quality and spent >= _patience(lease):
                 worth_it = spent >= price - SAVED and price + 2 < left
-                return offer if worth_it or price <= self.unnoticed else None
+                return offer if worth_it or price <= self._unnoticed(offer) else None
         return None
 
     def turns_to_products(self, lease: Lease, rent: float, value: float) -> bool:
@@ -152,7 +157,7 @@ class Market:
         left = lease.steps_left(value)
         if not (lease.quality < HESSIAN and rent >= FIRST_STEPS and left < inf):
             return False
-        return NEWTON_STEPS + (AS_MANY_STEPS + AS_MANY_PRODUCTS * self.product) * left < left
+        return NEWTON_STEPS + (AS_MANY_STEPS + self.as_many * self.product) * left < left
 
     def due_for_products(self, lease: Lease, rent: float, pace: float, value: float) -> Preconditioner | None:
         """Return what is due where steps are Newton's, by conjugate gradients, and cost so many usual ones each.
@@ -166,17 +171,22 @@ class Market:
                 return offer
         if lease.quality > A_DIAGONAL or rent < RENEWED * lease.made_at:
             return None
-        return next(each for each in self.offers if each.quality <= A_DIAGONAL)
+        affordable = (each for each, price in zip(self.offers, self.prices, strict=True) if price <= rent)
+        return next((each for each in affordable if lease.quality <= each.quality <= A_DIAGONAL), None)
 
     def _first(self) -> Preconditioner:
-        enough = max(CHEAP, NOT_MUCH * self.prices[-1], self.unnoticed)
+        cheap = max(CHEAP, NOT_MUCH * self.prices[-1])
         for offer, price, upkeep in zip(self.offers, self.at_first or self.prices, self.upkeeps, strict=True):
-            worth = enough
+            worth = max(cheap, self._unnoticed(offer))
             if self.excess is not None and _is_matrix(offer):
                 worth = max(_worth(saved_at_once(self.excess, upkeep)), self.unnoticed)
             if price <= worth:
                 return offer
         return self.offers[-1]
+
+    def _unnoticed(self, offer: Preconditioner) -> float:
+        """Return what may be paid for it without a thought, in steps: more for a Hessian, which always saves some."""
+        return SAVED_BY_HESSIAN * self.unnoticed if offer.quality >= HESSIAN else self.unnoticed
 
     def _saves(self, lease: Lease, offer: Preconditioner, left: float, spent: float) -> bool:
         """Return whether correlations say that a matrix saves its price, or steps in a diagonal that they are wrong.
