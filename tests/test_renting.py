@@ -11,9 +11,9 @@ from scipy.special import softmax
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.curvature import Kronecker
 from majorant.solvers import preconditioners
-from majorant.solvers.preconditioners import _speaks_for_all
+from majorant.solvers.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll, _speaks_for_all
 from majorant.solvers.prices import Prices, pays_in_single_precision
-from majorant.solvers.renting import Lease, Market
+from majorant.solvers.renting import Lease, Market, market_for
 
 PRICES = Prices(rows=100_000, classes=1, columns=10, stored=10.0, sparse=False)
 
@@ -61,6 +61,16 @@ def test_a_hessian_of_small_data_is_the_first_and_found_again_at_every_step():
     assert market.due(leased(4, [1.0]), 1, 1.0) is hessian
     assert Market.of((diagonal, gram), small).due(Lease(), 0, 1.0) is diagonal
     assert Market.of((diagonal, Offer(4, 2.5)), small).due(Lease(), 0, 1.0) is diagonal
+
+
+def test_correlations_are_not_looked_at_where_a_hessian_is_bought_anyway():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(9_000, 60)), rng.integers(0, 2, 9_000)
+    F, large = (Objective(Binary(), Labelled(X[:t], y[:t]), ridge=1.0) for t in (1_000, 9_000))
+    offers = [DiagonalOfHessian(), GramOfColumns(), HessianOfAll()]
+    assert market_for(offers, F, products=True).excess is None
+    assert "correlation" not in vars(F.facts)
+    assert market_for(offers, large, products=True).excess is not None
 
 
 def test_what_makes_every_step_twice_as_dear_is_for_those_who_have_nothing_else():

@@ -208,18 +208,23 @@ def market_for(
 ) -> Market:
     """Return the market for an objective, for steps that begin at a point.
 
-    Where a Gram matrix costs next to nothing nobody asks how much it saves.
+    Where a Gram matrix costs next to nothing, or a Hessian is bought anyway, nobody asks how much it saves.
     """
     if not objective.model.has_rows:
         return Market.of(offers, None, products=products)
     prices, gram = Prices.of(objective), GramOfColumns()
-    asks = gram in offers and gram.price(prices) > SMALL_CHANGE
+    asks = gram in offers and gram.price(prices) > SMALL_CHANGE and not _is_given_away(offers[-1], prices)
     market = Market.of(offers, prices, products=products, excess=excess(objective) if asks else None)
     if at is None or gram not in market.offers or not gram.is_known(objective, at, prices):
         return market
     of_gram = gram.price_if_known(prices) / prices.whole_step()
     both = zip(market.offers, market.prices, strict=True)
     return replace(market, at_first=tuple(of_gram if each == gram else price for each, price in both))
+
+
+def _is_given_away(offer: Preconditioner, prices: Prices) -> bool:
+    """Return whether it is a Hessian that is bought before anything else."""
+    return offer.quality >= HESSIAN and offer.price(prices) <= SAVED_BY_HESSIAN * SMALL_CHANGE
 
 
 def _is_matrix(offer: Preconditioner) -> bool:
