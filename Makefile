@@ -85,7 +85,7 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.stochastic --json out/stochastic.json
 	for setting in "" --standardised --free "--free --standardised"; do \
 		OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.logistic $$setting --limit 60; done
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.shapes --seed 57 --shapes 60 --plot docs/figures/shapes.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.shapes --seed 58 --shapes 60 --plot docs/figures/shapes.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.sweep --json out/sweep.json
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.robustness
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.chain --json out/chain.json --plot docs/figures/chain.png

@@ -142,14 +142,16 @@ def test_a_sum_is_that_of_a_tree_whoever_adds():
     rng = np.random.default_rng(0)
     for count, numbers in ((1, 4), (2, 4), (3, 4), (7, 4), (32, 4), (33, 4), (FEW + 9, 4), (7, SMALL + 1)):
         terms = rng.normal(size=(count, numbers)) * 10.0 ** rng.integers(-9, 9, size=(count, 1))
-        totals = []
+        totals, given = [], terms.copy()
         for order in (np.arange(count), rng.permutation(count), np.arange(count)[::-1]):
-            total = PairwiseSum()
-            for number in order:
-                total.add(int(number), terms[number])
-            totals.append(total.value())
-        np.testing.assert_array_equal(totals[0], totals[1])
-        np.testing.assert_array_equal(totals[0], totals[2])
+            for ours in (False, True):
+                total = PairwiseSum(ours=ours)
+                for number in order:
+                    total.add(int(number), terms[number].copy() if ours else terms[number])
+                totals.append(total.value())
+        for other in totals[1:]:
+            np.testing.assert_array_equal(totals[0], other)
+        np.testing.assert_array_equal(terms, given)  # what is not ours is left alone
         np.testing.assert_allclose(totals[0], terms.sum(axis=0), rtol=1e-13, atol=1e-13 * np.abs(terms).max())
 
 

@@ -65,6 +65,8 @@ class Model(ABC, Generic[Batch]):
     keeps_scores: ClassVar[bool] = True
     # Whether outcomes can be written out row by row, as solvers want them that look inside rows.
     has_rows: ClassVar[bool] = False
+    # Whether each gradient is a new array, which those of other blocks may be added to.
+    gives_gradients_away: ClassVar[bool] = False
 
     # --- what a model is ----------------------------------------------------------------------------------
 

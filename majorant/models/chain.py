@@ -47,6 +47,8 @@ class Chain(Model[Sequences]):
 
     # They are as long as the data; loss and gradient are found piece by piece instead.
     keeps_scores: ClassVar[bool] = False
+    # They are as long as θ, of which there are few in memory.
+    gives_gradients_away: ClassVar[bool] = True
 
     def check(self, data: Sequences) -> None:
         """Accept any sequences: they were checked when they were made."""

@@ -62,6 +62,11 @@ class LossAndGradient:
     theta: Array
     keep: bool
 
+    @property
+    def gives_away(self) -> bool:
+        """Whether nobody else has the gradients."""
+        return self.model.gives_gradients_away
+
     def __call__(self, block: Any) -> tuple[tuple[float, Array], Array | None]:
         """Return them."""
         if not self.keep:
