@@ -169,6 +169,7 @@ def test_lapack_while_other_threads_run_is_lapack(size, many):
     np.testing.assert_allclose(np.tril(L) @ np.tril(L).T, A, atol=1e-12 * size * A.max())
     np.testing.assert_array_equal(np.tril(L), np.tril(dpotrf(A, lower=1)[0]))
     np.testing.assert_array_equal(Factor(L)(b), dpotrs(L, b, lower=1)[0])
+    np.testing.assert_array_equal(Factor(np.ascontiguousarray(L))(b), Factor(L)(b))
     np.testing.assert_array_equal(A, before)
     np.testing.assert_array_equal(b, given)
     with pytest.raises(LinAlgError, match="minor of order 1 "):

@@ -80,7 +80,7 @@ def lower_factor(A: Array, *, overwrite: bool = False, clean: bool = False) -> A
     """Return L with A = LLᵀ, whatever stands above it, or zeros if ``clean``; raise if there is none."""
     # SciPy's cho_factor and cho_solve look at what they are given for longer than a small system takes.
     if len(A) >= WORTH_SHARING and not clean:
-        L = A if overwrite and A.flags.f_contiguous else np.array(A, np.float64, order="F")
+        L = np.asarray(A, np.float64, order="F") if overwrite else np.array(A, np.float64, order="F")
         trouble = lapack.potrf(L)
     else:
         L, trouble = dpotrf(A, lower=1, clean=clean, overwrite_a=overwrite)

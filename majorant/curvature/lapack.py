@@ -22,8 +22,8 @@ def potrf(A: Array) -> int:
 
 
 def potrs(L: Array, b: Array) -> Array:
-    """Return the solution of LLᵀx = b, with L in a lower triangle that is stored by columns."""
-    x = np.array(b, np.float64, order="F")
+    """Return the solution of LLᵀx = b, with L in a lower triangle; it is copied unless it is stored by columns."""
+    L, x = np.asarray(L, np.float64, order="F"), np.array(b, np.float64, order="F")
     size, many, trouble = c_int(len(L)), c_int(x.size // len(L)), c_int()
     _function("dpotrs")(
         byref(LOWER), byref(size), byref(many), L.ctypes.data, byref(size), x.ctypes.data, byref(size), byref(trouble)
