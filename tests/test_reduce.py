@@ -24,7 +24,8 @@ from majorant import (
 )
 from majorant.data import Order
 from majorant.objective import Reducer
-from majorant.objective.reduce import Least, LocalBlocks, add
+from majorant.objective.reduce import LocalBlocks
+from majorant.objective.sums import Least, add
 from tests import problems
 from tests.problems import InBlocks, every_problem
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from majorant import Binary, ChainCRF, Labelled, LogisticRegression, Multinomial, Objective, Threads
 from majorant._threads import even_slices, for_each, mapped, numerics, sharing, threads
 from majorant.estimators.threads import WORTH_SHARING, fit_threads
-from majorant.objective.reduce import FEW, SMALL, PairwiseSum
+from majorant.objective.sums import FEW, SMALL, PairwiseSum
 from tests.test_chain_crf import sentences
 
 COUNTS = (2, 3, 5)

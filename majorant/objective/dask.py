@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from majorant._buffers import hold_on_to_pages
 from majorant._threads import numerics
 from majorant.objective.elsewhere import Rounds, work_on
-from majorant.objective.reduce import Kept, Task, add, found_again
+from majorant.objective.reduce import Kept, Task, found_again
+from majorant.objective.sums import add
 
 # Sums that are added up at a time.
 ARITY = 8

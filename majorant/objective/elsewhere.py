@@ -15,7 +15,8 @@ import numpy as np
 
 from majorant.data import Labelled, Order
 from majorant.data.base import Data
-from majorant.objective.reduce import Again, Blocks, Kept, PairwiseSum, Reducer, Task, Threads
+from majorant.objective.reduce import Again, Blocks, Kept, Reducer, Task, Threads
+from majorant.objective.sums import PairwiseSum
 
 
 def work_on(task: Task, share: Iterable[Any], *kept: Sequence[Any]) -> tuple[Any, list[Any]]:

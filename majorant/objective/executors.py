@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Protocol
 
 from majorant._threads import numerics
 from majorant.objective.elsewhere import Rounds, work_on
-from majorant.objective.reduce import Kept, PairwiseSum, Task, found_again
+from majorant.objective.reduce import Kept, Task, found_again
+from majorant.objective.sums import PairwiseSum
 
 # Shares that a worker keeps in memory; the one that was not used for longest goes first.
 SHARES_IN_MEMORY = 8

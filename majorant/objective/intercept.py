@@ -16,7 +16,8 @@ from majorant._lazy import lazy
 from majorant.curvature.cholesky import Factor, lower_factor
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
-from majorant.objective.reduce import Again, Blocks, Kept, Least
+from majorant.objective.reduce import Again, Blocks, Kept
+from majorant.objective.sums import Least
 
 ITERATIONS = 200
 HALVINGS = 60

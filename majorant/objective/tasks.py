@@ -12,7 +12,8 @@ from majorant.curvature import Curvature, Factors, Form
 from majorant.models import Model
 from majorant.models.answers import Leapt
 from majorant.models.spreads import Spreads
-from majorant.objective.reduce import Least, Most, Task
+from majorant.objective.reduce import Task
+from majorant.objective.sums import Least, Most
 
 
 class Scored(NamedTuple):
