@@ -1,10 +1,12 @@
-"""Is any benchmark set slower than it was? Fits of two checkouts in turn, in one process each.
+"""Compare the speed of two checkouts: their fits alternate, each checkout in a process of its own.
 
     git worktree add ../before COMMIT
-    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.regress ../before [--only SET] [--repeat 7]
+    MAJORANT_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.regress ../before [--only SET ...] [--repeat 7]
+    OMP_NUM_THREADS=1 python -m benchmarks.regress ../before --shapes 60 --seed 7
 
-Prints for each set and tolerance the least CPU seconds of both, and their ratio; the machine's moods hit both alike.
-``chunks`` are the sentences of CoNLL-2000, for a chain.
+Prints the least CPU seconds of both for every fit, and their ratio. Changes of the machine's speed affect both alike.
+The first form fits named data sets at three tolerances; ``chunks`` are the sentences of CoNLL-2000, for a chain.
+The second form makes default fits of the shapes that ``benchmarks.shapes`` draws, and adds the mean of each family.
 """
 
 from __future__ import annotations
@@ -32,21 +34,21 @@ SETS = {
     "chunks": 1.0,
 }
 TOLERANCES = (1e-4, 1e-6, 1e-8)
-# A set whose fits take so many seconds is fitted once by each.
+# Fits that take more seconds than this are repeated once only.
 LONG = 5.0
 
 
-def work():
-    """Fit what standard input asks for, a line each, and answer with CPU seconds."""
+def work() -> None:
+    """Make the fits that standard input asks for, one a line, and answer with CPU seconds."""
     import warnings
 
     warnings.simplefilter("ignore")
     cache = {}
     for line in sys.stdin:
         task = json.loads(line)
-        if task["set"] not in cache:
-            cache = {task["set"]: load(task["set"])}
-        X, y = cache[task["set"]]
+        if task["data"] not in cache:
+            cache = {task["data"]: load(task["data"])}
+        X, y = cache[task["data"]]
         try:
             started = time.process_time()
             estimator(task).fit(X, y)
@@ -56,7 +58,13 @@ def work():
         print(json.dumps(answer), flush=True)
 
 
-def load(name):
+def load(name: str):
+    """Return X and y of a data set, or of a shape, which is written "shape SEED NUMBER"."""
+    if name.startswith("shape "):
+        from benchmarks.shapes import draw, make
+
+        seed, k = map(int, name.split()[1:])
+        return make(draw(seed, k), seed)
     if name == "chunks":
         from benchmarks.chain import part
 
@@ -69,60 +77,88 @@ def load(name):
 def estimator(task):
     import majorant
 
-    if task["set"] == "chunks":
-        return majorant.ChainCRF(tol=100 * task["tol"])  # 1e-2 and below: its certificate is looser
-    settings = {name: task[name] for name in ("C", "tol", "fit_intercept")}
-    return majorant.LogisticRegression(max_iter=100_000, **settings)
+    if task["data"] == "chunks":
+        return majorant.ChainCRF(tol=100 * task["settings"]["tol"])  # 1e-2 and below: its certificate is looser
+    return majorant.LogisticRegression(**task["settings"])
 
 
 class Worker:
     """A process that fits with the package of a checkout."""
 
     def __init__(self, checkout: Path) -> None:
+        here = Path(__file__).resolve().parent.parent
+        environment = {**os.environ, "PYTHONPATH": f"{checkout.resolve()}{os.pathsep}{here}"}
         command = [sys.executable, __file__, "--worker"]
-        environment = {**os.environ, "PYTHONPATH": str(checkout.resolve())}
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def ask(self, **task):
-        self.process.stdin.write(json.dumps(task) + "\n")
+    def ask(self, data: str, settings: dict):
+        self.process.stdin.write(json.dumps({"data": data, "settings": settings}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
 
-def compare(workers, name, tol, intercept, repeat):
-    """Return the least seconds of each worker, asked in turn."""
-    task = {"set": name, "C": 1 / SETS[name], "tol": tol, "fit_intercept": intercept}
-    best = [worker.ask(**task) for worker in workers]  # compiles and loads: not counted below unless it is long
-    if any(isinstance(seconds, str) for seconds in best) or min(best) > LONG:
-        return best
-    rounds = [[worker.ask(**task) for worker in workers] for _ in range(repeat)]
-    return [min(column) for column in zip(*rounds, strict=True)]
+def compare(workers, data: str, settings: dict, repeat: int):
+    """Return the least seconds of each worker. The order alternates; quick fits are repeated more often."""
+    first = [worker.ask(data, settings) for worker in workers]  # compiles and loads: counts only if it is long
+    if any(isinstance(seconds, str) for seconds in first) or min(first) > LONG:
+        return first
+    best, repeat = [math.inf] * len(workers), max(repeat, min(40, round(0.3 / min(first))))
+    for k in range(repeat):
+        for place in range(len(workers))[:: 1 if k % 2 else -1]:
+            best[place] = min(best[place], workers[place].ask(data, settings))
+    return best
+
+
+def tasks_of(given):
+    """Yield the family, the name, the data and the settings of every fit."""
+    if not given.shapes:
+        for name in given.only:
+            for tol in TOLERANCES:
+                settings = {"C": 1 / SETS[name], "tol": tol, "fit_intercept": given.intercept, "max_iter": 100_000}
+                yield name, f"{name} {tol:.0e}", name, settings
+        return
+    from benchmarks.shapes import draw
+
+    for k in range(given.shapes):
+        shape = draw(given.seed, k)
+        settings = {"C": shape.C} if given.tol is None else {"C": shape.C, "tol": given.tol}
+        yield shape.family, f"{k} {shape}", f"shape {given.seed} {k}", settings
+
+
+def mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("before", nargs="?", type=Path, help="folder of the other checkout")
     parser.add_argument("--only", choices=SETS, nargs="*", default=list(SETS))
+    parser.add_argument("--shapes", type=int, default=0, help="fit so many drawn shapes instead of named sets")
+    parser.add_argument("--seed", type=int, default=0, help="of the shapes")
+    parser.add_argument("--tol", type=float, help="of the shapes; the default if not given")
     parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--intercept", action="store_true", help="the default settings, instead of no intercept")
+    parser.add_argument("--intercept", action="store_true", help="named sets with an intercept, as is the default")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
         work()
         return
     workers = [Worker(given.before), Worker(Path(__file__).parent.parent)]
-    ratios = []
-    print(f"{'set':12s} {'tol':>6s} {'before':>9s} {'now':>9s} {'ratio':>6s}")
-    for name in given.only:
-        for tol in TOLERANCES:
-            before, now = compare(workers, name, tol, given.intercept, given.repeat)
-            failed = isinstance(before, str) or isinstance(now, str)
-            ratios += [] if failed else [now / before]
-            ratio = "" if failed else f"{now / before:6.3f}"
-            print(f"{name:12s} {tol:6.0e} {before!s:>9.9s} {now!s:>9.9s} {ratio}", flush=True)
-    print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
+    ratios: dict[str, list[float]] = {}
+    print(f"{'before':>9s} {'now':>9s} {'ratio':>6s}  fit")
+    for family, name, data, settings in tasks_of(given):
+        before, now = compare(workers, data, settings, given.repeat)
+        if isinstance(before, str) or isinstance(now, str):
+            print(f"{before!s:>9.9s} {now!s:>9.9s} {'':6s}  {name}", flush=True)
+            continue
+        ratios.setdefault(family, []).append(now / before)
+        print(f"{before:9.4f} {now:9.4f} {now / before:6.3f}  {name}", flush=True)
+    for family, some in ratios.items():
+        print(f"{mean(some):.3f}, worst {max(some):.3f}: {family} ({len(some)} fits)")
+    all_ratios = [ratio for some in ratios.values() for ratio in some]
+    print(f"geometric mean {mean(all_ratios):.3f} of {len(all_ratios)} fits, worst {max(all_ratios):.3f}")
 
 
 if __name__ == "__main__":
