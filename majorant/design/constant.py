@@ -19,6 +19,8 @@ from majorant.kernels.sparse import Stored
 FEW = 2**15
 # Of centred columns more are: to subtract their centres each time takes a fourth as long as the Hessian.
 FEW_CENTRED = 2**18
+# Centred squares below so many rounding errors of the sums that they are differences of are zero.
+ROUNDING = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +33,28 @@ class Constant(Design):
         X, which is what is multiplied.
     origin : array of shape (p,), optional
         c. It does not matter to a model with a free intercept, but rounding errors are those of X, not of X − 1cᵀ.
-    centred : bool
-        Whether X is what is left after c has been subtracted, because those would be too large.
+    centred : bool or array of shape (p,)
+        Whether X is what is left after c has been subtracted, because rounding errors would be too large: for all
+        columns, or for each.
     source : Design, optional
-        Then, in single precision, what it was before.
+        X before that, where the subtraction cannot be undone without rounding.
     """
 
     inner: Design
     origin: Array | None = None
-    centred: bool = False
+    centred: bool | Array = False
     source: Design | None = None
+
+    @classmethod
+    def of_sparse(cls, X: CsrDesign, centre: Array, stored: Array) -> Constant:
+        """Return a sparse matrix whose ``stored`` columns, those without zeros, have their centre subtracted at once.
+
+        The subtraction fills nothing in there, and a constant column becomes zero as it does in a dense matrix. Another
+        column has a zero: its mean is at most √t standard deviations, and the difference of sums keeps its digits.
+        """
+        if not (centre[stored] != 0).any():
+            return cls(X, centre)
+        return cls(X.less(np.where(stored, centre, 0.0)), centre, stored, X)
 
     @lazy
     def shape(self) -> tuple[int, int]:
@@ -67,10 +81,13 @@ class Constant(Design):
         """Whether what is stored of X are its non-zeros."""
         return self.inner.is_sparse
 
-    @property
+    @lazy
     def shift(self) -> Array | None:
         """What is still to be subtracted from X."""
-        return None if self.centred else self.origin
+        if self.origin is None or np.all(self.centred):
+            return None
+        shift = np.where(self.centred, 0.0, self.origin)
+        return shift if shift.any() else None
 
     def without_ones(self) -> Array:
         """Return X − 1cᵀ written out."""
@@ -140,16 +157,22 @@ class Constant(Design):
 
     def uncentred(self) -> Constant:
         """Return the matrix with columns measured from zero."""
-        if not self.centred or self.origin is None:
+        if self.source is not None:
+            return Constant(self.source)
+        if self.origin is None or not np.any(self.centred):
             return Constant(self.inner)
-        return Constant(DenseDesign(self.inner.toarray() + self.origin) if self.source is None else self.source)
+        return Constant(DenseDesign(self.inner.toarray() + self.origin))
 
     def widened(self) -> Constant:
         """Return the matrix in double precision, rounded only once."""
         if self.dtype == np.float64:
             return self
         X = self.inner if self.source is None else self.source
-        if self.origin is None or not isinstance(X, DenseDesign):
+        if self.origin is None:
+            return Constant(X.widened())
+        if isinstance(X, CsrDesign):
+            return Constant.of_sparse(X.widened(), self.origin, np.broadcast_to(self.centred, len(self.origin)))
+        if not isinstance(X, DenseDesign):
             return Constant(X.widened(), self.origin)
         return Constant(X.less(self.origin, np.float64), self.origin, centred=True)
 
@@ -187,8 +210,11 @@ class Constant(Design):
         """Return R times the squares of the entries."""
         total, squares = R.sum(axis=1, keepdims=True), self.inner.pull_back_squares(R)
         if self.shift is not None:
-            squares += total * self.shift**2 - 2 * self.shift * self.inner.pull_back(R)
-        return np.column_stack([np.maximum(squares, 0.0), total])
+            moved = total * self.shift**2
+            rounding = ROUNDING * np.finfo(self.dtype).eps * (squares + moved)
+            squares += moved - 2 * self.shift * self.inner.pull_back(R)
+            squares[squares <= rounding] = 0.0
+        return np.column_stack([squares, total])
 
     @property
     def finds_columns_at_once(self) -> bool:
@@ -247,6 +273,11 @@ class Constant(Design):
         if self.shift is not None:
             c = self.shift
             cross = c[:, None] * sums[:, None] + sums[:, :, None] * c
-            whole[:, :p, :p] += np.triu(c[:, None] * c * total[:, None, None] - cross)
+            moved = c[:, None] * c * total[:, None, None]
+            before = np.abs(np.einsum("kii->ki", whole)[:, :p]) + np.abs(np.einsum("kii->ki", moved))
+            whole[:, :p, :p] += np.triu(moved - cross)
             whole[:, :p, p] -= c * total[:, None]
+            lost = np.abs(np.einsum("kii->ki", whole)[:, :p]) <= ROUNDING * np.finfo(np.float64).eps * before
+            for triangle, columns in zip(whole, lost, strict=True):
+                triangle[:p][columns] = triangle[:, :p][:, columns] = 0.0
         return whole

@@ -156,14 +156,33 @@ class CsrDesign(Design):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column: zeros are the most of it, and cancel nothing."""
-        share = weight[None] / weight.sum()
+        share, first = weight[None] / weight.sum(), np.zeros(self.shape[1])
+        stored = self.without_zeros()
+        if stored.any():  # such a column would lose digits to its mean, and is measured from its first entry
+            first[stored] = self.matrix[[0]].toarray()[0, stored]
 
         def moments_of(some: slice) -> Array:
-            part = self.part(some)
+            part = self.part(some).less(first) if stored.any() else self.part(some)
             return np.concatenate([part.pull_back(share[:, some]), part._pull_back_squares(share[:, some])])
 
         mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
-        return mean, np.maximum(squares - mean**2, 0.0)
+        return first + mean, np.maximum(squares - mean**2, 0.0)
+
+    def without_zeros(self, weight: Array | None = None) -> Array:
+        """Return for each column whether every row, of those with a weight, stores an entry."""
+        X, rows = self.matrix, self.shape[0]
+        if weight is not None and not weight.all():
+            X, rows = X[weight > 0], np.count_nonzero(weight)
+        if rows == 0 or X.nnz < rows:
+            return np.zeros(self.shape[1], dtype=bool)
+        return np.bincount(X.indices, minlength=self.shape[1]) == rows
+
+    def less(self, centre: Array) -> CsrDesign:
+        """Return X with a number for each column subtracted from what is stored of it."""
+        X = self.matrix
+        data = X.data.astype(np.float64)
+        data -= centre[X.indices]
+        return CsrDesign(as_they_are(type(X), (data.astype(X.dtype, copy=False), X.indices, X.indptr), X.shape))
 
     @property
     def counts_pairs(self) -> bool:

@@ -20,6 +20,8 @@ def joined(designs: Sequence[Design]) -> Design:
         return first
     if isinstance(first, Constant):
         parts = [each for each in designs if isinstance(each, Constant)]
+        if any(not np.array_equal(each.centred, first.centred) for each in parts):
+            return Constant(joined([each.uncentred().inner for each in parts]), first.origin)
         sources = [each.source for each in parts if each.source is not None]
         source = joined(sources) if sources else None
         return Constant(joined([each.inner for each in parts]), first.origin, first.centred, source)

@@ -77,6 +77,8 @@ def with_constant(design: Design, weight: Array | None = None, center: bool | Ar
     centre, ratio = _means(design, weight) if center is True else given_centre(center)
     if not centre.any():
         return Constant(design)
+    if isinstance(design, CsrDesign):
+        return Constant.of_sparse(design, centre, design.without_zeros(weight))
     if not isinstance(design, DenseDesign) or ratio * np.finfo(design.dtype).eps <= IMPLICIT[design.dtype.type]:
         return Constant(design, centre)
     source = None if design.dtype == np.float64 else design

@@ -20,17 +20,19 @@ class Region:
     """Where every optimum is: ‖θ* − θ‖_H ≤ radius, H⁻¹ = RRᵀ, along all that F depends on.
 
     ``flat`` are directions (d×m, independent) along which F is known not to change, and neither does any probability.
+    Their entries are compared times ``scale``, so that the units of columns do not matter.
     """
 
     root: Array  # R, d×k
     radius: float
     flat: Array
+    scale: Array  # √H_ii, one where that is zero
     share: float = 1.0  # of the rows that H is the Hessian of
 
     @property
     def undetermined(self) -> Array:
         """Which parameters change along flat directions."""
-        size = np.abs(self.flat)
+        size = np.abs(self.flat) * self.scale[:, None]
         return (size > NO_PART * size.max(axis=0, initial=TINY)).any(axis=1)
 
     def standard_errors(self, classes: int = 1, centre: Array | None = None) -> Array:
@@ -41,7 +43,8 @@ class Region:
         """Return how far these coefficients are from those of every optimum at most; infinite where F is flat."""
         off = self.radius * self.standard_errors(classes, centre)
         if self.flat.size:
-            size = np.abs(_uncentred(self.flat, classes, centre))
+            of_column = self.scale.reshape(classes, -1).max(axis=0)
+            size = np.abs(_uncentred(self.flat, classes, centre)) * of_column[:, None]
             off[(size > NO_PART * size.max(axis=(0, 1), initial=TINY)).any(axis=-1)] = np.inf
         return off
 

@@ -123,7 +123,7 @@ def certify(
     nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised)
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
         return replace(nothing, early=bool(np.isfinite(found.decrement)))
-    if found.some is None and not _is_flat(F, found.metric.flat):
+    if found.some is None and not _is_flat(F, found.metric):
         return nothing
     S = _spread(found.some or F, found, aim)
     return _certified(F, found, S) if S * found.decrement < 1 else nothing
@@ -135,7 +135,8 @@ def _certified(F: Objective, found: _Found, S: float) -> Certificate:
     lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
     gap = found.relative(_excess(a) * found.decrement**2 + lost)
     radius = -log1p(-a) / S if S > 0 else found.decrement
-    region = Region(found.metric.root, radius / sqrt(found.weaker), found.metric.flat, of_rows)
+    metric = found.metric
+    region = Region(metric.root, radius / sqrt(found.weaker), metric.flat, metric.scale, of_rows)
     promised = of_rows * found.relative(0.5 * found.decrement**2)
     return Certificate(point.theta, point.value, point.gradient, gap, region, promised)
 
@@ -193,7 +194,7 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
         H = some.expand(point.theta, Dense.of, majorizes=False)[1].compact()
         found = replace(_measured(F, point, H), some=some)
         hopeless = share * found.doubt > DOUBT
-        if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric.flat)):
+        if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric)):
             return found
         share *= MORE
     return None
@@ -232,7 +233,7 @@ def _measured(F: Objective, point: Point, H: Array, curved_at: Array | None = No
     """Return δ in the metric of a Hessian, of the point itself or found at another."""
     found, curved_at = metric(F, H), point.theta if curved_at is None else curved_at
     if found is None:
-        return _Found(point, Metric(*[np.empty(0)] * 3), curved_at, 1.0, inf, 0.0)
+        return _Found(point, Metric(*[np.empty(0)] * 4), curved_at, 1.0, inf, 0.0)
     return _weighed(F, point, found, curved_at, moved)
 
 
@@ -273,11 +274,12 @@ def _largest(F: Objective, root: Array, *, exactly: bool) -> float:
     return float(F.facts.small_blocks.total(Widened(Spread(spreads, exactly))).value)
 
 
-def _is_flat(F: Objective, flat: Array) -> bool:
+def _is_flat(F: Objective, metric: Metric) -> bool:
     """Return whether neither a penalty nor any row has a part in directions that the Hessian does not see."""
+    flat, parts = metric.flat, np.abs(metric.flat) * metric.scale[:, None]
     if not flat.size:
         return True
-    if (np.abs(flat) * (F.penalty.strength > 0)[:, None] > NO_PART * np.abs(flat).max(axis=0)).any():
+    if (parts[F.penalty.strength > 0] > NO_PART * parts.max(axis=0)).any():
         return False
     sizes = F.facts.magnitudes_by_column
     assert sizes.columns is not None

@@ -33,6 +33,7 @@ class Metric:
     root: Array
     flat: Array
     largest: Array  # diag(M), which rounding errors of M are measured by
+    scale: Array  # √diag(M), one where that is zero: the units of parameters
 
     @property
     def sizes(self) -> Array:
@@ -52,7 +53,8 @@ class Metric:
         d = len(self.largest)
         squares = np.maximum(heaviest * np.tile(columns**2, d // len(columns)), self.largest)
         κ = 2 * EPSILON * (SAFETY * sqrt(rows) + d + 10)
-        return κ * float(np.sqrt(squares) @ self.sizes) ** 2
+        sizes = float(np.sqrt(squares) @ self.sizes)
+        return κ * sizes * sizes  # infinite where a power would raise
 
 
 def metric(F: Objective, H: Array) -> Metric | None:
@@ -84,7 +86,7 @@ def _by_factor(A: Array, scale: Array, diagonal: Array) -> Metric | None:
         return None
     root = dtrtri(L, lower=1, overwrite_c=True)[0].T
     root /= scale[:, None]
-    return Metric(root, np.empty((len(A), 0)), diagonal)
+    return Metric(root, np.empty((len(A), 0)), diagonal, scale)
 
 
 def _by_pivots(A: Array, scale: Array, diagonal: Array) -> Metric | None:
@@ -100,11 +102,11 @@ def _by_pivots(A: Array, scale: Array, diagonal: Array) -> Metric | None:
     inverse = np.tril(dtrtri(L[:rank, :rank], lower=1)[0])
     root, flat = np.zeros((len(A), rank)), np.zeros((len(A), len(rest)))
     root[kept], flat[kept], flat[rest, np.arange(len(rest))] = inverse.T, -(below @ inverse).T, 1.0
-    return Metric(root / scale[:, None], flat / scale[:, None], diagonal)
+    return Metric(root / scale[:, None], flat / scale[:, None], diagonal, scale)
 
 
 def _by_eigenvalues(A: Array, scale: Array, diagonal: Array) -> Metric:
     values, vectors = eigh(A, check_finite=False)
     kept = values > FLAT * max(values[-1], 1e-300)
     root = vectors[:, kept] / np.sqrt(values[kept])
-    return Metric(root / scale[:, None], vectors[:, ~kept] / scale[:, None], diagonal)
+    return Metric(root / scale[:, None], vectors[:, ~kept] / scale[:, None], diagonal, scale)
