@@ -81,7 +81,7 @@ class Monitor:
         self._steps = 0
         self._certified = False
         self._is_bounded = False  # whether F is known to have a minimum, or nobody can tell
-        self._last_estimate = np.inf  # when a certificate was last looked for
+        self._last_estimate = np.inf  # when a certificate was last looked for, or a small gradient was misleading
         self._metric: Array | None = None  # that gradients were last measured by, where nothing certifies
         self._lookout = Lookout(self._objective, limits.tol, limits.largest_hessian)
         self._clock = Stopwatch()
@@ -258,7 +258,7 @@ class Monitor:
             looks = last or seen.certificate_is_free or self._is_promising(size)
             converged = looks and (not self.limits.certified or self._loosely().gap <= self.limits.tol)
         else:
-            converged = size <= goal
+            converged = size <= min(goal, AGAIN * self._last_estimate) and self._gains_nothing(seen)
         if self._looks_closer(seen, last=last, converged=converged):
             ends, tol = last or converged, self.limits.tol
             # What nothing else certifies is often read in standard errors, of which a tolerance of F says little.
@@ -266,16 +266,23 @@ class Monitor:
             found = seen.look_closer(0.0 if ends else tol, self._lookout.share(seen.state, ends=ends), settle)
             self._lookout.learn(seen.state, found)
             self._certified = self._certified or np.isfinite(found.gap)
+            if found.estimate > tol and not self._objective.certifiable:  # then the gradient is small, but F is not
+                converged, self._last_estimate = False, size
             return converged or found.gap <= self.limits.tol
         return converged
+
+    def _gains_nothing(self, seen: Seen) -> bool:
+        """Return whether neither the next step nor one scaled by the Hessian's diagonal seems to gain ``tol``·F."""
+        next_step = seen.state.promise() / max(abs(seen.point.value), 1e-300)
+        return not next_step > self.limits.tol and self._is_stationary(seen.point)
 
     def _criterion(self, point: Point) -> tuple[float, float, float]:
         """Return a loose gap, or the norm of a gradient, how small it has to become, and what gap it stands for."""
         if self._objective.certifiable:
             gap = self._objective.estimated_gap(point.value, point.gradient)
             return gap, self.limits.tol, gap / LOOSE if gap < 1 else np.inf  # as it is wherever nothing is known
-        size = norm(point.gradient)
-        return size, self.limits.gradient_tol * self._gradient_scale, (size / max(self._gradient_scale, 1e-300)) ** 2
+        size, at_zero = self._size_of(point.gradient), self._at_zero[1]
+        return size, self.limits.gradient_tol * at_zero, (size / max(at_zero, 1e-300)) ** 2
 
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
         if not self.limits.certified:
@@ -354,7 +361,7 @@ class Monitor:
                 "but nothing certifies an optimum: the loss is not convex"
             )
         else:
-            share = norm(self._seen.point.gradient) / max(self._gradient_scale, 1e-300)
+            share = self._size_of(self._seen.point.gradient) / max(self._at_zero[1], 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
             promise = self._seen.state.promise() / max(abs(self._seen.point.value), 1e-300)
@@ -374,12 +381,19 @@ class Monitor:
         return self._work.passes - self._before.passes
 
     @lazy
-    def _gradient_scale(self) -> float:
-        """The norm of the gradient at zero, where most runs begin."""
-        here = self._seen.point
-        if not here.theta.any():
-            return norm(here.gradient)
-        return norm(self._objective.value_and_gradient(np.zeros(self._objective.size))[1])
+    def _at_zero(self) -> tuple[Array, float]:
+        """1/√H_ii at zero, where most runs begin, and the norm of the gradient times that: no unit of a column is left.
+
+        A parameter without curvature, as a constant column beside an intercept has it, changes nothing but rounding.
+        """
+        F, here = self._objective, self._seen.point
+        zero = here if not here.theta.any() else F.point(np.zeros(F.size), keep=False)
+        curvature = F.metric(zero)
+        scale = np.divide(1.0, np.sqrt(curvature), out=np.zeros(F.size), where=curvature > 0)
+        return scale, norm(scale * zero.gradient)
+
+    def _size_of(self, gradient: Array) -> float:
+        return norm(self._at_zero[0] * gradient)
 
 
 def read_only(array: Array) -> Array:

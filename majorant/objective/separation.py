@@ -33,15 +33,19 @@ TOLERANCE, PART = 1e-9, 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """A direction along which F falls for ever, and whether it separates every row."""
+    """A direction along which F falls for ever, and whether it separates every row.
+
+    ``scale`` are the norms of the columns: parts of a direction are compared times these, whatever the columns' units.
+    """
 
     direction: Array
     complete: bool
+    scale: Array
 
     @property
     def parameters(self) -> Array:
         """Which parameters run off."""
-        size = np.abs(self.direction)
+        size = np.abs(self.direction) * self.scale
         return size > PART * size.max()
 
 
@@ -92,9 +96,9 @@ def find(F: Objective, *, complete: bool = False) -> Separation | None:
     v = _shortest(D, E, raised * (rows.min() / rows))  # as far as the rows are long
     if v is None:
         return None
-    direction = np.zeros(F.size)
-    direction[free] = v / columns
-    return Separation(direction, complete=bool(raised.all()) and not E.shape[0])
+    direction, scale = np.zeros(F.size), np.ones(F.size)
+    direction[free], scale[free] = v / columns, columns
+    return Separation(direction, bool(raised.all()) and not E.shape[0], scale)
 
 
 def _norms(D: sp.csr_array, axis: int) -> Array:

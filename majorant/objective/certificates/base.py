@@ -43,9 +43,10 @@ class Region:
         """Return how far these coefficients are from those of every optimum at most; infinite where F is flat."""
         off = self.radius * self.standard_errors(classes, centre)
         if self.flat.size:
-            of_column = self.scale.reshape(classes, -1).max(axis=0)
-            size = np.abs(_uncentred(self.flat, classes, centre)) * of_column[:, None]
-            off[(size > NO_PART * size.max(axis=(0, 1), initial=TINY)).any(axis=-1)] = np.inf
+            of_column = self.scale.reshape(classes, -1).max(axis=0)[:, None]
+            largest = (np.abs(_uncentred(self.flat, classes, None)) * of_column).max(axis=(0, 1), initial=TINY)
+            parts = np.abs(_uncentred(self.flat, classes, centre)) * of_column
+            off[(parts > NO_PART * largest).any(axis=-1)] = np.inf
         return off
 
 
@@ -67,7 +68,7 @@ class Certificate:
 
     ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
     It is infinite where rounding hides it. It was looked for too ``early`` where that is more than was aimed at: then
-    nothing else was looked at.
+    nothing else was looked at. ``estimate`` is the same without what rounding may add, NaN where the Hessian is in doubt.
     """
 
     theta: Array
@@ -77,6 +78,7 @@ class Certificate:
     region: Region | None = None
     decrement: float = float("nan")
     early: bool = False
+    estimate: float = float("nan")
 
 
 def share(excess: float, value: float) -> float:

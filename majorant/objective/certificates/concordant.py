@@ -71,6 +71,13 @@ class _Found:
     doubt: float = inf  # the share of M that they may be
     some: Objective | None = None  # with the rows that H is of, if these are not all
 
+    @property
+    def estimate(self) -> float:
+        """½δ² relative to F without rounding errors, of all rows; NaN where nothing is known of it."""
+        if self.some is not None or not self.doubt <= DOUBT:
+            return nan
+        return share(0.5 * self.metric.of(self.point.gradient) ** 2, self.point.value)
+
     def share_of(self, F: Objective) -> float:
         """Return the share of the rows that H is of."""
         return 1.0 if self.some is None else self.some.rows / F.rows
@@ -120,7 +127,7 @@ def certify(
         found = _settled(F, found)
     point, relative, of_rows = found.point, found.relative(0.5 * found.decrement**2), found.share_of(F)
     promised = of_rows * relative if np.isfinite(found.decrement) else inf
-    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised)
+    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised, estimate=found.estimate)
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
         return replace(nothing, early=bool(np.isfinite(found.decrement)))
     if found.some is None and not _is_flat(F, found.metric):
