@@ -55,6 +55,7 @@ SECONDS ?= 600
 SEED ?=
 fuzz: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.certified
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rescaled
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # A wheel and a source distribution as they would be uploaded: what they hold, and whether the wheel works where nothing

@@ -266,7 +266,8 @@ class Monitor:
             found = seen.look_closer(0.0 if ends else tol, self._lookout.share(seen.state, ends=ends), settle)
             self._lookout.learn(seen.state, found)
             self._certified = self._certified or np.isfinite(found.gap)
-            if found.estimate > tol and not self._objective.certifiable:  # then the gradient is small, but F is not
+            # A small gradient misleads where a Hessian says that there is more to gain, or no more is certified.
+            if not self._objective.certifiable and (found.estimate > tol or found.gap > tol):
                 converged, self._last_estimate = False, size
             return converged or found.gap <= self.limits.tol
         return converged

@@ -47,8 +47,8 @@ def judge(seed):
 
 def look(seed, F, truth, best, rng):
     """Look at points near the optimum, with Hessians of all rows, of some, and from nearby, and where those settle."""
-    theta = (best + 10 ** rng.uniform(-9, 0) * rng.normal(size=F.size)).astype(float)
-    point, nearby = F.point(theta), theta + 10 ** rng.uniform(-6, 0) * rng.normal(size=F.size)
+    theta = (best + 10 ** rng.uniform(-9, 0) * rng.normal(size=F.size) / truth.scale).astype(float)
+    point, nearby = F.point(theta), theta + 10 ** rng.uniform(-6, 0) * rng.normal(size=F.size) / truth.scale
     known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
     for how in (dict(), dict(share=float(rng.uniform(0.3, 1.0))), dict(known=known)):
         found = concordant.certify(F, point, **how)
@@ -64,13 +64,17 @@ def hold(seed, F, truth, best, theta, gap, found):
     true = float((value - truth.value(best)) / max(value, np.longdouble(1e-300)))
     # Log-probabilities are differences of scores, with the rounding errors of these.
     lost = ROUNDING * (
-        1 + float(truth.weight.sum()) * (1 + float(np.abs(theta).max(initial=0))) / max(float(value), 1e-300)
+        1
+        + float(truth.weight.sum())
+        * (1 + float(np.abs(theta * truth.scale).max(initial=0)) + float(np.abs(truth.log_h).max(initial=0)))
+        / max(float(value), 1e-300)
     )
     assert not gap < true - lost, (seed, gap, true)
     if found is not None and found.region is not None and np.array_equal(found.theta, theta):
         classes = F.model.redundancy(F.like)
-        error = np.abs(centred(theta - best, classes)).astype(float)
-        assert (found.region.within(classes) >= error * (1 - 1e-9) - 1e-17).all(), (seed, error)
+        error = np.abs(centred((theta - best) * truth.scale, classes)).astype(float)
+        within = found.region.within(classes) * truth.scale.reshape(classes, -1)
+        assert (within >= error * (1 - 1e-9) - 1e-17).all(), (seed, error, within)
 
 
 def main():

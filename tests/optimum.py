@@ -21,7 +21,10 @@ FLAT = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Rows, targets, weights, offsets and penalty of Σ w loss + ½/C Σ θ²; two classes have one row of coefficients."""
+    """Rows, targets, weights, offsets and penalty of Σ w loss + ½ Σ f θ²/C; two classes have one row of coefficients.
+
+    The penalties f of columns are one where they are not given, and C may be infinite.
+    """
 
     X: np.ndarray  # (t, p), dense
     target: np.ndarray  # (t, n), rows sum to one
@@ -29,6 +32,12 @@ class Task:
     offset: np.ndarray  # (t, n)
     C: float
     intercept: str  # "free", "penalised" or "none"
+    penalties: np.ndarray | None = None  # (p,)
+
+    @cached_property
+    def ridge(self):
+        """Half of it times θ² is the penalty of each column."""
+        return np.full(self.X.shape[1], 1 / self.C) if self.penalties is None else self.penalties / self.C
 
     def in_precision(self, dtype):
         arrays = {name: getattr(self, name).astype(dtype) for name in ("X", "target", "weight", "offset")}
@@ -60,7 +69,7 @@ class Task:
 
     def value(self, W, level):
         loss = -(self.weight @ (self.target * self.log_probabilities(W, level)).sum(axis=1))
-        return loss + 0.5 / self.C * ((W**2).sum() + self.penalised(W, level) ** 2 @ np.ones(len(W)))
+        return loss + 0.5 * ((W**2) @ self.ridge).sum() + 0.5 / self.C * (self.penalised(W, level) ** 2).sum()
 
     def penalised(self, W, level):
         """Return the part of the intercepts that the penalty sees."""
@@ -74,7 +83,7 @@ class Task:
         """Return the slopes along coefficients and intercepts of columns as given, not centred."""
         residual = self.residual(W, level)
         of_intercept = residual.sum(axis=0) + self.penalised(W, level) / self.C
-        return residual.T @ self.X + W / self.C, of_intercept
+        return residual.T @ self.X + W * self.ridge, of_intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +96,7 @@ class Coordinates:
     @classmethod
     def of(cls, task):
         t, p = task.X.shape
-        basis = np.eye(p) if p <= t else _row_space(task)
+        basis = np.eye(p) if p <= t or task.penalties is not None else _row_space(task)
         size = np.sqrt(((task.centred @ basis.T) ** 2).mean(axis=0))
         return cls(task, basis / np.where(size > 0, size, 1.0)[:, None])
 
@@ -100,11 +109,11 @@ class Coordinates:
     def penalty(self):
         q, size = len(self.back), self.columns.shape[1]
         Q = np.zeros((size, size))
-        Q[:q, :q] = self.back @ self.back.T
+        Q[:q, :q] = (self.back * self.task.ridge) @ self.back.T
         if self.task.intercept == "penalised":
             seen = np.append(-self.back @ self.task.mean, 1.0)
-            Q += np.outer(seen, seen)
-        return Q / self.task.C
+            Q += np.outer(seen, seen) / self.task.C
+        return Q
 
     def here(self, W, level):
         G = W @ (self.back / (self.back**2).sum(axis=1)[:, None]).T  # its rows are orthogonal

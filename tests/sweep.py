@@ -10,12 +10,13 @@ import signal
 import traceback
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
@@ -29,6 +30,11 @@ STREAMS = ("one call", "chunks", "rows")
 MODES = ("fit", "warm", *STREAMS, "cv", "early", "offset", "soft")
 # Modes that fit parts of the rows, each of which has to weigh something.
 PARTS = ("chunks", "rows", "cv")
+# Of what users have besides: units of columns that differ by up to 18 orders of magnitude, columns that depend on each
+# other in other units, constant ones; penalties of zero and of any size; bootstrap weights; labels of other kinds.
+ODD_DATA = ("units", "dependent", "constant")
+PENALTIES = ("even", "some", "mixed", "none")
+LABELS = ("int64", "uint8", "uint64", "bool", "float16", "float32", "str", "object", "category")
 SOLVERS = ("auto", "proximal", "newton", "lbfgs", "bbm")
 PACKAGE = Path(majorant.__file__).parent
 # Solvers that invert d×d matrices at each step are asked for where a user would.
@@ -59,13 +65,46 @@ class Problem:
     dtype: str = "float64"
     solver: str = "auto"
     mode: str = "fit"
+    penalty: str = "even"
+    labels: str = "int64"
 
 
 # --- drawing ----------------------------------------------------------------------------------------------
 
 
 def draw(seed: int, large: bool = False) -> Problem:
-    """Return the problem of a seed; ``large`` allows twenty times the numbers in X."""
+    """Return the problem of a seed; ``large`` allows twenty times the numbers in X. Two in five are odd."""
+    problem, r = _ordinary(seed, large), np.random.default_rng([seed, int(large), 1])
+    return problem if r.random() < 0.6 else _odd(problem, r)
+
+
+def _odd(problem: Problem, r) -> Problem:
+    """Return a problem with some of what ordinary ones do not have."""
+    mode = problem.mode if problem.mode in ("fit", "warm", "soft", "offset", "early") else "fit"
+    penalty = _one_of(r, PENALTIES, [3, 2, 2, 2])
+    if penalty != "even" and 2 * problem.p * problem.n > problem.t:
+        problem = replace(problem, p=max(1, problem.t // (2 * problem.n)))
+    data = problem.data if r.random() < 0.2 else _one_of(r, ODD_DATA, [2, 1, 1])
+    weights = _one_of(r, (problem.weights, "bootstrap", "extreme"), [2, 1, 1])
+    if weights == "extreme" and r.random() < 0.5:
+        mode = "offset"
+    plain = problem.class_weight == "none" and mode != "soft"
+    labels = _one_of(r, LABELS, [1] * len(LABELS)) if plain and r.random() < 0.4 else "int64"
+    return replace(
+        problem,
+        mode=mode,
+        data=data,
+        magnitude=float(f"{10 ** r.uniform(0, 9):.3g}") if data in ODD_DATA else problem.magnitude,
+        penalty=penalty,
+        weights=weights,
+        class_weight="uneven" if problem.class_weight == "balanced" else problem.class_weight,
+        labels="int64" if labels == "bool" and problem.n > 2 else labels,
+        intercept="free" if problem.intercept == "penalised" and penalty != "even" else problem.intercept,
+        solver="auto" if problem.solver == "proximal" else problem.solver,
+    )
+
+
+def _ordinary(seed: int, large: bool) -> Problem:
     r = np.random.default_rng([seed, int(large)])
     mode = _one_of(r, MODES, [8, 2, 2, 2, 1, 1, 1, 1, 1])
     t, p, n = _shape(r, mode, 2e6 if large else 1e5)
@@ -151,7 +190,28 @@ class Arrays:
         offset = np.zeros((t, n))
         if self.offset is not None:
             offset[:, 1 if n == 2 else slice(None)] = self.offset
-        return Task(self.dense, self.target, weight * self._weight_of_class(), offset, C, self.problem.intercept)
+        weight = weight * self._weight_of_class()
+        if self.problem.penalty == "none":
+            C = np.inf
+        return Task(self.dense, self.target, weight, offset, C, self.problem.intercept, self.penalties)
+
+    @cached_property
+    def penalties(self):
+        """What ``feature_penalty`` is given."""
+        r, p = np.random.default_rng([self.problem.seed, 2]), self.problem.p
+        kinds = {"some": lambda: r.integers(0, 2, size=p).astype(float), "mixed": lambda: 10.0 ** r.uniform(-8, 8, size=p)}
+        penalties = kinds.get(self.problem.penalty, lambda: None)()
+        if self.problem.penalty == "mixed":
+            penalties[r.random(p) < 0.3] = 0.0
+        return penalties
+
+    @property
+    def labels(self):
+        """The labels as users have them."""
+        kind = self.problem.labels
+        if kind == "category":
+            return pd.Series(self.y).astype("category")
+        return self.y.astype(kind)
 
     def _weight_of_class(self):
         if self.class_weight is None:
@@ -179,6 +239,8 @@ def make(problem: Problem) -> Arrays:
     if problem.mode == "soft":
         target = 0.8 * target + 0.2 * r.dirichlet(np.ones(n), size=t)
     offset = 2 * r.normal(size=t if n == 2 else (t, n)) if problem.mode == "offset" else None
+    if offset is not None and problem.weights == "extreme":
+        offset = 700 * np.sign(offset)
     X = sp.csr_array(X) if problem.sparse else X
     return Arrays(X, y, weight, _class_weight_argument(problem), offset, target, problem)
 
@@ -201,6 +263,12 @@ def _columns(problem, r, Z):
     elif problem.data == "degenerate":
         X[:, -1] = X[:, 0]
         X[:, p // 2] = 3.0
+    elif problem.data == "units":
+        X *= magnitude ** r.uniform(-1, 1, size=p)
+    elif problem.data == "dependent":
+        X[:, -1] = X[:, 0] * 2.0 ** round(np.log2(magnitude))  # exactly, so that no rounding makes it independent
+    elif problem.data == "constant":
+        X[:, -1] = magnitude * r.choice([-1, 1e-9, 1])
     return X
 
 
@@ -211,8 +279,10 @@ def _sample_weight(problem, r, sure):
         "random": lambda: r.exponential(size=t),
         "zeros": lambda: r.exponential(size=t) * (r.random(t) < 0.6),
         "integers": lambda: r.integers(int(problem.mode in PARTS), 4, size=t),
+        "bootstrap": lambda: np.bincount(r.integers(0, t, size=t), minlength=t),
+        "extreme": lambda: 10.0 ** r.uniform(-12, 12, size=t),
     }[problem.weights]()
-    if weight is not None:
+    if weight is not None and problem.weights != "bootstrap":
         weight[:sure] = 1  # a class without weight has no optimum
     return weight
 
@@ -266,11 +336,12 @@ def fitted(problem: Problem, arrays: Arrays):
     if problem.mode == "cv":
         model = LogisticRegressionCV(Cs=[problem.C / 10, problem.C], cv=2 + problem.seed % 2, **settings)
     else:
-        model = LogisticRegression(C=problem.C, **settings)
+        C = np.inf if problem.penalty == "none" else problem.C
+        model = LogisticRegression(C=C, feature_penalty=arrays.penalties, **settings)
     if problem.mode == "warm":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.set_params(max_iter=3).fit(arrays.X, arrays.y, **weight)
+            model.set_params(max_iter=3).fit(arrays.X, arrays.labels, **weight)
         model.set_params(max_iter=1000, warm_start=True)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -279,7 +350,7 @@ def fitted(problem: Problem, arrays: Arrays):
 
 
 def _fit(problem, arrays, model, weight):
-    X, y = arrays.X, arrays.y
+    X, y = arrays.X, arrays.labels
     if problem.mode in STREAMS:
         for rows in chunks(problem):
             part = {name: values[rows] for name, values in weight.items()}

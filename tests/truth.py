@@ -34,6 +34,9 @@ class Truth:
         self.log_h = 0 if log_h is None else log_h.astype(np.longdouble)
         weight = np.ones(len(data)) if data.weight is None else data.weight
         self.weight, self.rows, self.ridge = weight[self.row], len(data), F.ridge.astype(np.longdouble)
+        size = np.sqrt(np.square(self.Φ).mean(axis=0))
+        # Of parameters times these, powers of two, no unit of a column is left, and nothing is rounded.
+        self.scale = 2.0 ** np.round(np.log2(np.where(size > 0, size, 1.0).astype(float)))
 
     def probabilities(self, theta):
         s = self.Φ @ theta.astype(np.longdouble) + self.log_h
@@ -63,12 +66,16 @@ class Truth:
         theta = theta.astype(np.longdouble)
         for _ in range(100):
             g, H = self.gradient_and_hessian(theta)
-            step = -np.linalg.pinv(H, rcond=1e-13, hermitian=True) @ g.astype(float)
+            if not np.isfinite(H).all():  # steps of huge scores: what was found before is still a point to compare with
+                break
+            scale = np.sqrt(np.where(np.diagonal(H) > 0, np.diagonal(H), 1.0))
+            inverse = np.linalg.pinv(H / np.outer(scale, scale), rcond=1e-13, hermitian=True)
+            step = -(inverse @ (g / scale).astype(float)) / scale
             here = self.value(theta)
-            while self.value(theta + step) > here + 1e-16 * abs(here) and np.abs(step).max() > 1e-19:
+            while self.value(theta + step) > here + 1e-16 * abs(here) and np.abs(step * self.scale).max() > 1e-19:
                 step = step / 2
             theta = theta + step
-            if np.abs(step).max() < 1e-16:
+            if np.abs(step * self.scale).max() < 1e-16:
                 break
         return theta
 
@@ -79,10 +86,13 @@ def drawn(seed, rows=(25, 90)):
     kind, t, p = KINDS[seed % 3], int(rng.integers(*rows)), int(rng.integers(1, 4))
     weight = rng.choice([0.0, 0.5, 1.0, 3.0], size=t) if rng.random() < 0.3 else None
     weight = None if weight is None or not weight.any() else weight
-    scale = np.exp(rng.normal(size=p))
+    scale, odd = np.exp(rng.normal(size=p)), np.random.default_rng([seed, 1])
+    if odd.random() < 0.3:  # other units, exactly
+        scale *= 2.0 ** odd.integers(-40, 41, size=p)
+    copies = p > 1 and odd.random() < 0.15
     if kind == "enumerated":
         sizes = rng.integers(1, 5, size=t)
-        features = rng.normal(size=(sizes.sum(), p)) * scale
+        features = _copied(rng.normal(size=(sizes.sum(), p)) * scale, copies, odd)
         log_h = rng.normal(size=sizes.sum()) if rng.random() < 0.3 else None
         data = Choices(features, sizes, chosen=rng.integers(0, sizes), weight=weight, log_measure=log_h)
         model, classes = Enumerated(), 1
@@ -91,12 +101,24 @@ def drawn(seed, rows=(25, 90)):
         X = rng.normal(size=(t, p)) * scale + (rng.normal(size=p) if rng.random() < 0.5 else 0.0)
         model, classes = (Binary(), 1) if kind == "binary" else (Multinomial(n), n)
         offset = rng.normal(size=(t, classes)) if rng.random() < 0.3 else None
+        if offset is not None and weight is not None and odd.random() < 0.5:
+            offset, weight = 700 * np.sign(offset), weight * 10.0 ** odd.integers(-12, 13, size=t)
+        X = _copied(X, copies, odd)
         data = Labelled(X, rng.integers(0, n, size=t), weight, offset, constant=bool(rng.random() < 0.5))
     columns = data.n_features
     penalty = [np.ones(columns), np.zeros(columns), 10 ** rng.uniform(-3, 1) * np.ones(columns)][seed % 7 % 3]
     if rng.random() < 0.4:
         penalty = penalty * (rng.random(columns) < 0.5)
+    if odd.random() < 0.15:
+        penalty = penalty * 10.0 ** odd.integers(-9, 10, size=columns)
     return Objective(model, data, ridge=np.tile(penalty, classes)), rng
+
+
+def _copied(X, copies, r):
+    """Return columns of which the last is the first in another unit, exactly, if there are to be copies."""
+    if copies:
+        X[:, -1] = X[:, 0] * 2.0 ** r.integers(-40, 41)
+    return X
 
 
 def centred(theta, classes):
