@@ -56,6 +56,7 @@ SEED ?=
 fuzz: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.certified
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rescaled
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.estimators
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # A wheel and a source distribution as they would be uploaded: what they hold, and whether the wheel works where nothing

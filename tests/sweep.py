@@ -199,7 +199,10 @@ class Arrays:
     def penalties(self):
         """What ``feature_penalty`` is given."""
         r, p = np.random.default_rng([self.problem.seed, 2]), self.problem.p
-        kinds = {"some": lambda: r.integers(0, 2, size=p).astype(float), "mixed": lambda: 10.0 ** r.uniform(-8, 8, size=p)}
+        kinds = {
+            "some": lambda: r.integers(0, 2, size=p).astype(float),
+            "mixed": lambda: 10.0 ** r.uniform(-8, 8, size=p),
+        }
         penalties = kinds.get(self.problem.penalty, lambda: None)()
         if self.problem.penalty == "mixed":
             penalties[r.random(p) < 0.3] = 0.0

@@ -173,7 +173,9 @@ def test_converged_is_not_said_where_more_is_left_than_the_tolerance():
         for _ in range(60):
             X = r.normal(size=(12, 3)) * 10 ** r.uniform(-4, 4, size=3)
             penalty, weight = 10.0 ** r.uniform(-9, 9, size=3) * r.integers(0, 2, size=3), 10 ** r.uniform(-12, 12, 12)
-            model = LogisticRegression(feature_penalty=penalty, tol=1e-4).fit(X, np.arange(12) % 2, sample_weight=weight)
+            model = LogisticRegression(feature_penalty=penalty, tol=1e-4).fit(
+                X, np.arange(12) % 2, sample_weight=weight
+            )
             if model.result_.outcome is Outcome.CONVERGED:
                 assert not model.gap_ > 1e-4
                 _, _, left = str(model.result_).partition("another step promises to gain ")

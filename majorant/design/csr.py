@@ -172,7 +172,7 @@ class CsrDesign(Design):
         """Return for each column whether every row, of those with a weight, stores an entry."""
         X, rows = self.matrix, self.shape[0]
         if weight is not None and not weight.all():
-            X, rows = X[weight > 0], np.count_nonzero(weight)
+            X, rows = X[weight > 0], int(np.count_nonzero(weight))
         if rows == 0 or X.nnz < rows:
             return np.zeros(self.shape[1], dtype=bool)
         return np.bincount(X.indices, minlength=self.shape[1]) == rows

@@ -68,7 +68,7 @@ class Certificate:
 
     ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
     It is infinite where rounding hides it. It was looked for too ``early`` where that is more than was aimed at: then
-    nothing else was looked at. ``estimate`` is the same without what rounding may add, NaN where the Hessian is in doubt.
+    nothing else was looked at. ``estimate`` is the decrement without what rounding may add, NaN where that is unknown.
     """
 
     theta: Array

@@ -1,0 +1,20 @@
+"""A sweep of random problems for the estimators besides ``LogisticRegression``, and that its judge can say no."""
+
+import numpy as np
+import pytest
+
+from tests import estimators
+
+
+@pytest.mark.unwatched
+@pytest.mark.parametrize("batch", range(4))
+def test_random_problems_of_other_estimators(batch):
+    found = {seed: estimators.judge(seed)[0] for seed in range(30 * batch, 30 * (batch + 1))}
+    assert not any(found.values()), {seed: each for seed, each in found.items() if each}
+
+
+@pytest.mark.parametrize("estimator", [estimators.choices, estimators.chains])
+def test_the_judge_sees_what_is_not_the_optimum(monkeypatch, estimator):
+    honest = estimators.held
+    monkeypatch.setattr(estimators, "held", lambda F, theta, model: honest(F, 1.5 * theta + 0.1, model))
+    assert any("false certificate" in each for each in estimator(np.random.default_rng(3)))
