@@ -55,7 +55,9 @@ def minimize(
         Stop when F is certified to be within ``tol``·F of its minimum. Where the loss is not convex, stop when the
         gradient promises to gain less than ``tol``·F in the metric of the curvature (:meth:`Objective.promise`).
     gradient_tol : float
-        Where a parameter is unpenalised, stop also when the gradient has shrunk to this share of the gradient at zero.
+        Where a parameter is unpenalised, stop also when the gradient has shrunk to this share of the gradient at zero,
+        both divided by the root of the Hessian's diagonal at zero, so that the units of columns do not matter; but not
+        where a Hessian, or the next step, says that more than ``tol``·F is left.
     max_steps : int
         Stop after so many steps. A step of a stochastic solver is a pass, or what its ``report_every`` says. Steps that
         ``QuasiNewton`` makes in single precision or on some of the rows count; the trace begins after them.
