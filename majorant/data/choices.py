@@ -13,6 +13,8 @@ from majorant._checks import Array, finite_array, row_weights
 from majorant.data.base import InMemory
 from majorant.design import Design, read_design
 
+# Numbers that differ by less, relative to their size, are the same but for rounding errors.
+LAST_BITS = 2.0**-49
 
 @dataclass(frozen=True, eq=False, init=False)
 class Choices(InMemory):
@@ -141,6 +143,27 @@ class Choices(InMemory):
         whole = object.__new__(Choices)
         whole._store(self.design, self.indptr, target, self.weight, self.log_measure, False)
         return whole
+
+    def centred(self) -> Array:
+        """Return the features of all outcomes, less their mean in each set (N×d, dense); zeros if one cannot happen.
+
+        Only differences within a set count, and they are what is left of digits where features are large. Features of
+        a set that differ in their last bits alone are equal.
+        """
+        X, starts, sizes = self.design.dense().astype(np.float64), self.indptr[:-1], self.sizes
+        possible = np.ones(len(X)) if self.log_measure is None else (self.log_measure > -np.inf).astype(float)
+        X[possible == 0] = 0.0  # whatever stands there does not matter
+        means = np.add.reduceat(X, starts) / np.add.reduceat(possible, starts)[:, None]
+        last_bits = LAST_BITS * np.maximum.reduceat(np.abs(X), starts)
+        X -= np.repeat(means, sizes, axis=0)
+        X[(possible == 0)[:, None] | (np.abs(X) <= np.repeat(last_bits, sizes, axis=0))] = 0.0
+        return X
+
+    def with_features(self, design: Design) -> Choices:
+        """Return the sets with other features of their outcomes, which are taken as they are."""
+        other = object.__new__(Choices)
+        other._store(design, self.indptr, self.target, self.weight, self.log_measure, self.hidden)
+        return other
 
     def reweighed(self, weight: Array) -> Choices:
         """Return the sets with other weights, which are taken as they are."""

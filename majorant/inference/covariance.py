@@ -64,6 +64,13 @@ def through(T: Array, found: Array) -> Array:
     return moved
 
 
+def in_columns(T: Array | None, found: Array) -> Array:
+    """Return the covariance of θ = Tφ from that of φ; T is a matrix, a diagonal as a vector, or None for φ itself."""
+    if T is None:
+        return found
+    return found * np.outer(T, T) if T.ndim == 1 else through(T, found)
+
+
 def _sandwich(bread: Array, meat: Array) -> Array:
     """Return bread · meat · bread; what has an infinite variance in the one has it in the other."""
     unknown = np.isinf(np.diag(bread))
