@@ -21,6 +21,8 @@ SPOKEN = (
     (r"less than min_freq", "less than --min-freq"),
     (r"resume_from='([^']*)'", r"--resume: \1"),
     (r"use a finite C\b", "say --C with a number"),
+    (r"use a finite membership_C\b", "say --membership-C with a number"),
+    (r"membership_C must be", "--membership-C must be"),
     (r"\by has to be 1", "--choice has to be 1"),
     (r"\by sums to", "they sum to"),
     (r"\bX: (?=')", "--features: "),

@@ -16,6 +16,7 @@ from majorant.design import Design, read_design
 # Numbers that differ by less, relative to their size, are the same but for rounding errors.
 LAST_BITS = 2.0**-49
 
+
 @dataclass(frozen=True, eq=False, init=False)
 class Choices(InMemory):
     """Sets of outcomes with features f_j(y), stacked, for :class:`~majorant.Enumerated`.

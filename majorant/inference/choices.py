@@ -69,7 +69,8 @@ class Collinear:
         rows = max(AT_A_TIME // (sets.n_features * int(sets.sizes.max())), sets.n_features // int(sets.sizes.max()) + 1)
         for some in sets.batches(rows):
             X = some.centred()
-            R = np.linalg.qr(np.vstack([R, X if some.weight is None else X[some.weight[some.set_of_outcome] > 0]]), "r")
+            X = X if some.weight is None else X[some.weight[some.set_of_outcome] > 0]
+            R = np.linalg.qr(np.vstack([R, X]), mode="r")
         norms = np.linalg.norm(R, axis=0)
         varying = R[:, norms > 0] / norms[norms > 0]
         below = max(varying.shape[1] - len(varying), 0)

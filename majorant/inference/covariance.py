@@ -115,7 +115,10 @@ def _numbered(clusters: ArrayLike | None, rows: int) -> tuple[Array, int]:
     values = np.asarray(clusters)
     if values.shape != (rows,):
         raise ValueError(f"cluster must have one entry per observation ({rows}), got shape {values.shape}")
-    names, numbers = np.unique(values, return_inverse=True)
+    try:
+        names, numbers = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise ValueError("cluster must be of one type, such as numbers or strings, got a mixture") from None
     if len(names) < 2:
         raise ValueError(f"cluster must name at least two clusters, got only {names.tolist()}")
     return numbers, len(names)

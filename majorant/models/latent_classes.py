@@ -5,7 +5,8 @@ probability that depends on covariates z_i (the first of which is one):
 
     p_i = Σ_c π_c(z_i) Π_t P_c(y_it),   P_c(y) ∝ h(y) exp(β_cᵀf(y)),   π_c(z) ∝ exp(γ_cᵀz),  γ_0 = 0.
 
-The loss is −Σ_i w_i log p_i + ½ Σ_c (Σ λβ_c² + Σ μ(γ_c − γ̄)²), γ̄ being the mean over classes. It is not convex. With τ_ic the posterior of class c given i's choices:
+The loss is −Σ_i w_i log p_i + ½ Σ_c (Σ λβ_c² + Σ μ(γ_c − γ̄)²), γ̄ being the mean over classes. It is not
+convex. With τ_ic the posterior of class c given i's choices:
 
 *Gradient* (Fisher's identity): that of Σ_c τ_ic (−log joint_ic), with τ held.
 

@@ -55,7 +55,7 @@ def units(sizes: Array, names: Sequence[str], what: str = "column") -> Array:
 
 def refuse_beyond(sizes: Array, names: Sequence[str], what: str = "column", *, least: float) -> None:
     """Refuse columns whose squares are beyond double precision."""
-    for column in np.flatnonzero((sizes > LARGEST) | ((sizes > 0) & (sizes < least))):
+    for column in np.flatnonzero((sizes > LARGEST) | ((sizes > 0) & (sizes < least))).tolist():
         size = "as large as" if sizes[column] > 1 else "no larger than"
         raise ValueError(
             f"{what} {names[column]!r} holds numbers {size} {sizes[column]:.1e}, whose squares are beyond double "
@@ -106,7 +106,7 @@ def _sizes(design: Design) -> Array:
 
 
 def _is_ordinary(sets: Choices, sizes: Array) -> bool:
-    """Return whether columns are of about one, and vary within sets by more than a trifle, as far as a few sets tell."""
+    """Return whether columns are of about one, and vary within sets by no less, as far as a few sets tell."""
     some = sizes[sizes > 0]
     if not len(some) or some.min() < 1.0 / ORDINARY or some.max() > ORDINARY:
         return not len(some)

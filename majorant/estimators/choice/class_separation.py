@@ -1,4 +1,4 @@
-"""Latent classes whose tastes, or logits of membership, have no end: nothing that was chosen speaks against larger ones."""
+"""Latent classes whose tastes or logits of membership have no end: no choice speaks against larger ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def runaway_covariates(state: LatentClasses) -> list[int]:
 
 
 def _lost_tastes(state: LatentClasses, zero: LatentClasses, c: int) -> Array:
-    everyone = sum(np.diag(zero.class_curvature(k, zero)) for k in range(len(state)))
+    everyone = np.sum([np.diag(zero.class_curvature(k, zero)) for k in range(len(state))], axis=0)
     return _lost(state.class_curvature(c, state), state.class_curvature(c, zero), SHARED * everyone)
 
 

@@ -1,5 +1,4 @@
-"""Where latent classes start: people are clustered by what they would change of tastes that all share, or divided by
-what is known of them."""
+"""Where latent classes start: people are clustered by their tastes, or divided by what is known of them."""
 
 from __future__ import annotations
 
@@ -63,9 +62,7 @@ def _clustered(points: Array, classes: int, rng: np.random.Generator) -> Array:
     return ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
 
 
-def _start_of(
-    pooled: LatentClasses, changes: Array, which: Array, classes: int, logits: Array | None
-) -> LatentClasses:
+def _start_of(pooled: LatentClasses, changes: Array, which: Array, classes: int, logits: Array | None) -> LatentClasses:
     """Return one Newton step of each class from the pooled tastes, with the people in it counted for more.
 
     Memberships have these logits; if none are given, the shares of the classes.

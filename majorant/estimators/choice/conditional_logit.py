@@ -21,7 +21,7 @@ from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
 from majorant.estimators.choice.polishing import Polished, is_unique, polished, recertified, refuse_flat_blocks
-from majorant.estimators.choice.sets import Situations, flagged_largest
+from majorant.estimators.choice.sets import Situations, flagged_largest, refuse_nothing_to_choose
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_jobs, check_number, check_strength
@@ -151,7 +151,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         y : array of shape (n_rows,)
             1 or True at the chosen row of each group, or shares that sum to one in each.
         groups : array of shape (n_rows,)
-            The choice situation of each row.
+            The choice situation of each row. One with a single alternative adds nothing to the log-likelihood.
         offset : array of shape (n_rows,), optional
             Added to θᵀx; -inf for an alternative that is not available.
         sample_weight : array of shape (n_rows,), optional
@@ -256,6 +256,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
             whole("verbose", self.verbose, least=0)
 
     def _fit_sample(self, sample: Sample, names: list[str]) -> None:
+        refuse_nothing_to_choose(sample.sets)
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             sets, T = in_units(sample.sets, names)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of
-from majorant.estimators.choice.sets import Situations
+from majorant.estimators.choice.sets import Situations, refuse_missing
 from majorant.inference import (
     KINDS,
     Derived,
@@ -169,6 +169,8 @@ class ChoiceInference:
 
     def _by_situation(self: Any, cluster: Any) -> Array:
         values = np.asarray(cluster)
+        if values.ndim == 1:
+            refuse_missing("cluster", values, "what each row, or each choice situation, belongs to", "position")
         if self._table is None or values.shape == (len(self._sample),):
             return values
         return self._table.of_groups("cluster", values)

@@ -26,7 +26,7 @@ from majorant.estimators.choice.class_prediction import LatentPrediction
 from majorant.estimators.choice.class_result import told
 from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import People, read_people, refuse_constant
-from majorant.estimators.choice.sets import Situations
+from majorant.estimators.choice.sets import Situations, refuse_nothing_to_choose
 from majorant.estimators.fitting import is_unwanted
 from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_jobs, check_number, check_strength
@@ -208,6 +208,7 @@ class LatentClassLogit(
         check_jobs(self.n_jobs)
 
     def _fit_people(self, people: People, names: list[str]) -> None:
+        refuse_nothing_to_choose(people.panel.sample.sets)
         refuse_constant(people)
         if self.n_classes > len(people.names):
             raise ValueError(f"n_classes={self.n_classes} classes need as many people, got {len(people.names)}")

@@ -11,7 +11,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.data.collapsing import Sample
 from majorant.estimators.choice.basis import in_units, refuse_beyond, units
-from majorant.estimators.choice.sets import Situations, is_missing, named
+from majorant.estimators.choice.sets import Situations, named, refuse_missing
 from majorant.models.latent_classes import Panel
 
 
@@ -103,9 +103,7 @@ def refuse_constant(people: People) -> None:
 
 
 def _read_persons(table: Situations, persons: Any) -> Array:
-    absent = is_missing(np.ravel(np.asarray(persons)))
-    if absent.any():
-        raise ValueError(f"persons must name who made each choice, got a missing value at row {absent.argmax()}")
+    refuse_missing("persons", np.ravel(np.asarray(persons)), "who made each choice")
     return table.of_groups("persons", persons)
 
 
