@@ -282,7 +282,6 @@ def alternative_twice(columns):
     [
         (none_chosen, [], "group 5 has no chosen row: --choice has to be 1 at exactly one of its rows"),
         (two_chosen, [], "group 5 has 2 chosen rows (they sum to 2): --choice has to be"),
-        (one_alternative, [], "group 5 has one alternative only"),
         (alternative_twice, [], "alternative 'car' stands 2 times in group 5"),
         (lambda c: changed(c, "price", 3, ""), [], "column 'price' of t.csv lacks a value in row 4"),
         (lambda c: changed(c, "trip", 3, ""), [], "column 'trip' of t.csv lacks a value in row 4"),
@@ -301,7 +300,7 @@ def alternative_twice(columns):
         (lambda c: c, ["--features", "prize"], "t.csv has no column 'prize'; it has trip, person, mode"),
         (lambda c: c, ["--features", "income"], "drop it, or say --C with a number"),
         (lambda c: c, ["--base", "plane"], "--base must be one of the alternatives ['bus', 'car', 'train'], got 'pl"),
-        (lambda c: c, [*PERSONS, "--features", "income"], "--features: 'income' is constant within every group"),
+        (lambda c: c, [*PERSONS, "--features", "income"], "column 'income' is constant within every group"),
         (lambda c: c, ["--C", "0"], "--C must be positive (inf for no penalty), got 0"),
         (lambda c: c, ["--covariance", "sandwich"], "--covariance must be one of"),
         (lambda c: c, ["--classes", "40", "--person", "person"], "--classes 40 need as many people, got 30"),

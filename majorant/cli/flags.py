@@ -25,7 +25,6 @@ SPOKEN = (
     (r"membership_C must be", "--membership-C must be"),
     (r"\by has to be 1", "--choice has to be 1"),
     (r"\by sums to", "they sum to"),
-    (r"\bX: (?=')", "--features: "),
     (r"n_classes=(\d+) classes", r"--classes \1"),
     (r"\bmembership columns? (?=')", "--membership "),
     (r"\bmembership columns are", "columns of --membership are"),

@@ -152,12 +152,13 @@ class Choices(InMemory):
         a set that differ in their last bits alone are equal.
         """
         X, starts, sizes = self.design.dense().astype(np.float64), self.indptr[:-1], self.sizes
-        possible = np.ones(len(X)) if self.log_measure is None else (self.log_measure > -np.inf).astype(float)
-        X[possible == 0] = 0.0  # whatever stands there does not matter
-        means = np.add.reduceat(X, starts) / np.add.reduceat(possible, starts)[:, None]
-        last_bits = LAST_BITS * np.maximum.reduceat(np.abs(X), starts)
-        X -= np.repeat(means, sizes, axis=0)
-        X[(possible == 0)[:, None] | (np.abs(X) <= np.repeat(last_bits, sizes, axis=0))] = 0.0
+        closed = np.zeros(len(X), dtype=bool) if self.log_measure is None else np.isneginf(self.log_measure)
+        X[closed] = 0.0  # whatever stands there does not matter
+        means = np.add.reduceat(X, starts) / np.add.reduceat((~closed).astype(float), starts)[:, None]
+        repeated = np.repeat(means, sizes, axis=0)
+        X -= repeated
+        X[np.abs(X) <= LAST_BITS * np.abs(repeated)] = 0.0
+        X[closed] = 0.0
         return X
 
     def with_features(self, design: Design) -> Choices:

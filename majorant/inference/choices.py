@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -65,7 +66,7 @@ class Collinear:
     @classmethod
     def of(cls, sets: Choices) -> Collinear:
         """Return it for the sets that weigh something. An orthogonal factor keeps the digits that squares lose."""
-        R = np.zeros((0, sets.n_features))
+        R: Any = np.zeros((0, sets.n_features))
         rows = max(AT_A_TIME // (sets.n_features * int(sets.sizes.max())), sets.n_features // int(sets.sizes.max()) + 1)
         for some in sets.batches(rows):
             X = some.centred()

@@ -124,6 +124,11 @@ class LatentClasses:
             log_z[which], P[at] = softmax.log_partition_and_probabilities(S[at])
         return log_z, P
 
+    @property
+    def probabilities(self) -> Array:
+        """The probability of every outcome in its set under each class (outcomes × n)."""
+        return self._softmax[1]
+
     @cached_property
     def log_choices(self) -> Array:
         """log Π_t P_c(y_it) for every person and class."""

@@ -19,10 +19,12 @@ from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
 from majorant.inference.choices import Collinear
 
-# Columns whose largest number is no further from one are fitted as they are.
-ORDINARY = 2.0**10
+# Columns whose largest numbers are no further apart, or from one, are fitted as they are.
+APART, ORDINARY = 2.0**14, 2.0**24
 # Columns whose differences within a set are a smaller share of their numbers are centred first; so many sets are seen.
 FAR, SEEN = 2.0**-14, 512
+# Numbers that are looked through at a time.
+STRETCH = 2**11
 # Squares of larger numbers, or of the inverse, summed over many rows, are beyond double precision.
 LARGEST = 1e140
 # Columns in which the least singular value is a smaller share of one are made orthonormal.
@@ -31,31 +33,34 @@ NEARLY = 1e-4
 ROUNDING = 1e-14
 
 
-def in_units(sets: Choices, names: Sequence[str], *, always: bool = False) -> tuple[Choices, Array | None]:
+def in_units(sets: Choices, names: Sequence[str]) -> tuple[Choices, Array | None]:
     """Return the sets with columns XT of about one, and T as a vector; None if columns are fitted as they are."""
     sizes = _sizes(sets.design)
-    if not always and _is_ordinary(sets, sizes):
+    refuse_beyond(sizes, names)
+    far = _are_far(sets, sizes)
+    if not far and _are_ordinary(sizes):
         return sets, None
-    if sets.design.is_sparse and not always:
-        T = units(sizes, names)
-        csr = sets.design.csr()
-        return sets.with_features(CsrDesign(type(csr)((csr.data * T[csr.indices], csr.indices, csr.indptr)))), T
-    refuse_beyond(sizes, names, least=0.0)
-    X = sets.centred()
-    T = units(_sizes(DenseDesign(X)), names)
-    X *= T
-    return sets.with_features(DenseDesign(X)), T
+    if far:
+        X = sets.centred()
+        T = units(_sizes(DenseDesign(X)))
+        X *= T
+        return sets.with_features(DenseDesign(X)), T
+    T = units(sizes)
+    if not sets.design.is_sparse:
+        return sets.with_features(DenseDesign(sets.design.toarray() * T)), T
+    csr = sets.design.csr()
+    scaled = type(csr)((csr.data * T[csr.indices], csr.indices, csr.indptr), shape=csr.shape)
+    return sets.with_features(CsrDesign(scaled)), T
 
 
-def units(sizes: Array, names: Sequence[str], what: str = "column") -> Array:
+def units(sizes: Array) -> Array:
     """Return powers of two that make columns of these sizes about one."""
-    refuse_beyond(sizes, names, what, least=1.0 / LARGEST)
     return np.ldexp(1.0, -np.frexp(np.where(sizes > 0, sizes, 0.5))[1])
 
 
-def refuse_beyond(sizes: Array, names: Sequence[str], what: str = "column", *, least: float) -> None:
+def refuse_beyond(sizes: Array, names: Sequence[str], what: str = "column") -> None:
     """Refuse columns whose squares are beyond double precision."""
-    for column in np.flatnonzero((sizes > LARGEST) | ((sizes > 0) & (sizes < least))).tolist():
+    for column in np.flatnonzero((sizes > LARGEST) | ((sizes > 0) & (sizes < 1.0 / LARGEST))).tolist():
         size = "as large as" if sizes[column] > 1 else "no larger than"
         raise ValueError(
             f"{what} {names[column]!r} holds numbers {size} {sizes[column]:.1e}, whose squares are beyond double "
@@ -101,19 +106,28 @@ def _sizes(design: Design) -> Array:
     """Return the largest magnitude in each column."""
     if design.is_sparse:
         return np.asarray(abs(design.csr()).max(axis=0).todense()).ravel()
-    X = design.toarray()
-    return np.maximum(X.max(axis=0), -X.min(axis=0))
+    X = np.ascontiguousarray(design.toarray())
+    d, together = X.shape[1], max(STRETCH // X.shape[1], 1)
+    whole = len(X) // together * together
+    folded = X[:whole].reshape(-1, together * d)  # long rows are looked through sooner than short ones
+    parts = [part.reshape(-1, d) for part in (folded.max(axis=0, initial=0.0), -folded.min(axis=0, initial=0.0))]
+    return np.vstack([*parts, np.abs(X[whole:])]).max(axis=0)
 
 
-def _is_ordinary(sets: Choices, sizes: Array) -> bool:
-    """Return whether columns are of about one, and vary within sets by no less, as far as a few sets tell."""
+def _are_ordinary(sizes: Array) -> bool:
+    """Return whether columns that are not zero are of about one, and of about the same size."""
     some = sizes[sizes > 0]
-    if not len(some) or some.min() < 1.0 / ORDINARY or some.max() > ORDINARY:
-        return not len(some)
-    if sets.design.is_sparse:
+    if not len(some):
         return True
+    least, most = float(some.min()), float(some.max())
+    return most <= APART * least and most <= ORDINARY and least >= 1.0 / ORDINARY
+
+
+def _are_far(sets: Choices, sizes: Array) -> bool:
+    """Return whether a column varies within sets by next to nothing of its size, as far as a few sets tell."""
     first = sets.indptr[:-1][sets.sizes > 1]
-    first = first[:: max(len(first) // SEEN, 1)]
-    X = sets.design.toarray()
-    apart = np.abs(X[first + 1] - X[first]).max(axis=0, initial=0.0)
-    return not ((apart > 0) & (apart < FAR * sizes)).any()
+    if sets.design.is_sparse or not len(first):
+        return False
+    X, first = sets.design.toarray(), first[:: max(len(first) // SEEN, 1)]
+    apart = np.abs(X[first + 1] - X[first]).max(axis=0)
+    return bool(((apart > 0) & (apart < FAR * sizes)).any())

@@ -25,21 +25,20 @@ class People:
     situations: int
 
     def in_units(self, features: Sequence[str]) -> tuple[Panel, Array, Array]:
-        """Return the panel with columns XT and covariates ZM of about one, T as a vector, and M.
+        """Return the panel with columns XT and covariates ZM of about one, T as a vector, and M as a matrix.
 
         Covariates are centred as well, which changes nothing but the constants of membership.
         """
-        sets, T = in_units(self.panel.sample.sets, features, always=True)
-        assert T is not None
+        sets, T = in_units(self.panel.sample.sets, features)
         Z = self.panel.covariates[:, 1:]
-        refuse_beyond(np.abs(Z).max(axis=0, initial=0.0), self.covariates, "membership column", least=0.0)
         means = Z.mean(axis=0)
-        of_known = units(np.abs(Z - means).max(axis=0, initial=0.0), self.covariates, "membership column")
+        of_known = units(np.abs(Z - means).max(axis=0, initial=0.0))
         M = np.diag(np.append(1.0, of_known))
         M[0, 1:] = -means * of_known
         covariates = np.column_stack([np.ones(len(Z)), (Z - means) * of_known])
         sample = replace(self.panel.sample, sets=sets)
-        return replace(self.panel, sample=sample, covariates=covariates), T, M
+        panel = replace(self.panel, sample=sample, covariates=covariates)
+        return panel, np.ones(sets.n_features) if T is None else T, M
 
 
 def read_people(
@@ -95,7 +94,7 @@ def refuse_constant(people: People) -> None:
             raise ValueError(
                 f"membership column {name!r} is the same for all people: constants are there anyway; drop it"
             )
-    refuse_beyond(np.abs(Z[:, 1:]).max(axis=0, initial=0.0), people.covariates, "membership column", least=0.0)
+    refuse_beyond(np.abs(Z[:, 1:]).max(axis=0, initial=0.0), people.covariates, "membership column")
     centred = Z[:, 1:] - Z[:, 1:].mean(axis=0)
     scaled = centred / np.abs(centred).max(axis=0)
     if Z.shape[1] > 1 and np.linalg.matrix_rank(scaled) < Z.shape[1] - 1:
