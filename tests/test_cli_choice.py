@@ -303,6 +303,7 @@ def alternative_twice(columns):
         (lambda c: c, [*PERSONS, "--features", "income"], "column 'income' is constant within every group"),
         (lambda c: c, ["--C", "0"], "--C must be positive (inf for no penalty), got 0"),
         (lambda c: c, ["--covariance", "sandwich"], "--covariance must be one of"),
+        (lambda c: c, [*PERSONS, "--membership-C", "0"], "--membership-C must be positive"),
         (lambda c: c, ["--classes", "40", "--person", "person"], "--classes 40 need as many people, got 30"),
         (
             lambda c: changed(c, "person", 3, "x"),
@@ -349,6 +350,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(folder, wrong, arg
         ([*NAMED, "--classes", "2", "--cluster", "person"], "--classes has no clusters"),
         ([*NAMED, "--person", "person"], "--person goes with --classes"),
         ([*NAMED, "--membership", "income"], "--membership goes with --classes"),
+        ([*NAMED, "--membership-C", "1"], "--membership-C goes with --classes"),
         ([*NAMED, "--seed", "0"], "--seed goes with --classes"),
         ([*NAMED, "--classes", "0"], "--classes"),
     ],

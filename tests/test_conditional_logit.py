@@ -1,6 +1,7 @@
 """``ConditionalLogit``: published estimates, naive oracles, and what it says of bad input."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -149,6 +150,24 @@ def test_the_likelihood_is_at_its_maximum(seed, solver):
     assert_allclose(model.null_log_likelihood_, log_likelihood(np.zeros(3), X, y, groups), rtol=1e-12)
     for direction in (*np.eye(3), *-np.eye(3)):
         assert log_likelihood(model.coef_ + 1e-3 * direction, X, y, groups) < model.log_likelihood_
+
+
+def test_statsmodels_finds_the_same():
+    """Held numbers are of statsmodels 0.15.0, ``ConditionalLogit(y, X, groups=groups).fit(method="bfgs", gtol=1e-10)``.
+
+    It stops at a log-likelihood that is 1.6e-8 below the maximum.
+    """
+    X, y, groups = ragged(21, situations=120)
+    model = ConditionalLogit().fit(X, y, groups)
+    assert_allclose(model.coef_, [1.9083871, -0.46198828, 0.45389845], rtol=1e-4)
+    assert_allclose(model.summary().std_errors, [0.27068168, 0.16439222, 0.17248035], rtol=2e-5)
+    assert -81.63193059211216 < model.log_likelihood_ < -81.631930
+    theirs = pytest.importorskip("statsmodels.discrete.conditional_models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = theirs.ConditionalLogit(y, X, groups=groups).fit(method="bfgs", gtol=1e-10, disp=0)
+    assert_allclose(model.coef_, found.params, rtol=1e-4)
+    assert_allclose(model.summary().std_errors, found.bse, rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(3))
