@@ -162,7 +162,13 @@ class Choices(InMemory):
         return X
 
     def with_features(self, design: Design) -> Choices:
-        """Return the sets with other features of their outcomes, which are taken as they are."""
+        """Return the sets with other features of their outcomes, which are taken as they are.
+
+        Parameters
+        ----------
+        design : Design
+            The features of all outcomes.
+        """
         other = object.__new__(Choices)
         other._store(design, self.indptr, self.target, self.weight, self.log_measure, self.hidden)
         return other
