@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from majorant import Choices, LogisticRegression
-from majorant.inference import Facts, covariance, inverse, likelihood_ratio, ratio, row_scores, through
+from majorant.inference import Facts, covariance, in_columns, inverse, likelihood_ratio, ratio, row_scores, through
 from majorant.inference.choices import Collinear, may_be_collinear
 from tests.oracles import finite_difference
 from tests.problems import every_row_problem, make
@@ -158,3 +158,16 @@ def test_sandwiches_of_what_cannot_be_known_hold_no_nan():
     moved = through(np.array([[0.0, 0.0, 2.0], [1.0, 0.0, 1.0]]), inverse(H))
     assert_array_equal(np.isinf(np.diag(moved)), [False, True])
     assert moved[0, 0] == 1.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_variances_beyond_double_precision_are_infinite():
+    H = np.array([[1.21e-304, 2.17e-304, 0.0], [2.17e-304, 4.63e-304, 0.0], [0.0, 0.0, 2.0]])
+    scores = np.ones((4, 3))
+    for kind in ("hessian", "robust"):
+        errors = np.sqrt(np.diag(covariance(H, scores, kind)))
+        assert not np.isnan(errors).any()
+        assert (errors > 0).all()
+    found = in_columns(np.array([1e9, 1.0, 1.0]), covariance(H, None, "hessian"))
+    assert found[0, 0] == np.inf
+    assert found[2, 2] == pytest.approx(0.5)

@@ -148,16 +148,20 @@ class Choices(InMemory):
     def centred(self) -> Array:
         """Return the features of all outcomes, less their mean in each set (N×d, dense); zeros if one cannot happen.
 
-        Only differences within a set count, and they are what is left of digits where features are large. Features of
-        a set that differ in their last bits alone are equal.
+        Only differences within a set count, and they are what is left of digits where features are large: those from
+        the first outcome are exact. A column that differs within sets in its last bits alone is zero.
         """
         X, starts, sizes = self.design.dense().astype(np.float64), self.indptr[:-1], self.sizes
         closed = np.zeros(len(X), dtype=bool) if self.log_measure is None else np.isneginf(self.log_measure)
-        X[closed] = 0.0  # whatever stands there does not matter
+        possible = np.flatnonzero(~closed)
+        first = possible[np.searchsorted(possible, starts)]
+        X[closed] = np.repeat(X[first], sizes, axis=0)[closed]  # whatever stands there does not matter
+        last_bits = LAST_BITS * np.abs(X[first])
+        X -= np.repeat(X[first], sizes, axis=0)
+        farthest = np.maximum.reduceat(np.abs(X), starts)
+        X[:, (farthest <= last_bits).all(axis=0)] = 0.0
         means = np.add.reduceat(X, starts) / np.add.reduceat((~closed).astype(float), starts)[:, None]
-        repeated = np.repeat(means, sizes, axis=0)
-        X -= repeated
-        X[np.abs(X) <= LAST_BITS * np.abs(repeated)] = 0.0
+        X -= np.repeat(means, sizes, axis=0)
         X[closed] = 0.0
         return X
 

@@ -116,7 +116,8 @@ def may_be_collinear(H: Array, squares: Array) -> bool:
     if not (np.isfinite(H).all() and (diagonal > CONSTANT * squares).all()):
         return True
     try:
-        pivots = np.diag(lower_factor(H / np.sqrt(np.outer(diagonal, diagonal))))
+        scale = np.sqrt(diagonal)
+        pivots = np.diag(lower_factor(H / np.outer(scale, scale)))
     except LinAlgError:
         return True
     return bool((pivots**2 < FLAT).any())

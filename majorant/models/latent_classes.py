@@ -169,8 +169,7 @@ class LatentClasses:
     @cached_property
     def loss(self) -> float:
         """−Σ_i w_i log p_i, and the penalties."""
-        members = self.at.membership - self.at.membership.mean(axis=0)
-        penalties = (self.ridge * self.at.tastes**2).sum() + (self.membership_ridge * members**2).sum()
+        penalties = (self.ridge * self.at.tastes**2).sum() + (self.membership_ridge * self._centred_members**2).sum()
         return -float(self.panel.weight @ self.log_likelihoods) + 0.5 * float(penalties)
 
     @cached_property
@@ -178,8 +177,7 @@ class LatentClasses:
         """Of the flat parameters."""
         tastes = self._residuals.T @ self.panel.features + self.ridge * self.at.tastes
         drawn = self.panel.weight[:, None] * (np.exp(self.log_priors) - self.posteriors)
-        centred = self.at.membership - self.at.membership.mean(axis=0)
-        members = drawn[:, 1:].T @ self.panel.covariates + self.membership_ridge * centred[1:]
+        members = drawn[:, 1:].T @ self.panel.covariates + self.membership_ridge * self._centred_members[1:]
         return np.concatenate([tastes.ravel(), members.ravel()])
 
     @cached_property
@@ -238,6 +236,11 @@ class LatentClasses:
         return np.add.reduceat(terms, sample.sets.indptr[:-1])
 
     @cached_property
+    def _centred_members(self) -> Array:
+        """γ_c − γ̄, which the penalty is of."""
+        return self.at.membership - self.at.membership.mean(axis=0)
+
+    @cached_property
     def _observation_weights(self) -> Array:
         return (self.panel.weight[:, None] * self.posteriors)[self.panel.person]
 
@@ -288,7 +291,9 @@ class LatentClasses:
         bound = np.kron(0.5 * (np.eye(n - 1) - 1.0 / n), Z.T @ (self.panel.weight[:, None] * Z))
         return bound + self._membership_penalty()
 
-    def _membership_penalty(self) -> Array:
+    def _membership_penalty(self) -> Array | float:
+        if not np.any(self.membership_ridge):
+            return 0.0
         n, q = self.at.membership.shape
         return np.kron(np.eye(n - 1) - 1.0 / n, np.diag(np.broadcast_to(self.membership_ridge, q)))
 

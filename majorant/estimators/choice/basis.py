@@ -84,6 +84,14 @@ def orthonormal(sets: Choices, names: Sequence[str]) -> tuple[Choices, Array] | 
     return sets.with_features(DenseDesign(root * Q)), T
 
 
+def ridge_of(C: float, T: Array | None) -> Array | float:
+    """Return the penalty 1/C on θ = Tφ as one on φ, for T as a vector; it stays a positive number."""
+    if np.isinf(C) or T is None:
+        return 1.0 / C
+    with np.errstate(over="ignore"):
+        return np.clip(T**2 / C, 1e-300, 1e300)
+
+
 def of_columns(T: Array | None, phi: Array) -> Array:
     """Return θ = Tφ, for rows φ."""
     if T is None:

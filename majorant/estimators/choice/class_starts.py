@@ -76,5 +76,6 @@ def _start_of(pooled: LatentClasses, changes: Array, which: Array, classes: int,
     for c in range(classes):
         members = which == c
         part = max(float(panel.weight[members].sum() / panel.weight.sum()), 0.1 / classes)
-        tastes[c] -= changes[members].sum(axis=0) / part
+        step = changes[members].sum(axis=0) / part
+        tastes[c] -= np.where(np.isfinite(step), step, 0.0)  # where choices are separated there may be no such step
     return pooled.there(Parameters(tastes, logits))

@@ -16,7 +16,7 @@ from majorant.data import Choices
 from majorant.data.collapsing import Sample
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice.basis import errors_of_columns, in_units, of_columns, orthonormal
+from majorant.estimators.choice.basis import errors_of_columns, in_units, of_columns, orthonormal, ridge_of
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
@@ -278,8 +278,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
 
     def _fitted(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
         """Return the fit to columns XT."""
-        ridge = 1.0 / self.C if T is None or np.isinf(self.C) else T**2 / self.C
-        objective = Objective(Enumerated(), sets, ridge=ridge, reducer=Threads(threads()))
+        objective = Objective(Enumerated(), sets, ridge=ridge_of(self.C, T), reducer=Threads(threads()))
         objective.columns = self.param_names_
         fitted = self._minimised(objective)
         found = polished(objective, fitted, self.tol)

@@ -16,7 +16,7 @@ from majorant._checks import Array, whole
 from majorant._solution import Result
 from majorant._threads import mapped, sharing
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice.basis import of_columns, orthonormal
+from majorant.estimators.choice.basis import of_columns, orthonormal, ridge_of
 from majorant.estimators.choice.class_comparison import ByClasses
 from majorant.estimators.choice.class_files import LatentFiles
 from majorant.estimators.choice.class_fit import Found, fit_from, one_class, without_empty
@@ -226,9 +226,8 @@ class LatentClassLogit(
         settings: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if np.isinf(self.C):
             panel, T = self._independent(panel, T)
-        ridge = 0.0 if np.isinf(self.C) else T**2 / self.C
-        of_known = np.append(0.0, np.diag(M)[1:] ** 2 / self.membership_C)
-        pooled = one_class(panel, ridge, of_known, **settings)
+        members = ridge_of(self.membership_C, np.diag(M)) * (np.arange(len(M)) > 0)  # constants are not penalised
+        pooled = one_class(panel, ridge_of(self.C, T), members, **settings)
         if self.n_classes == 1:
             found = [pooled]
         else:
