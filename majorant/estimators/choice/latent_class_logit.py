@@ -63,7 +63,8 @@ class LatentClassLogit(
         covariates (γ̄ is the mean over classes); constants are not penalised. ``np.inf``, the default, for none. Needed
         where a covariate tells the classes of all people, which a warning says.
     n_init : int
-        Starts.
+        Starts. Half of them cluster people by their tastes; the others divide people at random by what is known of them
+        (if nothing is known, shares of the classes are drawn).
     tol : float
         Newton's decrement at which to stop.
     max_iter : int
