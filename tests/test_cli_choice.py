@@ -268,11 +268,6 @@ def two_chosen(columns):
     return changed(columns, "chosen", row_of(columns, trip=5, chosen=0), 1)
 
 
-def one_alternative(columns):
-    row = row_of(columns, trip=5, chosen=1)
-    return {n: [v for i, v in enumerate(vs) if columns["trip"][i] != 5 or i == row] for n, vs in columns.items()}
-
-
 def alternative_twice(columns):
     return changed(columns, "mode", row_of(columns, trip=5, mode="bus"), "car")
 
