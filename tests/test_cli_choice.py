@@ -268,11 +268,6 @@ def two_chosen(columns):
     return changed(columns, "chosen", row_of(columns, trip=5, chosen=0), 1)
 
 
-def one_alternative(columns):
-    row = row_of(columns, trip=5, chosen=1)
-    return {n: [v for i, v in enumerate(vs) if columns["trip"][i] != 5 or i == row] for n, vs in columns.items()}
-
-
 def alternative_twice(columns):
     return changed(columns, "mode", row_of(columns, trip=5, mode="bus"), "car")
 
@@ -282,7 +277,6 @@ def alternative_twice(columns):
     [
         (none_chosen, [], "group 5 has no chosen row: --choice has to be 1 at exactly one of its rows"),
         (two_chosen, [], "group 5 has 2 chosen rows (they sum to 2): --choice has to be"),
-        (one_alternative, [], "group 5 has one alternative only"),
         (alternative_twice, [], "alternative 'car' stands 2 times in group 5"),
         (lambda c: changed(c, "price", 3, ""), [], "column 'price' of t.csv lacks a value in row 4"),
         (lambda c: changed(c, "trip", 3, ""), [], "column 'trip' of t.csv lacks a value in row 4"),
@@ -301,9 +295,10 @@ def alternative_twice(columns):
         (lambda c: c, ["--features", "prize"], "t.csv has no column 'prize'; it has trip, person, mode"),
         (lambda c: c, ["--features", "income"], "drop it, or say --C with a number"),
         (lambda c: c, ["--base", "plane"], "--base must be one of the alternatives ['bus', 'car', 'train'], got 'pl"),
-        (lambda c: c, [*PERSONS, "--features", "income"], "--features: 'income' is constant within every group"),
+        (lambda c: c, [*PERSONS, "--features", "income"], "column 'income' is constant within every group"),
         (lambda c: c, ["--C", "0"], "--C must be positive (inf for no penalty), got 0"),
         (lambda c: c, ["--covariance", "sandwich"], "--covariance must be one of"),
+        (lambda c: c, [*PERSONS, "--membership-C", "0"], "--membership-C must be positive"),
         (lambda c: c, ["--classes", "40", "--person", "person"], "--classes 40 need as many people, got 30"),
         (
             lambda c: changed(c, "person", 3, "x"),
@@ -350,6 +345,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(folder, wrong, arg
         ([*NAMED, "--classes", "2", "--cluster", "person"], "--classes has no clusters"),
         ([*NAMED, "--person", "person"], "--person goes with --classes"),
         ([*NAMED, "--membership", "income"], "--membership goes with --classes"),
+        ([*NAMED, "--membership-C", "1"], "--membership-C goes with --classes"),
         ([*NAMED, "--seed", "0"], "--seed goes with --classes"),
         ([*NAMED, "--classes", "0"], "--classes"),
     ],

@@ -1,6 +1,7 @@
 """``ConditionalLogit``: published estimates, naive oracles, and what it says of bad input."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -149,6 +150,24 @@ def test_the_likelihood_is_at_its_maximum(seed, solver):
     assert_allclose(model.null_log_likelihood_, log_likelihood(np.zeros(3), X, y, groups), rtol=1e-12)
     for direction in (*np.eye(3), *-np.eye(3)):
         assert log_likelihood(model.coef_ + 1e-3 * direction, X, y, groups) < model.log_likelihood_
+
+
+def test_statsmodels_finds_the_same():
+    """Held numbers are of statsmodels 0.15.0, ``ConditionalLogit(y, X, groups=groups).fit(method="bfgs", gtol=1e-10)``.
+
+    It stops at a log-likelihood that is 1.6e-8 below the maximum.
+    """
+    X, y, groups = ragged(21, situations=120)
+    model = ConditionalLogit().fit(X, y, groups)
+    assert_allclose(model.coef_, [1.9083871, -0.46198828, 0.45389845], rtol=1e-4)
+    assert_allclose(model.summary().std_errors, [0.27068168, 0.16439222, 0.17248035], rtol=2e-5)
+    assert -81.63193059211216 < model.log_likelihood_ < -81.631930
+    theirs = pytest.importorskip("statsmodels.discrete.conditional_models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = theirs.ConditionalLogit(y, X, groups=groups).fit(method="bfgs", gtol=1e-10, disp=0)
+    assert_allclose(model.coef_, found.params, rtol=1e-4)
+    assert_allclose(model.summary().std_errors, found.bse, rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -543,13 +562,15 @@ GOOD = dict(X=[[1.0, 2.0], [3.0, 1.0], [2.0, 2.0], [0.0, 1.0], [1.0, 0.0]], y=[1
 BAD = {
     "group 'b' has no chosen row": dict(y=[1, 0, 0, 0, 0]),
     r"group 'a' has 2 chosen rows \(y sums to 2\)": dict(y=[1, 1, 0, 1, 0]),
-    "group 'c' has one alternative only": dict(groups=list("aabbc"), y=[1, 0, 0, 1, 1]),
+    "every group has one available alternative only": dict(groups=list("abcde"), y=[1, 1, 1, 1, 1]),
+    "every group has one available alternative": dict(offset=[0, -np.inf, -np.inf, 0, -np.inf]),
     "group 'b' chose an alternative that is not available": dict(offset=[0, 0, 0, -np.inf, 0]),
     r"got nan in column 1 at row 3 \(group 'b'\)": dict(X=[[1, 2], [3, 1], [2, 2], [0, np.nan], [1, 0]]),
     "column 'x1' is constant within every group: .*identified": dict(X=[[1, 5], [3, 5], [2, 7], [0, 7], [1, 7]]),
     "columns 'x0', 'x1' are collinear within every group": dict(X=[[1, 5], [3, 9], [2, 7], [0, 3], [1, 5]]),
     "y must flag the chosen row": dict(y=[2, 0, 0, 1, 0]),
     "y must have one entry per row": dict(y=[1, 0, 0]),
+    r"y must flag the chosen row of each group \(1, else 0\), got a missing value at row 2": dict(y=[1, 0, None, 1, 0]),
     "y must be numeric": dict(y=list("abcde")),
     "groups must name the choice situation": dict(groups=None),
     "missing value at row 1": dict(groups=["a", None, "b", "b", "b"]),
@@ -573,11 +594,68 @@ def test_what_is_wrong_is_said_by_group_and_column(sentence):
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
-    [(dict(C=0), "C must be positive"), (dict(solver="sag"), "solver must be one of"), (dict(tol=-1), "tol must be")],
+    [
+        (dict(C=0), "C must be positive"),
+        (dict(C="1"), "C must be positive"),
+        (dict(solver="sag"), "solver must be one of"),
+        (dict(tol=-1), "tol must be"),
+        (dict(n_jobs="2"), "n_jobs must be"),
+        (dict(verbose="no"), "verbose must be"),
+    ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         ConditionalLogit(**settings).fit(*ragged())
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_clusters_without_a_name_are_refused(missing):
+    X, y, groups = ragged(3)
+    model = ConditionalLogit().fit(X, y, groups)
+    by_row = (groups // 14).astype(object)
+    by_row[np.flatnonzero(groups == groups[5])] = missing
+    first = int(np.flatnonzero(groups == groups[5])[0])
+    with pytest.raises(ValueError, match=f"cluster must name what .* got a missing value at position {first}"):
+        model.covariance("cluster", by_row)
+    by_situation = np.where(np.arange(80) == 7, np.nan, np.arange(80) % 9)
+    with pytest.raises(ValueError, match="got a missing value at position 7"):
+        model.summary("cluster", by_situation)
+    with pytest.raises(ValueError, match="cluster must be of one type"):
+        model.covariance("cluster", np.array([1] * 40 + ["a"] * 40, dtype=object))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_situations_of_one_alternative_add_nothing(make):
+    X, y, groups = ragged(4)
+    plain = ConditionalLogit().fit(X, y, groups)
+    more = np.concatenate([X, [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [9.0, 9.0, 9.0]]])
+    chosen, which = np.append(y, [1, 1, 0]), np.append(groups, [-1, 9999, 9999])
+    closed = np.append(np.zeros(len(X) + 2), -np.inf)
+    model = ConditionalLogit().fit(make(more), chosen, which, offset=closed)
+    assert model.result_.converged
+    assert model.n_groups_ == plain.n_groups_ + 2
+    assert_allclose(model.log_likelihood_, plain.log_likelihood_, rtol=1e-12)
+    assert_allclose(model.null_log_likelihood_, plain.null_log_likelihood_, rtol=1e-12)
+    assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
+    for kind in ("hessian", "robust"):
+        assert_allclose(model.covariance(kind), plain.covariance(kind), rtol=1e-8)
+    assert_allclose(model.predict_proba(more, which, offset=closed)[-3:], [1, 1, 0])
+    assert_array_equal(model.predict(more, which, offset=closed)[-3:], [1, 1, 0])
+    only = np.flatnonzero(which == -1)
+    assert model.score(more[only], chosen[only], which[only]) == 0.0
+
+
+def test_rows_of_wide_frames_may_have_one_alternative():
+    wide, _ = small_frames()
+    alone = wide.assign(bus_here=1, train_here=1)
+    alone.loc[:3, ["car_here", "bus_here", "train_here"]] = 0
+    alone.loc[:3, "bus_here"], alone.loc[:3, "mode"] = 1, "bus"
+    here = {name: f"{name}_here" for name in ("bus", "car", "train")}
+    varying = {"time": {a: f"time_{a}" for a in here}}
+    how = dict(choice="mode", alternatives=list(here), varying=varying, availability=here)
+    model = ConditionalLogit.from_wide(alone, **how)
+    assert_allclose(model.coef_, ConditionalLogit.from_wide(alone[4:], **how).coef_, rtol=1e-8)
+    assert_allclose(model.predict_proba(alone)[:4], [[1, 0, 0]] * 4)
 
 
 def test_penalties_identify_everything():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from majorant import LogisticRegression
-from majorant.inference import Facts, covariance, inverse, likelihood_ratio, ratio, row_scores, through
-from majorant.inference.choices import flat_columns
+from majorant import Choices, LogisticRegression
+from majorant.inference import Facts, covariance, in_columns, inverse, likelihood_ratio, ratio, row_scores, through
+from majorant.inference.choices import Collinear, may_be_collinear
 from tests.oracles import finite_difference
 from tests.problems import every_row_problem, make
 
@@ -116,13 +116,30 @@ def test_what_cannot_be_known_has_an_infinite_variance():
         ratio("a / b", np.array([1.0, 0.0]), np.eye(2), 0, 1)
 
 
-def test_flat_columns_are_told_one_by_one():
+@pytest.mark.parametrize("rows", [6, 50])
+def test_collinear_columns_are_told_one_by_one(rows, monkeypatch):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 5)) * [1e-6, 1.0, 1e6, 1.0, 1.0]
+    monkeypatch.setattr("majorant.inference.choices.AT_A_TIME", 70)  # some sets at a time
+    X = rng.normal(size=(rows, 5)) * [1e-6, 1.0, 1e6, 1.0, 1.0]
     X[:, 3] = 2 * X[:, 1] - 1e-6 * X[:, 2]
-    X[:, 4] = 0.0
-    found = flat_columns(X.T @ X, np.ones(5) * (X**2).sum(axis=0) + 1e-30)
-    assert [each.tolist() for each in found] == [[4], [1, 2, 3]]
+    X[:, 4] = 1e9
+    X += np.repeat(rng.normal(size=(rows // 2, 5)), 2, axis=0)  # which no choice depends on
+    sets = Choices(X, np.full(rows // 2, 2), chosen=np.zeros(rows // 2, dtype=int))
+    found = Collinear.of(sets)
+    assert [each.tolist() for each in found.groups()] == [[4], [1, 2, 3]]
+    with pytest.raises(ValueError, match="column 'e' is constant"):
+        found.refuse("abcde")
+
+
+def test_a_hessian_says_whether_columns_may_be_collinear():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3)) * [1e-12, 1.0, 1e12]
+    assert not may_be_collinear(X.T @ X, (X**2).sum(axis=0))
+    assert may_be_collinear(X.T @ X, 1e21 * (X**2).sum(axis=0))  # constant but for rounding errors
+    X[:, 2] = X[:, 1] + 1e-6 * X[:, 0] / 1e-12
+    assert may_be_collinear(X.T @ X, (X**2).sum(axis=0))
+    assert may_be_collinear(np.diag([1.0, 0.0]), np.zeros(2))
+    assert may_be_collinear(np.diag([1.0, np.nan]), np.zeros(2))
 
 
 def test_ratios_of_models_that_are_not_nested_are_refused():
@@ -141,3 +158,16 @@ def test_sandwiches_of_what_cannot_be_known_hold_no_nan():
     moved = through(np.array([[0.0, 0.0, 2.0], [1.0, 0.0, 1.0]]), inverse(H))
     assert_array_equal(np.isinf(np.diag(moved)), [False, True])
     assert moved[0, 0] == 1.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_variances_beyond_double_precision_are_infinite():
+    H = np.array([[1.21e-304, 2.17e-304, 0.0], [2.17e-304, 4.63e-304, 0.0], [0.0, 0.0, 2.0]])
+    scores = np.ones((4, 3))
+    for kind in ("hessian", "robust"):
+        errors = np.sqrt(np.diag(covariance(H, scores, kind)))
+        assert not np.isnan(errors).any()
+        assert (errors > 0).all()
+    found = in_columns(np.array([1e9, 1.0, 1.0]), covariance(H, None, "hessian"))
+    assert found[0, 0] == np.inf
+    assert found[2, 2] == pytest.approx(0.5)

@@ -1,6 +1,8 @@
 """``LatentClassLogit``: enumeration, finite differences, monotone steps, the best known maxima, and bad input."""
 
 import pickle
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import read_people
 from majorant.estimators.choice.sets import Situations
 from majorant.models.latent_classes import LatentClasses, Parameters
-from tests.choice_data import ELECTRICITY, electricity
+from tests.choice_data import ELECTRICITY, electricity, published
 from tests.oracles import finite_difference
 
 
@@ -243,6 +245,109 @@ def _by_person(plain, groups, persons):
     return plain.covariance("cluster", persons) * 24 / 25  # without the factor G/(G − 1)
 
 
+# --- membership that is separated -------------------------------------------------------------------------
+
+
+def divided(seed, count=60, choices=5, sharp=np.inf):
+    """Return X, y, groups, persons and z of two classes; who has z above 0.2 is of the second one, if ``sharp``."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=count)
+    which = (z > 0.2 + rng.logistic(size=count) / sharp).astype(int)
+    X = rng.normal(size=(count, choices, 3, 2))
+    utility = np.einsum("itad,id->ita", X, np.array([[1.5, -0.5], [-1.0, 1.0]])[which])
+    utility += rng.gumbel(size=utility.shape)
+    y = (utility == utility.max(axis=2, keepdims=True)).ravel()
+    groups, persons = np.repeat(np.arange(count * choices), 3), np.repeat(np.arange(count), 3 * choices)
+    return X.reshape(-1, 2), y, groups, persons, z[persons]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_separated_memberships_are_said_and_a_penalty_helps(seed):
+    X, y, groups, persons, z = divided(seed)
+    with pytest.warns(ConvergenceWarning, match=r"membership is separated by 'z0'.*use a finite membership_C"):
+        model = LatentClassLogit(2, n_init=4).fit(X, y, groups, persons, membership=z)
+    assert model.result_.outcome.value == "unbounded"
+    assert model.n_iter_ < 60
+    assert "use a finite C" not in str(model.result_)
+    penalised = LatentClassLogit(2, n_init=4, membership_C=10.0).fit(X, y, groups, persons, membership=z)
+    assert penalised.result_.outcome.value == "stationary"
+    assert np.abs(penalised.membership_).max() < 20
+    assert np.isfinite(penalised.summary().std_errors).all()
+    assert "membership_C = 10" in str(penalised.summary())
+    assert penalised.log_likelihood_ < model.log_likelihood_
+    assert_allclose(np.abs(penalised.coef_ - model.coef_).max(), 0, atol=0.3)
+    named = pytest.importorskip("pandas").DataFrame({"income": z})
+    with pytest.warns(ConvergenceWarning, match="membership is separated by 'income'"):
+        LatentClassLogit(2, n_init=2).fit(X, y, groups, persons, membership=named)
+    blurred = divided(seed, count=200, sharp=2.0)  # what tells a little is no separation
+    honest = LatentClassLogit(2, n_init=2).fit(*blurred[:4], membership=blurred[4])
+    assert honest.result_.outcome.value == "stationary"
+
+
+def test_a_group_of_people_of_one_class_is_quasi_separation():
+    """Everybody with the mark is of the second class; of others half are."""
+    rng = np.random.default_rng(3)
+    count, choices = 80, 12
+    mark = np.arange(count) % 4 == 0
+    which = np.where(mark, 1, rng.integers(2, size=count))
+    X = rng.normal(size=(count, choices, 3, 2))
+    utility = np.einsum("itad,id->ita", X, np.array([[2.0, -1.0], [-2.0, 1.0]])[which])
+    utility += rng.gumbel(size=utility.shape)
+    y = (utility == utility.max(axis=2, keepdims=True)).ravel()
+    groups, persons = np.repeat(np.arange(count * choices), 3), np.repeat(np.arange(count), 3 * choices)
+    with pytest.warns(ConvergenceWarning, match="membership is separated by 'z0'"):
+        model = LatentClassLogit(2, n_init=2).fit(X.reshape(-1, 2), y, groups, persons, membership=mark[persons])
+    shares = model.memberships_[mark].mean(axis=0)
+    assert shares.max() > 1 - 1e-6
+    fit = LatentClassLogit(2, n_init=2, membership_C=1.0).fit(
+        X.reshape(-1, 2), y, groups, persons, membership=mark[persons]
+    )
+    assert fit.result_.outcome.value == "stationary"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_penalties_of_membership_are_penalties_whatever_the_order_of_classes(classes):
+    data = people(1, covariates=2, classes=classes)
+    state = replace(state_of(*data, classes=classes), membership_ridge=np.array([0.0, 0.7, 2.0]))
+    centred = state.at.membership - state.at.membership.mean(axis=0)
+    penalty = 0.5 * (np.array([0.0, 0.7, 2.0]) * centred**2).sum()
+    assert_allclose(state.loss, naive_loss(state.at, *data) + penalty, rtol=1e-12)
+    assert_allclose(state.there(state.at.ordered(np.arange(classes)[::-1])).loss, state.loss, rtol=1e-12)
+    zero = np.zeros(len(state.at.flat()))
+    gradient = finite_difference(lambda step: state.there(state.at.moved(step)).loss, zero)
+    assert_allclose(state.gradient, gradient, rtol=1e-5, atol=1e-6)
+    eye = 1e-6 * np.eye(len(zero))
+    H = [(state.there(state.at.moved(e)).gradient - state.there(state.at.moved(-e)).gradient) / 2e-6 for e in eye]
+    assert_allclose(state.hessian, H, rtol=1e-5, atol=1e-5)
+    assert_allclose(state.curvatures, np.diag(state.complete), rtol=1e-12)
+    following = state.there(state.bound_minimizer())
+    assert following.loss < state.loss
+
+
+def test_half_of_the_starts_have_memberships_of_their_own():
+    X, y, groups, persons, Z = people(15, covariates=2, count=40)
+    pooled = one_class(state_of(X, y, groups, persons, Z).panel, 0.0, tol=1e-8, max_iter=100).state
+    slopes = [start.at.membership[1:, 1:] for start in starts(pooled, 3, 10, 0)]
+    drawn = [each for each in slopes if np.abs(each).max() > 0.1]
+    assert len(drawn) == 5
+    assert len({each.round(6).tobytes() for each in drawn}) == 5
+    nothing_known = one_class(state_of(X, y, groups, persons, Z[:, :0]).panel, 0.0, tol=1e-8, max_iter=100).state
+    shares = [start.shares.round(6).tobytes() for start in starts(nothing_known, 2, 10, 0)]
+    assert len(set(shares)) > 5
+
+
+def test_starts_that_divide_people_find_what_tastes_alone_do_not():
+    """Memberships have no end there, and many local maxima; divided by tastes alone, people lead to lower ones."""
+    found = []
+    for seed in (4, 10):
+        X, y, groups, persons, Z = people(seed, count=30, choices=3, covariates=2, spread=0.7)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ends = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z).start_log_likelihoods_
+        found.append(ends[1::2].max() - ends[::2].max())
+    assert max(found) > 0.01
+
+
 # --- the best known maxima --------------------------------------------------------------------------------
 
 
@@ -261,6 +366,80 @@ def test_the_first_people_of_electricity(seed):
     assert "stationary" in str(model.result_)
     assert "nothing certifies" in str(model.result_)
     assert np.isnan(model.result_.gap)
+
+
+def test_the_published_maximum_and_its_standard_errors():
+    """gmnl's, which is a local one; gmnl stopped just before it (its log-likelihood there is -792.855418)."""
+    frame, what = electricity()[:3000], published("electricity_latent2_750")
+    table = Situations.arranged(frame[ELECTRICITY].to_numpy(float), frame.chid.to_numpy())
+    found = read_people(table, frame.choice.to_numpy(), frame.id.to_numpy(), None, None, None)
+    classes = ("class_1", "class_2")
+    tastes = np.array([[what["published"][each][name] for name in ELECTRICITY] for each in classes])
+    logits = np.array([[0.0], [what["published"]["membership_logit_2"]]])
+    state = LatentClasses(found.panel, Parameters(tastes, logits))
+    assert_allclose(state.loss, 792.855418, atol=1e-5)
+    top = fit_from(state, tol=1e-10, max_iter=100).state
+    assert_allclose(top.loss, -what["recomputed"]["log_likelihood"], atol=1e-6)
+    best = np.array([[what["recomputed"][each][name] for name in ELECTRICITY] for each in classes])
+    assert_allclose(top.at.tastes, best, atol=2e-5)
+    errors = np.sqrt(np.diag(np.linalg.inv(top.hessian)))[:12].reshape(2, 6)
+    printed = np.array([[what["published"][f"{each}_std_err"][name] for name in ELECTRICITY] for each in classes])
+    assert_allclose(errors, printed, rtol=5e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_estimates_are_those_of_an_em_algorithm_and_errors_those_of_differences(seed):
+    X, y, groups, persons, z = divided(seed, count=150, sharp=2.0)
+    model = LatentClassLogit(2, n_init=4).fit(X, y, groups, persons, membership=z)
+    F, chosen = X.reshape(150, 5, 3, 2), y.reshape(150, 5, 3)
+    Z = np.column_stack([np.ones(150), z.reshape(150, -1)[:, 0]])
+    theta = em(F, chosen, Z, np.concatenate([model.coef_.ravel(), model.membership_.ravel()]).round(1))
+    assert_allclose(model.log_likelihood_, np.log(likelihoods(theta, F, chosen, Z).sum(axis=1)).sum(), rtol=1e-9)
+    assert_allclose(np.concatenate([model.coef_.ravel(), model.membership_.ravel()]), theta, atol=1e-4)
+
+    def log_likelihood(at):
+        return np.log(likelihoods(at, F, chosen, Z).sum(axis=1)).sum()
+
+    step, eye, H = 1e-4, np.eye(6), np.empty((6, 6))
+    corners = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
+    for i, j in np.ndindex(6, 6):
+        H[i, j] = -sum(s * log_likelihood(theta + step * (a * eye[i] + b * eye[j])) for a, b, s in corners) / 4e-8
+    assert_allclose(model.summary().std_errors, np.sqrt(np.diag(np.linalg.inv(H))), rtol=1e-3)
+    scores = np.array([(_log_each(theta + 1e-5 * e, F, chosen, Z) - _log_each(theta - 1e-5 * e, F, chosen, Z)) / 2e-5 for e in eye])  # noqa: E501  # fmt: skip
+    sandwich = np.linalg.inv(H) @ scores @ scores.T @ np.linalg.inv(H)
+    assert_allclose(model.summary("robust").std_errors, np.sqrt(np.diag(sandwich)), rtol=1e-3)
+
+
+def likelihoods(theta, F, chosen, Z):
+    """Return π_c(z_i) Π_t P_c(y_it) for every person and both classes."""
+    tastes, logit = theta[:4].reshape(2, 2), Z @ theta[4:]
+    scores = np.einsum("itad,cd->itac", F, tastes)
+    log_p = scores - np.log(np.exp(scores).sum(axis=2, keepdims=True))
+    made = np.exp((log_p * chosen[..., None]).sum(axis=(1, 2)))
+    second = 1.0 / (1.0 + np.exp(-logit))
+    return made * np.stack([1 - second, second], axis=1)
+
+
+def _log_each(theta, F, chosen, Z):
+    return np.log(likelihoods(theta, F, chosen, Z).sum(axis=1))
+
+
+def em(F, chosen, Z, theta, steps=300):
+    """Return where the EM algorithm leads, with one Newton step of each logit in its M-steps."""
+    for _ in range(steps):
+        joint = likelihoods(theta, F, chosen, Z)
+        posterior = joint / joint.sum(axis=1, keepdims=True)
+        tastes = theta[:4].reshape(2, 2).copy()
+        for c in range(2):
+            p = np.exp(F @ tastes[c])
+            p /= p.sum(axis=2, keepdims=True)
+            spread = F - (p[..., None] * F).sum(axis=2, keepdims=True)
+            g = np.einsum("i,ita,itad->d", posterior[:, c], chosen - p, F)
+            tastes[c] += np.linalg.solve(np.einsum("i,ita,itad,itae->de", posterior[:, c], p, spread, spread), g)
+        second = 1.0 / (1.0 + np.exp(-Z @ theta[4:]))
+        step = np.linalg.solve((Z.T * (second * (1 - second))) @ Z, Z.T @ (posterior[:, 1] - second))
+        theta = np.concatenate([tastes.ravel(), theta[4:] + step])
+    return theta
 
 
 @pytest.mark.parametrize(("classes", "best"), [(2, -4526.829029), (3, -4298.027528)])
@@ -357,6 +536,14 @@ def test_more_classes_than_there_are_stay_finite():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classes_that_run_off_do_so_in_few_steps():
+    X, y, groups, persons, Z = people(8, count=30, choices=3, covariates=2, spread=0.7)
+    model = LatentClassLogit(2, n_init=1).fit(X, y, groups, persons, membership=Z)
+    assert model.result_.outcome.value == "unbounded"
+    assert model.n_iter_ < 80
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classes_that_separate_stay_finite():
     X, y, groups, persons, _ = people(9, count=6, choices=2, spread=8.0)
     model = LatentClassLogit(2, max_iter=60).fit(X, y, groups, persons)
@@ -391,6 +578,7 @@ def test_models_are_saved_and_pickled(tmp_path):
 BAD = {
     "n_classes must be a whole number": (dict(n_classes=0), {}),
     "n_init must be a whole number": (dict(n_init=0), {}),
+    "membership_C must be positive": (dict(membership_C="1"), {}),
     "need as many people, got 5": (dict(n_classes=6), {}),
     "persons must be the same for all rows of a group, got several values in group": ({}, dict(persons="rows")),
     "membership must be the same for all rows of a person, got several values for person": (

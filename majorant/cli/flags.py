@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 SPOKEN = (
+    (r"use a finite membership_C\b", "say --membership-C with a number"),
+    (r"\bmembership_C must be", "--membership-C must be"),
     (r"set penalize_intercept=True", "say --penalize-intercept"),
-    (r"C must be positive \(np\.inf for no penalty\)", "--C must be positive (inf for no penalty)"),
+    (r"must be positive \(np\.inf for no penalty\)", "must be positive (inf for no penalty)"),
+    (r"(?<!-)\bC must be positive", "--C must be positive"),
     (r"got C=np\.inf; use a large C", "got --C inf; use a large --C"),
     (r"C=np\.inf", "--C inf"),
     (r"(?:set|needs) ridge > 0(?:, got 0)?", "say --ridge with a number above 0"),
@@ -23,7 +26,6 @@ SPOKEN = (
     (r"use a finite C\b", "say --C with a number"),
     (r"\by has to be 1", "--choice has to be 1"),
     (r"\by sums to", "they sum to"),
-    (r"\bX: (?=')", "--features: "),
     (r"n_classes=(\d+) classes", r"--classes \1"),
     (r"\bmembership columns? (?=')", "--membership "),
     (r"\bmembership columns are", "columns of --membership are"),

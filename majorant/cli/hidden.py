@@ -32,6 +32,15 @@ Membership: TypeAlias = Annotated[
         metavar="COLS", help="What is known of a person, and may tell the class, as a b or a,b.", rich_help_panel=HIDDEN
     ),
 ]
+MembershipPenalty: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--membership-C",
+        metavar="X",
+        help="Inverse of a penalty on what --membership does; inf, the default, is none.",
+        rich_help_panel=HIDDEN,
+    ),
+]
 Starts: TypeAlias = Annotated[
     int | None,
     typer.Option(min=1, help="Starts, of which the best is kept; 10 by default.", rich_help_panel=HIDDEN),
@@ -48,6 +57,7 @@ class HiddenClasses:
     classes: Classes = None
     person: Person = None
     membership: Membership = None
+    membership_C: MembershipPenalty = None
     starts: Starts = None
     seed: Seed = None
 
@@ -59,7 +69,12 @@ class HiddenClasses:
     @property
     def settings(self) -> dict[str, Any]:
         """Of the estimator, as far as they were given."""
-        given = {"n_classes": self.classes, "n_init": self.starts, "random_state": self.seed}
+        given: dict[str, Any] = {
+            "n_classes": self.classes,
+            "n_init": self.starts,
+            "random_state": self.seed,
+            "membership_C": self.membership_C,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
     def check(self) -> None:
@@ -70,6 +85,7 @@ class HiddenClasses:
             raise typer.BadParameter(
                 "--person goes with --classes; for standard errors that know of people, say --cluster instead"
             )
-        for name, value in (("membership", self.membership), ("starts", self.starts), ("seed", self.seed)):
+        others = {"membership": self.membership, "membership-C": self.membership_C}
+        for name, value in (others | {"starts": self.starts, "seed": self.seed}).items():
             if value is not None and value != []:
                 raise typer.BadParameter(f"--{name} goes with --classes, the number of hidden classes")

@@ -13,6 +13,9 @@ from majorant._checks import Array, finite_array, row_weights
 from majorant.data.base import InMemory
 from majorant.design import Design, read_design
 
+# Numbers that differ by less, relative to their size, are the same but for rounding errors.
+LAST_BITS = 2.0**-49
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Choices(InMemory):
@@ -141,6 +144,38 @@ class Choices(InMemory):
         whole = object.__new__(Choices)
         whole._store(self.design, self.indptr, target, self.weight, self.log_measure, False)
         return whole
+
+    def centred(self) -> Array:
+        """Return the features of all outcomes, less their mean in each set (N×d, dense); zeros if one cannot happen.
+
+        Only differences within a set count, and they are what is left of digits where features are large: those from
+        the first outcome are exact. A column that differs within sets in its last bits alone is zero.
+        """
+        X, starts, sizes = self.design.dense().astype(np.float64), self.indptr[:-1], self.sizes
+        closed = np.zeros(len(X), dtype=bool) if self.log_measure is None else np.isneginf(self.log_measure)
+        possible = np.flatnonzero(~closed)
+        first = possible[np.searchsorted(possible, starts)]
+        X[closed] = np.repeat(X[first], sizes, axis=0)[closed]  # whatever stands there does not matter
+        last_bits = LAST_BITS * np.abs(X[first])
+        X -= np.repeat(X[first], sizes, axis=0)
+        farthest = np.maximum.reduceat(np.abs(X), starts)
+        X[:, (farthest <= last_bits).all(axis=0)] = 0.0
+        means = np.add.reduceat(X, starts) / np.add.reduceat((~closed).astype(float), starts)[:, None]
+        X -= np.repeat(means, sizes, axis=0)
+        X[closed] = 0.0
+        return X
+
+    def with_features(self, design: Design) -> Choices:
+        """Return the sets with other features of their outcomes, which are taken as they are.
+
+        Parameters
+        ----------
+        design : Design
+            The features of all outcomes.
+        """
+        other = object.__new__(Choices)
+        other._store(design, self.indptr, self.target, self.weight, self.log_measure, self.hidden)
+        return other
 
     def reweighed(self, weight: Array) -> Choices:
         """Return the sets with other weights, which are taken as they are."""

@@ -220,12 +220,12 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
     return names, (P / P.sum(axis=1, keepdims=True))[:, order]
 
 
-def check_strength(C: Any) -> None:
+def check_strength(C: Any, name: str = "C") -> None:
     """Refuse a C that is no positive number, or so small that 1/C is none."""
     if not (_is_number(C) and C > 0):
-        raise ValueError(f"C must be positive (np.inf for no penalty), got {C!r}")
+        raise ValueError(f"{name} must be positive (np.inf for no penalty), got {C!r}")
     if float(C) * sys.float_info.max < 1:
-        raise ValueError(f"C must be large enough for 1/C to be finite, got {C!r}")
+        raise ValueError(f"{name} must be large enough for 1/{name} to be finite, got {C!r}")
 
 
 def _say_what_is_ignored(penalty: Any, l1_ratio: Any, C: float) -> None:

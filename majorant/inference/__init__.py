@@ -1,6 +1,6 @@
 """What estimates are worth: standard errors, tables of them, functions of estimates, tests between models."""
 
-from majorant.inference.covariance import KINDS, covariance, inverse, row_scores, through
+from majorant.inference.covariance import KINDS, covariance, in_columns, inverse, row_scores, through
 from majorant.inference.functions import Derived, ratio
 from majorant.inference.nested import LikelihoodRatio, likelihood_ratio
 from majorant.inference.summary import Facts, Summary, summarise
@@ -12,6 +12,7 @@ __all__ = [
     "LikelihoodRatio",
     "Summary",
     "covariance",
+    "in_columns",
     "inverse",
     "likelihood_ratio",
     "ratio",

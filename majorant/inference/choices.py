@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from majorant._checks import Array
+from majorant.curvature.cholesky import lower_factor
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
 from majorant.models import Enumerated
 
-# An eigenvalue of the Hessian, columns scaled to the same size, below which a direction is flat.
-FLAT = 1e-10
-# What is left of a column that is constant within sets, relative to its norm.
-ROUNDING = 1e-12
+# A share of the curvature of a parameter, given those before it, below which columns may be nearly collinear.
+FLAT = 1e-8
+# Curvature of a column, relative to its squares, below which it may be constant within sets.
+CONSTANT = 1e-20
+# A singular value of columns of length one below which they are collinear. Rounding of a column that is a sum of others
+# leaves less than 1e-15 times the number of columns.
+RESOLVED = 1e-11
 # How much of a flat direction a column has to have for being named.
 NAMED = 1e-3
 # Features written out at a time.
@@ -42,19 +51,76 @@ def probabilities(scores: Array, batch: Choices) -> Array:
     return Enumerated().probabilities(scores, batch)
 
 
-def flat_columns(H: Array, squares: Array) -> list[Array]:
-    """Return for each direction in which H is flat the columns that it consists of.
+@dataclass(frozen=True, eq=False)
+class Collinear:
+    """How near to collinear columns are within sets.
 
-    A column by itself is constant within every set; several are collinear there. ``squares`` are the sums of squares of
-    the columns: one that varies by its rounding errors alone is constant.
+    ``norms`` are those of the columns, centred within sets; ``singular`` the singular values of the columns after
+    division by these, the least one first; and the rows of ``directions`` their vectors, for the columns that vary.
     """
-    scale = np.sqrt(np.maximum(np.diag(H), 0.0))
-    constant = scale <= ROUNDING * np.sqrt(np.maximum(squares, 1e-300))
-    found = [np.array([column]) for column in np.flatnonzero(constant)]
-    rest = np.flatnonzero(~constant)
-    values, vectors = np.linalg.eigh(H[np.ix_(rest, rest)] / np.outer(scale[rest], scale[rest]))
-    found += [rest[np.abs(vectors[:, k]) > NAMED] for k in np.flatnonzero(values <= FLAT)]
-    return found
+
+    norms: Array
+    singular: Array
+    directions: Array
+
+    @classmethod
+    def of(cls, sets: Choices) -> Collinear:
+        """Return it for the sets that weigh something. An orthogonal factor keeps the digits that squares lose."""
+        R: Any = np.zeros((0, sets.n_features))
+        rows = max(AT_A_TIME // (sets.n_features * int(sets.sizes.max())), sets.n_features // int(sets.sizes.max()) + 1)
+        for some in sets.batches(rows):
+            X = some.centred()
+            X = X if some.weight is None else X[some.weight[some.set_of_outcome] > 0]
+            R = np.linalg.qr(np.vstack([R, X]), mode="r")
+        norms = np.linalg.norm(R, axis=0)
+        varying = R[:, norms > 0] / norms[norms > 0]
+        below = max(varying.shape[1] - len(varying), 0)
+        _, singular, directions = np.linalg.svd(np.pad(varying, ((0, below), (0, 0))), full_matrices=False)
+        return cls(norms, singular[::-1], directions[::-1])
+
+    @property
+    def least(self) -> float:
+        """The least singular value; one of no column."""
+        return float(self.singular[0]) if len(self.singular) else 1.0
+
+    def groups(self) -> list[Array]:
+        """Return the columns that are constant within every set, one by one, and those that are collinear."""
+        found = [np.array([column]) for column in np.flatnonzero(self.norms == 0)]
+        varying = np.flatnonzero(self.norms > 0)
+        flat = self.directions[self.singular <= RESOLVED]
+        return found + [varying[np.abs(direction) > NAMED] for direction in flat]
+
+    def refuse(self, names: Sequence[str]) -> None:
+        """Refuse columns that nothing can be learnt of."""
+        refuse_collinear(self.groups(), names)
+
+
+def refuse_collinear(groups: Sequence[Array], names: Sequence[str]) -> None:
+    """Refuse columns that are constant (alone in a group) or collinear within every set, if there are any."""
+    for columns in groups:
+        which = ", ".join(repr(names[column]) for column in columns[:10])
+        if len(columns) == 1:
+            raise ValueError(
+                f"column {which} is constant within every group: its coefficient cannot be identified; drop it, or "
+                "use a finite C"
+            )
+        raise ValueError(
+            f"columns {which} are collinear within every group: their coefficients cannot be identified; drop one "
+            "of them, or use a finite C"
+        )
+
+
+def may_be_collinear(H: Array, squares: Array) -> bool:
+    """Return whether a Hessian leaves it open that its columns, of these sums of squares, are nearly collinear."""
+    diagonal = np.diag(H)
+    if not (np.isfinite(H).all() and (diagonal > CONSTANT * squares).all()):
+        return True
+    try:
+        scale = np.sqrt(diagonal)
+        pivots = np.diag(lower_factor(H / np.outer(scale, scale)))
+    except LinAlgError:
+        return True
+    return bool((pivots**2 < FLAT).any())
 
 
 def elasticities(p: Array, x: Array, coefficient: float) -> tuple[Array, Array]:

@@ -64,12 +64,30 @@ def through(T: Array, found: Array) -> Array:
     return moved
 
 
+def in_columns(T: Array | None, found: Array) -> Array:
+    """Return the covariance of θ = Tφ from that of φ; T is a matrix, a diagonal as a vector, or None for φ itself."""
+    if T is None:
+        return found
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _known(found * np.outer(T, T) if T.ndim == 1 else through(T, found))
+
+
 def _sandwich(bread: Array, meat: Array) -> Array:
     """Return bread · meat · bread; what has an infinite variance in the one has it in the other."""
     unknown = np.isinf(np.diag(bread))
     finite = np.where(np.isfinite(bread), bread, 0.0)
-    found = finite @ meat @ finite
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = finite @ meat @ finite
     found[unknown, unknown] = np.inf
+    return _known(found)
+
+
+def _known(found: Array) -> Array:
+    """Return a covariance with infinite variances, and no covariances, of what is too large for a number."""
+    unknown = ~np.isfinite(np.diag(found))
+    if unknown.any():
+        found[unknown] = found[:, unknown] = 0.0
+        found[unknown, unknown] = np.inf
     return found
 
 
@@ -82,10 +100,10 @@ def inverse(H: Array) -> Array:
     except LinAlgError:
         pass
     root = singular_inverse(H).root
-    found, flat = root @ root.T, _touched_by_flat_directions(H)
-    found[flat] = found[:, flat] = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        found, flat = root @ root.T, _touched_by_flat_directions(H)
     found[flat, flat] = np.inf
-    return found
+    return _known(found)
 
 
 def row_scores(model: RowModel[Any], theta: Array, batch: InMemory) -> Array:
@@ -108,7 +126,10 @@ def _numbered(clusters: ArrayLike | None, rows: int) -> tuple[Array, int]:
     values = np.asarray(clusters)
     if values.shape != (rows,):
         raise ValueError(f"cluster must have one entry per observation ({rows}), got shape {values.shape}")
-    names, numbers = np.unique(values, return_inverse=True)
+    try:
+        names, numbers = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise ValueError("cluster must be of one type, such as numbers or strings, got a mixture") from None
     if len(names) < 2:
         raise ValueError(f"cluster must name at least two clusters, got only {names.tolist()}")
     return numbers, len(names)

@@ -5,7 +5,8 @@ probability that depends on covariates z_i (the first of which is one):
 
     p_i = Σ_c π_c(z_i) Π_t P_c(y_it),   P_c(y) ∝ h(y) exp(β_cᵀf(y)),   π_c(z) ∝ exp(γ_cᵀz),  γ_0 = 0.
 
-The loss is −Σ_i w_i log p_i + ½ Σ λβ². It is not convex. With τ_ic the posterior of class c given i's choices:
+The loss is −Σ_i w_i log p_i + ½ Σ_c (Σ λβ_c² + Σ μ(γ_c − γ̄)²), γ̄ being the mean over classes. It is not
+convex. With τ_ic the posterior of class c given i's choices:
 
 *Gradient* (Fisher's identity): that of Σ_c τ_ic (−log joint_ic), with τ held.
 
@@ -59,16 +60,8 @@ class Panel:
 
     @cached_property
     def features(self) -> Array:
-        """The features of all outcomes of the distinct sets, less their mean in each set.
-
-        Only differences within a set count, and they are what is left of digits where features are large.
-        """
-        sets = self.sample.sets
-        X, starts, sizes = sets.design.dense().astype(np.float64), sets.indptr[:-1], sets.sizes
-        possible = np.ones(len(X)) if sets.log_measure is None else (sets.log_measure > -np.inf).astype(float)
-        X[possible == 0] = 0.0  # whatever stands there does not matter
-        means = np.add.reduceat(X, starts) / np.add.reduceat(possible, starts)[:, None]
-        return (X - np.repeat(means, sizes, axis=0)) * possible[:, None]
+        """The features of all outcomes of the distinct sets, less their mean in each set."""
+        return self.sample.sets.centred()
 
     @cached_property
     def observed_features(self) -> Array:
@@ -107,7 +100,8 @@ class LatentClasses:
 
     panel: Panel
     at: Parameters
-    ridge: float = 0.0
+    ridge: Array | float = 0.0  # λ, one for each column
+    membership_ridge: Array | float = 0.0  # μ, one for each covariate
 
     def __len__(self) -> int:
         return len(self.at.tastes)
@@ -129,6 +123,11 @@ class LatentClasses:
         for which, at in sets.by_size:
             log_z[which], P[at] = softmax.log_partition_and_probabilities(S[at])
         return log_z, P
+
+    @property
+    def probabilities(self) -> Array:
+        """The probability of every outcome in its set under each class (outcomes × n)."""
+        return self._softmax[1]
 
     @cached_property
     def log_choices(self) -> Array:
@@ -169,30 +168,35 @@ class LatentClasses:
 
     @cached_property
     def loss(self) -> float:
-        """−Σ_i w_i log p_i + ½ λ‖β‖²."""
-        return -float(self.panel.weight @ self.log_likelihoods) + 0.5 * self.ridge * float((self.at.tastes**2).sum())
+        """−Σ_i w_i log p_i, and the penalties."""
+        penalties = (self.ridge * self.at.tastes**2).sum() + (self.membership_ridge * self._centred_members**2).sum()
+        return -float(self.panel.weight @ self.log_likelihoods) + 0.5 * float(penalties)
 
     @cached_property
     def gradient(self) -> Array:
         """Of the flat parameters."""
         tastes = self._residuals.T @ self.panel.features + self.ridge * self.at.tastes
         drawn = self.panel.weight[:, None] * (np.exp(self.log_priors) - self.posteriors)
-        return np.concatenate([tastes.ravel(), (drawn[:, 1:].T @ self.panel.covariates).ravel()])
+        members = drawn[:, 1:].T @ self.panel.covariates + self.membership_ridge * self._centred_members[1:]
+        return np.concatenate([tastes.ravel(), members.ravel()])
 
     @cached_property
     def complete(self) -> Array:
         """The Hessian of the flat parameters if everybody's class were known to be c with probability τ_ic."""
         blocks = [self.class_curvature(c, self) for c in range(len(self))]
-        complete = block_diag(*blocks, self._membership_curvature()) if len(self) > 1 else blocks[0]
-        complete[np.diag_indices(self.at.tastes.size)] += self.ridge
-        return complete
+        for block in blocks:
+            block[np.diag_indices(len(block))] += self.ridge
+        if len(self) == 1:
+            return blocks[0]
+        return block_diag(*blocks, self.membership_curvature() + self._membership_penalty())
 
     @property
     def curvatures(self) -> Array:
         """The diagonal of :attr:`complete`, without the rest of it."""
         tastes = [(self._class_rows(c, self) ** 2).sum(axis=0) + self.ridge for c in range(len(self))]
         π, Z = np.exp(self.log_priors[:, 1:]), self.panel.covariates
-        return np.concatenate([*tastes, ((self.panel.weight[:, None] * π * (1 - π)).T @ Z**2).ravel()])
+        members = (self.panel.weight[:, None] * π * (1 - π)).T @ Z**2 + self.membership_ridge * (1 - 1 / len(self))
+        return np.concatenate([*tastes, members.ravel()])
 
     @cached_property
     def hessian(self) -> Array:
@@ -230,6 +234,11 @@ class LatentClasses:
             return log_h[sample.chosen]
         terms = np.where(sample.sets.target > 0, sample.sets.target * np.where(np.isfinite(log_h), log_h, 0.0), 0.0)
         return np.add.reduceat(terms, sample.sets.indptr[:-1])
+
+    @cached_property
+    def _centred_members(self) -> Array:
+        """γ_c − γ̄, which the penalty is of."""
+        return self.at.membership - self.at.membership.mean(axis=0)
 
     @cached_property
     def _observation_weights(self) -> Array:
@@ -277,11 +286,19 @@ class LatentClasses:
         return rows
 
     def _membership_bound(self) -> Array:
-        """Böhning's ½(I − 11ᵀ/n) ⊗ Σ w z zᵀ, without class 0."""
+        """Böhning's ½(I − 11ᵀ/n) ⊗ Σ w z zᵀ, without class 0, and the penalty."""
         n, Z = len(self), self.panel.covariates
-        return np.kron(0.5 * (np.eye(n - 1) - 1.0 / n), Z.T @ (self.panel.weight[:, None] * Z))
+        bound = np.kron(0.5 * (np.eye(n - 1) - 1.0 / n), Z.T @ (self.panel.weight[:, None] * Z))
+        return bound + self._membership_penalty()
 
-    def _membership_curvature(self) -> Array:
+    def _membership_penalty(self) -> Array | float:
+        if not np.any(self.membership_ridge):
+            return 0.0
+        n, q = self.at.membership.shape
+        return np.kron(np.eye(n - 1) - 1.0 / n, np.diag(np.broadcast_to(self.membership_ridge, q)))
+
+    def membership_curvature(self) -> Array:
+        """Return the Hessian of the logits of membership if everybody's class were known, the penalty left out."""
         π, Z = np.exp(self.log_priors[:, 1:]), self.panel.covariates
         B = np.einsum("ic,ce->ice", π, np.eye(π.shape[1])) - π[:, :, None] * π[:, None]
         H = np.einsum("i,ice,ip,iq->cpeq", self.panel.weight, B, Z, Z, optimize=True)

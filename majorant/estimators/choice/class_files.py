@@ -19,6 +19,8 @@ class LatentFiles(Saved):
     def _written(self: Any, notes: Notes) -> Written:
         arrays = {name.rstrip("_"): getattr(self, name) for name in ARRAYS}
         arrays |= {"hessian": self._hessian, "people": storage.plain(self.people_)}
+        if self._basis is not None:
+            arrays["basis"] = self._basis
         arrays |= storage.packed([*self._features, *self._covariates])
         if self._state is not None or self._robust is not None:
             arrays["robust"] = self.covariance("robust")
@@ -32,6 +34,7 @@ class LatentFiles(Saved):
         names, count = storage.unpacked(arrays), facts["features"]
         self._features, self._covariates = names[:count], names[count:]
         self.people_, self._hessian, self._robust = arrays["people"], arrays["hessian"], arrays.get("robust")
+        self._basis = arrays.get("basis")
         self._facts = Facts(**facts["facts"])
         self.log_likelihood_ = self._facts.log_likelihood
         self.null_log_likelihood_ = self._facts.null_log_likelihood

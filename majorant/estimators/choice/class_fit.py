@@ -7,9 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from majorant._checks import Array
 from majorant.estimators.choice.class_descent import descend
 from majorant.estimators.choice.class_metric import LONGEST, is_large, reach, solved, whitened
 from majorant.estimators.choice.class_saddles import NEGLIGIBLE, leave_saddle
+from majorant.estimators.choice.class_separation import runaway_covariates
 from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 
 # Steps along bounds before Newton's: they lead into a basin, and Newton's to its bottom.
@@ -58,6 +60,8 @@ def fit_from(start: LatentClasses, *, tol: float, max_iter: int) -> Found:
         stepped, decrement = newton_step(state)
         # Newton's steps are far better than they promise, but for logits of classes that lose everyone, which run off.
         last = decrement <= max(tol**2, NEGLIGIBLE * max(abs(state.loss), 1.0))
+        if decrement <= tol * max(abs(state.loss), 1.0) and runs_off(state):
+            break
         if stepped is None:
             stepped, last = leave_saddle(state), False
         if stepped is None:
@@ -67,6 +71,11 @@ def fit_from(start: LatentClasses, *, tol: float, max_iter: int) -> Found:
         if last and leave_saddle(state) is None:
             break
     return Found(state, tuple(losses))
+
+
+def runs_off(state: LatentClasses) -> bool:
+    """Return whether membership is separated and not penalised: its logits would grow for ever."""
+    return not np.any(state.membership_ridge) and bool(runaway_covariates(state))
 
 
 def newton_step(state: LatentClasses) -> tuple[LatentClasses | None, float]:
@@ -100,8 +109,10 @@ def without_empty(found: Found, *, tol: float, max_iter: int) -> Found:
     return without_empty(fit_from(ordered, tol=tol, max_iter=max_iter), tol=tol, max_iter=max_iter)
 
 
-def one_class(panel: Panel, ridge: float, *, tol: float, max_iter: int) -> Found:
-    """Return the fit of one class, which has one optimum."""
+def one_class(
+    panel: Panel, ridge: Array | float, membership_ridge: Array | float = 0.0, *, tol: float, max_iter: int
+) -> Found:
+    """Return the fit of one class, which has one optimum; penalties of membership are for those that start from it."""
     d, q = panel.features.shape[1], panel.covariates.shape[1]
-    start = LatentClasses(panel, Parameters(np.zeros((1, d)), np.zeros((1, q))), ridge)
+    start = LatentClasses(panel, Parameters(np.zeros((1, d)), np.zeros((1, q))), ridge, membership_ridge)
     return fit_from(start, tol=tol, max_iter=max_iter)

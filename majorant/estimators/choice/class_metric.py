@@ -49,11 +49,14 @@ def _root(state: LatentClasses) -> Array:
 
 
 def reach(state: LatentClasses, direction: Array) -> float:
-    """Return about how far a step moves scores: the largest root mean square over classes and memberships."""
+    """Return about how far a step moves scores: the largest root mean square over classes, or logit of membership.
+
+    What is all but certain, of probability p, counts for √(4p(1 − p)): it may move as far as it likes.
+    """
     steps = direction[: state.at.tastes.size].reshape(state.at.tastes.shape)
-    X = state.panel.features
-    spread = X - X.mean(axis=0)
-    of_tastes = np.sqrt(((spread @ steps.T) ** 2).mean(axis=0)).max()
+    X, P = state.panel.features, state.probabilities
+    of_tastes = np.sqrt((((X - X.mean(axis=0)) @ steps.T) ** 2 * 4.0 * P * (1.0 - P)).mean(axis=0)).max()
     members = direction[steps.size :].reshape(-1, state.panel.covariates.shape[1])
-    of_members = np.abs(state.panel.covariates @ members.T).max(initial=0.0)
+    π = np.exp(state.log_priors[:, 1:])
+    of_members = (np.abs(state.panel.covariates @ members.T) * np.sqrt(4.0 * π * (1.0 - π))).max(initial=0.0)
     return float(max(of_tastes, of_members))

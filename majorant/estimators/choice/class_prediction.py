@@ -142,7 +142,7 @@ class LatentPrediction:
         return Parameters(self.coef_, np.vstack([zeros, self.membership_]))
 
     def _on(self: Any, panel: Panel) -> LatentClasses:
-        return LatentClasses(panel, self._parameters(), 1.0 / self.C)
+        return LatentClasses(panel, self._parameters())
 
 
 def _softmax(logits: Array) -> Array:

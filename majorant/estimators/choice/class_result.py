@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from majorant._checks import Array
 from majorant._solution import Outcome, Result
 from majorant.estimators.choice.class_fit import Found
 from majorant.estimators.choice.class_metric import is_large
 from majorant.estimators.choice.class_saddles import is_negative, least_curvature
-from majorant.estimators.choice.class_separation import runaway_columns, separated_classes
+from majorant.estimators.choice.class_separation import runaway_columns, runaway_covariates, separated_classes
 from majorant.estimators.choice.sets import named
 
 # Log-likelihoods that differ by less are the same maximum.
@@ -18,10 +20,24 @@ SAME = 1e-6
 PRECISION = 1e-14
 
 
-def told(best: Found, ends: Array, features: Sequence[str], *, asked: int, tol: float, max_iter: int) -> Result:
-    """Return the outcome of the best of several starts, which ended at these log-likelihoods, and its sentence."""
+def told(
+    best: Found,
+    ends: Array,
+    features: Sequence[str],
+    covariates: Sequence[str] = (),
+    T: Array | None = None,
+    *,
+    asked: int,
+    tol: float,
+    max_iter: int,
+) -> Result:
+    """Return the outcome of the best of several starts, which ended at these log-likelihoods, and its sentence.
+
+    ``features`` are the names of columns X; the fit is to XT.
+    """
     outcome = _outcome(best, tol, max_iter, concave=asked == 1)
-    endless = "" if best.state.ridge else _about_separation(best, features)
+    endless = "" if np.any(best.state.ridge) else _about_separation(best, features, T)
+    endless += "" if np.any(best.state.membership_ridge) else _about_membership(best, covariates)
     how = {Outcome.STALLED: "stalled after", Outcome.STEP_LIMIT: "stopped at the limit of"}
     verb = "stopped after" if endless else how.get(outcome, "stationary after")
     metric = "curvatures of single parameters" if is_large(best.state) else "the Hessian"
@@ -52,9 +68,9 @@ def _about_curvature(best: Found) -> str:
     return f"; {how} there, but the likelihood is not concave: nothing certifies that there is no better maximum"
 
 
-def _about_separation(best: Found, features: Sequence[str]) -> str:
+def _about_separation(best: Found, features: Sequence[str], T: Array | None) -> str:
     """Return which classes have tastes without end, in words; none is no words."""
-    remedy = "penalise them, or ask for fewer classes"
+    remedy = "use a finite C, or ask for fewer classes"
     complete = separated_classes(best.state)
     if complete:
         which = ", ".join(str(c + 1) for c in complete)
@@ -62,7 +78,7 @@ def _about_separation(best: Found, features: Sequence[str]) -> str:
             f"; choices of class {which} are completely separated, so the likelihood grows for ever as its "
             f"coefficients do; {remedy}"
         )
-    partly = runaway_columns(best.state)
+    partly = runaway_columns(best.state, T)
     if not partly:
         return ""
     along = ", ".join(
@@ -71,3 +87,15 @@ def _about_separation(best: Found, features: Sequence[str]) -> str:
     )
     how = "quasi-completely separated, as far as can be told,"
     return f"; choices are {how} along {along}: coefficients there have no end; {remedy}"
+
+
+def _about_membership(best: Found, covariates: Sequence[str]) -> str:
+    """Return which covariates tell the classes of people without exception, in words; none is no words."""
+    columns = runaway_covariates(best.state)
+    if not columns:
+        return ""
+    which = " and ".join(named(covariates[column - 1]) for column in columns[:10])
+    return (
+        f"; membership is separated by {which}, as far as can be told: it decides who is of which class, so the "
+        f"likelihood grows for ever as its coefficients of membership do; use a finite membership_C, or leave it out"
+    )

@@ -1,4 +1,4 @@
-"""Where latent classes start: people are clustered by what they would change of tastes that all share."""
+"""Where latent classes start: people are clustered by their tastes, or divided by what is known of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from majorant.estimators.choice.class_metric import solved, whitened
 from majorant.models.latent_classes import LatentClasses, Parameters
 
 LLOYD_STEPS = 5
+# The standard deviation of logits that are drawn.
+KNOWN = 3.0
 
 
 def starts(pooled: LatentClasses, classes: int, count: int, seed: int) -> list[LatentClasses]:
     """Return starts: people clustered by what they would change of the pooled tastes, from random centres.
 
     Person i's score at the pooled estimates, through the root of the Hessian, says where i's own tastes are; k-means
-    from random people breaks the symmetry between classes.
+    from random people breaks the symmetry between classes. Every second start draws memberships instead: by random
+    logits of what is known of people, who are divided by these; or, if nothing is known, random shares of the clusters.
     """
     scores = pooled.scores()
     # Who made many choices stands farther out only for that.
@@ -23,7 +26,25 @@ def starts(pooled: LatentClasses, classes: int, count: int, seed: int) -> list[L
     points = whitened(pooled, scores / (pooled.panel.weight * np.sqrt(many))[:, None])
     changes = solved(pooled, scores)[:, : pooled.at.tastes.shape[1]]
     generators = [np.random.default_rng([seed, number]) for number in range(count)]
-    return [_start_of(pooled, changes, _clustered(points, classes, rng), classes) for rng in generators]
+    found = []
+    for number, rng in enumerate(generators):
+        # Every second start has memberships of its own: from other ones the likelihood may lead to another maximum.
+        logits = _drawn_logits(pooled.panel.covariates, classes, rng) if number % 2 else None
+        if logits is None or logits.shape[1] == 1:
+            which = _clustered(points, classes, rng)
+        else:
+            which = (pooled.panel.covariates @ logits.T + rng.gumbel(size=(len(points), classes))).argmax(axis=1)
+        found.append(_start_of(pooled, changes, which, classes, logits))
+    return found
+
+
+def _drawn_logits(Z: Array, classes: int, rng: np.random.Generator) -> Array:
+    """Return random logits of membership (classes × q), the first of which are zero; covariates count alike."""
+    spread = np.where(np.arange(Z.shape[1]) > 0, Z.std(axis=0), 1.0)
+    size = np.where(np.arange(Z.shape[1]) > 0, KNOWN / np.sqrt(max(Z.shape[1] - 1, 1)), 1.0)
+    logits = rng.normal(size=(classes, Z.shape[1])) * size / spread
+    logits[:, 0] -= logits[:, 1:] @ Z[:, 1:].mean(axis=0)
+    return logits - logits[0]
 
 
 def _clustered(points: Array, classes: int, rng: np.random.Generator) -> Array:
@@ -41,15 +62,20 @@ def _clustered(points: Array, classes: int, rng: np.random.Generator) -> Array:
     return ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
 
 
-def _start_of(pooled: LatentClasses, changes: Array, which: Array, classes: int) -> LatentClasses:
-    """Return one Newton step of each class from the pooled tastes, with the people in it counted for more."""
+def _start_of(pooled: LatentClasses, changes: Array, which: Array, classes: int, logits: Array | None) -> LatentClasses:
+    """Return one Newton step of each class from the pooled tastes, with the people in it counted for more.
+
+    Memberships have these logits; if none are given, the shares of the classes.
+    """
     panel = pooled.panel
-    shares = np.bincount(which, minlength=classes) + 1.0
-    membership = np.zeros((classes, panel.covariates.shape[1]))
-    membership[:, 0] = np.log(shares / shares[0])
+    if logits is None:
+        shares = np.bincount(which, minlength=classes) + 1.0
+        logits = np.zeros((classes, panel.covariates.shape[1]))
+        logits[:, 0] = np.log(shares / shares[0])
     tastes = np.repeat(pooled.at.tastes, classes, axis=0)
     for c in range(classes):
         members = which == c
         part = max(float(panel.weight[members].sum() / panel.weight.sum()), 0.1 / classes)
-        tastes[c] -= changes[members].sum(axis=0) / part
-    return LatentClasses(panel, Parameters(tastes, membership), pooled.ridge)
+        step = changes[members].sum(axis=0) / part
+        tastes[c] -= np.where(np.isfinite(step), step, 0.0)  # where choices are separated there may be no such step
+    return pooled.there(Parameters(tastes, logits))

@@ -16,14 +16,15 @@ from majorant.data import Choices
 from majorant.data.collapsing import Sample
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.choice.basis import errors_of_columns, in_units, of_columns, orthonormal, ridge_of
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
-from majorant.estimators.choice.polishing import Polished, flat_at_zero, is_unique, polished, recertified
-from majorant.estimators.choice.sets import Situations, flagged_largest
+from majorant.estimators.choice.polishing import Polished, is_unique, polished, recertified, refuse_flat_blocks
+from majorant.estimators.choice.sets import Situations, flagged_largest, refuse_nothing_to_choose
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.notebook import InNotebooks
-from majorant.estimators.settings import check_number, check_strength
+from majorant.estimators.settings import check_jobs, check_number, check_strength
 from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import probabilities
 from majorant.inference.summary import Facts
@@ -117,8 +118,9 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
     n_groups_: int
     notes_: dict[str, Any] | None  # of a loaded model
     _facts: Facts
-    _hessian: Array | None  # of the penalised loss
+    _hessian: Array | None  # of the penalised loss, for columns XT
     _variances: Array | None = None  # where that is too large
+    _basis: Array | None = None  # T, a diagonal or a matrix; None for the columns of X
     _robust: Array | None = None  # of a loaded model
     _sample: Sample | None = None  # what was fitted to; files and pickles do not hold it
     _table: Situations | None = None
@@ -149,7 +151,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         y : array of shape (n_rows,)
             1 or True at the chosen row of each group, or shares that sum to one in each.
         groups : array of shape (n_rows,)
-            The choice situation of each row.
+            The choice situation of each row. One with a single alternative adds nothing to the log-likelihood.
         offset : array of shape (n_rows,), optional
             Added to θᵀx; -inf for an alternative that is not available.
         sample_weight : array of shape (n_rows,), optional
@@ -249,24 +251,53 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         one_of("solver", self.solver, SOLVERS)
         check_number("tol", self.tol, least=0.0)
         whole("max_iter", self.max_iter, least=0)
+        check_jobs(self.n_jobs)
+        if not isinstance(self.verbose, bool | np.bool_):
+            whole("verbose", self.verbose, least=0)
 
     def _fit_sample(self, sample: Sample, names: list[str]) -> None:
+        refuse_nothing_to_choose(sample.sets)
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
-            objective = Objective(Enumerated(), sample.sets, ridge=1.0 / self.C, reducer=Threads(threads()))
-            objective.columns = names
-            fitted = self._minimised(objective)
-            found = polished(objective, fitted, self.tol)
-            self._hessian, self._variances = found.hessian, found.variances
-            self._say_facts(objective, found)
-            best = recertified(objective, fitted, found)
-            if not is_unique(best):
-                self._refuse_unidentified(objective, found)
+            sets, T = in_units(sample.sets, names)
+            best, found, objective = self._fitted(sets, T)
+            other = self._independent(objective, found, known=is_unique(best))
+            if other is not None:
+                T = other[1] if T is None else T[:, None] * other[1]
+                best, found, objective = self._fitted(other[0], T)
+        self._hessian, self._variances, self._basis = found.hessian, found.variances, T
+        if found.variances is not None and T is not None:
+            self._variances = found.variances * T**2
+        self._say_facts(objective, found)
         publish(self, best)
-        self.coef_ = found.theta
-        self.coef_error_ = errors_of(best, objective.ridge, 1, None, {"coef_": self.coef_[None]})["coef_error_"][0]
+        self.coef_ = of_columns(T, found.theta)
+        errors = errors_of(best, objective.ridge, 1, None, {"coef_": found.theta[None]})["coef_error_"][0]
+        self.coef_error_ = errors_of_columns(T, errors, self.coef_)
         if is_unwanted(best.result, self.tol):
             warn(best.result, stacklevel=4)
+
+    def _fitted(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
+        """Return the fit to columns XT."""
+        objective = Objective(Enumerated(), sets, ridge=ridge_of(self.C, T), reducer=Threads(threads()))
+        objective.columns = self.param_names_
+        fitted = self._minimised(objective)
+        found = polished(objective, fitted, self.tol)
+        return recertified(objective, fitted, found), found, objective
+
+    def _independent(self, objective: Objective, found: Polished, *, known: bool) -> tuple[Choices, Array] | None:
+        """Return the sets with orthonormal columns if theirs are nearly collinear; refuse those that are collinear.
+
+        None is collinear if the optimum is ``known`` to be unique.
+        """
+        sets = objective.data
+        assert isinstance(sets, Choices)
+        squares = np.zeros(objective.size) if known else sets.design.column_norms() ** 2
+        if np.isfinite(self.C) or not found.may_be_collinear(squares):
+            return None
+        if found.hessian is not None:
+            return orthonormal(sets, self.param_names_)
+        refuse_flat_blocks(objective, self.param_names_)
+        return None
 
     def _minimised(self, objective: Objective) -> Fitted:
         lines = [ProgressLine()] if self.verbose else []
@@ -286,24 +317,6 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         self.null_log_likelihood_ = -objective.value_at_zero()
         self.n_groups_ = len(self._sample)
         self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, self._sample.total, objective.size)
-
-    def _refuse_unidentified(self, objective: Objective, found: Polished) -> None:
-        assert self._sample is not None
-        squares = self._sample.sets.design.column_norms() ** 2
-        # Wherever θ is the same directions are flat; but where estimates run off, all seem to be.
-        if np.isfinite(self.C) or not found.seems_flat(squares):
-            return
-        for columns in flat_at_zero(objective, squares):
-            names = ", ".join(repr(self.param_names_[column]) for column in columns[:10])
-            if len(columns) == 1:
-                raise ValueError(
-                    f"column {names} is constant within every group: its coefficient cannot be identified; drop it, or "
-                    "use a finite C"
-                )
-            raise ValueError(
-                f"columns {names} are collinear within every group: their coefficients cannot be identified; drop one "
-                "of them, or use a finite C"
-            )
 
     def _probabilities_of(self, data: Choices) -> Array:
         return probabilities(Enumerated().scores(self.coef_, data), data)

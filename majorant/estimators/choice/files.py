@@ -23,6 +23,8 @@ class ChoiceFiles(Saved):
             arrays["variances"] = self._variances
         if self._hessian is not None:
             arrays["hessian"] = self._hessian
+            if self._basis is not None:
+                arrays["basis"] = self._basis
             if self._sample is not None or self._robust is not None:
                 arrays["robust"] = self.covariance("robust")
         facts = storage.facts_of(self, notes) | {"facts": asdict(self._facts), "groups": self.n_groups_}
@@ -34,7 +36,7 @@ class ChoiceFiles(Saved):
         self.coef_, self.param_names_ = arrays["coef"], storage.unpacked(arrays)
         self.coef_error_ = arrays.get("coef_error", np.full(len(self.coef_), np.inf))  # older files have none
         self._hessian, self._robust = arrays.get("hessian"), arrays.get("robust")
-        self._variances = arrays.get("variances")
+        self._variances, self._basis = arrays.get("variances"), arrays.get("basis")
         self._facts = Facts(**facts["facts"])
         self.log_likelihood_ = self._facts.log_likelihood
         self.null_log_likelihood_ = self._facts.null_log_likelihood

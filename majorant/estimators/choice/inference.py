@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of
-from majorant.estimators.choice.sets import Situations
+from majorant.estimators.choice.sets import Situations, refuse_missing
 from majorant.inference import (
     KINDS,
     Derived,
     LikelihoodRatio,
     Summary,
     covariance,
+    in_columns,
     likelihood_ratio,
     ratio,
     summarise,
@@ -52,13 +53,15 @@ class ChoiceInference:
             errors = "there are no standard errors" if self._variances is None else "summary() has standard errors"
             raise ValueError(f"{len(self.coef_)} parameters are too many for a covariance matrix: {errors}")
         if one_of("kind", kind, KINDS) == "hessian":
-            return covariance(self._hessian, None, kind)
+            return in_columns(self._basis, covariance(self._hessian, None, kind))
         if self._sample is None:
             if kind == "robust" and self._robust is not None:
                 return self._robust
             raise ValueError(f"kind={kind!r} needs the data of the fit, which files and pickles do not hold: fit again")
         scores = observation_scores(self._sample, self.coef_)
-        return covariance(self._hessian, scores, kind, None if cluster is None else self._by_situation(cluster))
+        T, clusters = self._basis, None if cluster is None else self._by_situation(cluster)
+        scores = scores if T is None else scores * T if T.ndim == 1 else scores @ T
+        return in_columns(T, covariance(self._hessian, scores, kind, clusters))
 
     def summary(self: Any, kind: str = "hessian", cluster: Any = None, level: float = 0.95) -> Summary:
         """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit.
@@ -166,6 +169,8 @@ class ChoiceInference:
 
     def _by_situation(self: Any, cluster: Any) -> Array:
         values = np.asarray(cluster)
+        if values.ndim == 1:
+            refuse_missing("cluster", values, "what each row, or each choice situation, belongs to", "position")
         if self._table is None or values.shape == (len(self._sample),):
             return values
         return self._table.of_groups("cluster", values)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg import block_diag
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from majorant._checks import Array, whole
 from majorant._solution import Result
 from majorant._threads import mapped, sharing
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.choice.basis import of_columns, orthonormal, ridge_of
 from majorant.estimators.choice.class_comparison import ByClasses
 from majorant.estimators.choice.class_files import LatentFiles
 from majorant.estimators.choice.class_fit import Found, fit_from, one_class, without_empty
@@ -21,14 +26,14 @@ from majorant.estimators.choice.class_prediction import LatentPrediction
 from majorant.estimators.choice.class_result import told
 from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import People, read_people, refuse_constant
-from majorant.estimators.choice.sets import Situations, named
-from majorant.estimators.fitting import is_unwanted, warn
+from majorant.estimators.choice.sets import Situations, refuse_nothing_to_choose
+from majorant.estimators.fitting import is_unwanted
 from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_jobs, check_number, check_strength
 from majorant.estimators.threads import fit_threads
-from majorant.inference.choices import flat_columns
+from majorant.inference.choices import may_be_collinear
 from majorant.inference.summary import Facts
-from majorant.models.latent_classes import LatentClasses, Parameters
+from majorant.models.latent_classes import LatentClasses, Panel, Parameters
 
 
 class LatentClassLogit(
@@ -53,8 +58,13 @@ class LatentClassLogit(
     n_classes : int
     C : float
         Inverse of an ℓ2 penalty on the coefficients of the classes; ``np.inf``, the default, for maximum likelihood.
+    membership_C : float
+        Inverse of an ℓ2 penalty on what covariates do to membership, ½/membership_C Σ (γ_c − γ̄)² over classes c and
+        covariates (γ̄ is the mean over classes); constants are not penalised. ``np.inf``, the default, for none. Needed
+        where a covariate tells the classes of all people, which a warning says.
     n_init : int
-        Starts.
+        Starts. Half of them cluster people by their tastes; the others divide people at random by what is known of them
+        (if nothing is known, shares of the classes are drawn).
     tol : float
         Newton's decrement at which to stop.
     max_iter : int
@@ -124,7 +134,8 @@ class LatentClassLogit(
     _facts: Facts
     _covariates: list[str]
     _features: list[str]
-    _hessian: Array
+    _hessian: Array  # of the columns and covariates that were fitted to
+    _basis: Array | None = None  # what makes parameters of theirs; None if they are the same
     _robust: Array | None = None  # of a loaded model
     _state: LatentClasses | None = None  # files and pickles do not hold it
 
@@ -133,6 +144,7 @@ class LatentClassLogit(
         n_classes: int = 2,
         *,
         C: float = np.inf,
+        membership_C: float = np.inf,
         n_init: int = 10,
         tol: float = 1e-8,
         max_iter: int = 500,
@@ -141,6 +153,7 @@ class LatentClassLogit(
     ) -> None:
         self.n_classes = n_classes
         self.C = C
+        self.membership_C = membership_C
         self.n_init = n_init
         self.tol = tol
         self.max_iter = max_iter
@@ -191,10 +204,12 @@ class LatentClassLogit(
         for name in ("n_classes", "n_init", "max_iter"):
             whole(name, getattr(self, name), least=1)
         check_strength(self.C)
+        check_strength(self.membership_C, "membership_C")
         check_number("tol", self.tol, least=0.0)
         check_jobs(self.n_jobs)
 
     def _fit_people(self, people: People, names: list[str]) -> None:
+        refuse_nothing_to_choose(people.panel.sample.sets)
         refuse_constant(people)
         if self.n_classes > len(people.names):
             raise ValueError(f"n_classes={self.n_classes} classes need as many people, got {len(people.names)}")
@@ -205,28 +220,43 @@ class LatentClassLogit(
 
     def _warn(self, stacklevel: int) -> None:
         if is_unwanted(self.result_, 0.0):
-            warn(self.result_, stacklevel=stacklevel)
+            warnings.warn(f"{self.result_}.", ConvergenceWarning, stacklevel=stacklevel)
 
     def _fit_panel(self, people: People) -> None:
-        pooled = one_class(people.panel, 1.0 / self.C, tol=self.tol, max_iter=self.max_iter)
-        self._refuse_unidentified(pooled.state)
-        null = pooled.losses[0]
+        panel, T, M = people.in_units(self._features)
+        settings: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        if np.isinf(self.C):
+            panel, T = self._independent(panel, T)
+        members = ridge_of(self.membership_C, np.diag(M)) * (np.arange(len(M)) > 0)  # constants are not penalised
+        pooled = one_class(panel, ridge_of(self.C, T), members, **settings)
         if self.n_classes == 1:
             found = [pooled]
         else:
             each = starts(pooled.state, self.n_classes, self.n_init, self._seed())
-            found = mapped(lambda start: fit_from(start, tol=self.tol, max_iter=self.max_iter), each)
+            found = mapped(lambda start: fit_from(start, **settings), each)
         ends = np.array([one.state.loss for one in found])
-        best = without_empty(found[int(ends.argmin())], tol=self.tol, max_iter=self.max_iter)
-        self._publish(people, best, -ends, null)
+        best = without_empty(found[int(ends.argmin())], **settings)
+        self._publish(people, best, -ends, pooled.losses[0], T, M)
 
-    def _publish(self, people: People, best: Found, ends: Array, null: float) -> None:
+    def _independent(self, panel: Panel, T: Array) -> tuple[Panel, Array]:
+        """Return a panel whose columns XT are not nearly collinear, and T; columns that are collinear are refused."""
+        d, q = panel.features.shape[1], panel.covariates.shape[1]
+        zero = LatentClasses(panel, Parameters(np.zeros((1, d)), np.zeros((1, q))))
+        other = None
+        if may_be_collinear(zero.hessian, np.zeros(d)):
+            other = orthonormal(panel.sample.sets, self._features)
+        if other is None:
+            return panel, T
+        return replace(panel, sample=replace(panel.sample, sets=other[0])), T[:, None] * other[1]
+
+    def _publish(self, people: People, best: Found, ends: Array, null: float, T: Array, M: Array) -> None:
         state = best.state
         self._state, self._robust = state, None
-        self.coef_, self.membership_ = state.at.tastes, state.at.membership[1:]
+        self.coef_, self.membership_ = of_columns(T, state.at.tastes), of_columns(M, state.at.membership[1:])
         self.n_classes_, self.shares_ = len(state), state.shares
         self.people_, self.memberships_ = people.names, state.posteriors
         self._hessian = state.hessian
+        self._basis = block_diag(*[np.diag(T) if T.ndim == 1 else T] * len(state), *[M] * (len(state) - 1))
         self.log_likelihood_ = float(people.panel.weight @ state.log_likelihoods)
         self.null_log_likelihood_, self.start_log_likelihoods_ = -null, ends
         self._facts = Facts(
@@ -236,24 +266,15 @@ class LatentClassLogit(
         self.param_names_ = self._names()
         self.n_iter_ = len(best.losses) - 1
         self.trace_ = {"step": np.arange(len(best.losses)), "objective": np.array(best.losses)}
-        self.result_ = told(best, ends, self._features, asked=self.n_classes, tol=self.tol, max_iter=self.max_iter)
+        self.result_ = told(
+            best, ends, self._features, self._covariates, T, asked=self.n_classes, tol=self.tol, max_iter=self.max_iter
+        )
 
     def _names(self) -> list[str]:
         classes = range(1, self.n_classes_ + 1)
         tastes = [f"class {c}: {name}" for c in classes for name in self._features]
         known = ["(Intercept)", *self._covariates]
         return tastes + [f"membership {c}: {name}" for c in classes if c > 1 for name in known]
-
-    def _refuse_unidentified(self, pooled: LatentClasses) -> None:
-        if np.isfinite(self.C):
-            return
-        zero = pooled.there(Parameters(np.zeros_like(pooled.at.tastes), pooled.at.membership))
-        for columns in flat_columns(zero.hessian, pooled.panel.sample.sets.design.column_norms() ** 2):
-            names = ", ".join(named(self._features[column]) for column in columns[:10])
-            what = "is constant" if len(columns) == 1 else "are collinear"
-            raise ValueError(
-                f"X: {names} {what} within every group: nothing can be learnt of it; drop one, or use a finite C"
-            )
 
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))

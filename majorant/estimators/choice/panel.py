@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant.data.collapsing import Sample
-from majorant.estimators.choice.sets import Situations, is_missing, named
+from majorant.estimators.choice.basis import in_units, refuse_beyond, units
+from majorant.estimators.choice.sets import Situations, named, refuse_missing
 from majorant.models.latent_classes import Panel
 
 
@@ -21,6 +23,22 @@ class People:
     names: Array
     covariates: list[str]
     situations: int
+
+    def in_units(self, features: Sequence[str]) -> tuple[Panel, Array, Array]:
+        """Return the panel with columns XT and covariates ZM of about one, T as a vector, and M as a matrix.
+
+        Covariates are centred as well, which changes nothing but the constants of membership.
+        """
+        sets, T = in_units(self.panel.sample.sets, features)
+        Z = self.panel.covariates[:, 1:]
+        means = Z.mean(axis=0)
+        of_known = units(np.abs(Z - means).max(axis=0, initial=0.0))
+        M = np.diag(np.append(1.0, of_known))
+        M[0, 1:] = -means * of_known
+        covariates = np.column_stack([np.ones(len(Z)), (Z - means) * of_known])
+        sample = replace(self.panel.sample, sets=sets)
+        panel = replace(self.panel, sample=sample, covariates=covariates)
+        return panel, np.ones(sets.n_features) if T is None else T, M
 
 
 def read_people(
@@ -76,15 +94,15 @@ def refuse_constant(people: People) -> None:
             raise ValueError(
                 f"membership column {name!r} is the same for all people: constants are there anyway; drop it"
             )
-    scaled = (Z[:, 1:] - Z[:, 1:].mean(axis=0)) / np.maximum(Z[:, 1:].std(axis=0), 1e-300)
+    refuse_beyond(np.abs(Z[:, 1:]).max(axis=0, initial=0.0), people.covariates, "membership column")
+    centred = Z[:, 1:] - Z[:, 1:].mean(axis=0)
+    scaled = centred / np.abs(centred).max(axis=0)
     if Z.shape[1] > 1 and np.linalg.matrix_rank(scaled) < Z.shape[1] - 1:
         raise ValueError(f"membership columns are collinear: drop one of {', '.join(people.covariates)}")
 
 
 def _read_persons(table: Situations, persons: Any) -> Array:
-    absent = is_missing(np.ravel(np.asarray(persons)))
-    if absent.any():
-        raise ValueError(f"persons must name who made each choice, got a missing value at row {absent.argmax()}")
+    refuse_missing("persons", np.ravel(np.asarray(persons)), "who made each choice")
     return table.of_groups("persons", persons)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from majorant._checks import Array
 from majorant._sentences import about_the_gap
 from majorant._solution import Fitted
 from majorant.curvature import Arrow, Curvature
-from majorant.inference.choices import flat_columns
+from majorant.inference.choices import may_be_collinear, refuse_collinear
 from majorant.objective import Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.objective.certificates import KnownHessian, concordant
@@ -37,10 +38,10 @@ class Polished:
     variances: Array | None = None
     gradient: Array | None = None
 
-    def seems_flat(self, squares: Array) -> bool:
-        """Return whether nothing is known of some parameters; ``squares`` are those of their columns."""
+    def may_be_collinear(self, squares: Array) -> bool:
+        """Return whether next to nothing is known of some parameters; ``squares`` are those of their columns."""
         if self.hessian is not None:
-            return bool(flat_columns(self.hessian, squares))
+            return may_be_collinear(self.hessian, squares)
         return self.variances is not None and bool(np.isinf(self.variances).any())
 
 
@@ -95,15 +96,13 @@ def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature]
     return point.value, point.gradient, hessian_by_blocks(objective, point, whole=True)
 
 
-def flat_at_zero(objective: Objective, squares: Array) -> list[Array]:
-    """Return for each direction in which F is flat at θ = 0 the columns that it consists of; of many, one list."""
+def refuse_flat_blocks(objective: Objective, names: Sequence[str]) -> None:
+    """Refuse columns of which nothing is known at θ = 0, by the Hessian in blocks."""
     found = curved(objective, np.zeros(objective.size))
     assert found is not None
-    H = found[2]
-    if not isinstance(H, Arrow):
-        return flat_columns(H.as_matrix(), squares)
-    unknown = np.flatnonzero(np.isinf(_variances(H, objective.ridge)))
-    return [unknown] if len(unknown) else []
+    assert isinstance(found[2], Arrow)
+    unknown = np.flatnonzero(np.isinf(_variances(found[2], objective.ridge)))
+    refuse_collinear([unknown] if len(unknown) else [], names)
 
 
 def _variances(H: Arrow, ridge: Array) -> Array:

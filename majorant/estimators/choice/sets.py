@@ -147,6 +147,14 @@ class Situations:
         return first
 
 
+def refuse_nothing_to_choose(sets: Choices) -> None:
+    """Refuse to fit to groups of one available alternative each; some of them are taken, and change nothing."""
+    log_h = sets.log_measure
+    open_ = sets.sizes if log_h is None else np.add.reduceat((log_h > -np.inf).astype(int), sets.indptr[:-1])
+    if (open_ < 2).all():
+        raise ValueError("every group has one available alternative only: there is nothing to choose")
+
+
 def flagged_largest(p: Array, starts: Array, sizes: Array) -> Array:
     """Return 1 for the first of the largest numbers of each group, and 0 for the others."""
     is_largest = p == np.repeat(np.maximum.reduceat(p, starts), sizes)
@@ -168,6 +176,13 @@ def is_missing(values: Array) -> Array:
     return values != values if values.dtype.kind in "fcmM" else np.zeros(len(values), dtype=bool)
 
 
+def refuse_missing(name: str, values: Array, what: str, unit: str = "row") -> None:
+    """Refuse names of which some are missing."""
+    absent = is_missing(values)
+    if absent.any():
+        raise ValueError(f"{name} must name {what}, got a missing value at {unit} {absent.argmax()}")
+
+
 def _is_none(value: Any) -> bool:
     unlike = value != value  # so is NaN; what is missing in pandas is neither
     return value is None or not isinstance(unlike, bool | np.bool_) or bool(unlike)
@@ -187,6 +202,11 @@ def _read_flags(y: Any, rows: int) -> Array:
     if y is None:
         raise ValueError("y must say which row of each group was chosen (1 or True, 0 for the others), got None")
     flags = _numbers("y", y, rows)
+    absent = np.isnan(flags)
+    if absent.any():
+        raise ValueError(
+            f"y must flag the chosen row of each group (1, else 0), got a missing value at row {absent.argmax()}"
+        )
     bad = ~((flags >= 0) & (flags <= 1))
     if bad.any():
         row = int(np.argmax(bad))
@@ -202,11 +222,7 @@ def _read_groups(groups: Any, rows: int) -> Array:
     values = np.asarray(groups)
     if values.shape != (rows,):
         raise ValueError(f"groups must have one entry per row of X ({rows}), got shape {values.shape}")
-    missing = is_missing(values)
-    if missing.any():
-        raise ValueError(
-            f"groups must name the choice situation of each row, got a missing value at row {missing.argmax()}"
-        )
+    refuse_missing("groups", values, "the choice situation of each row")
     return values
 
 
@@ -241,10 +257,6 @@ def _refuse_non_finite(X: Any, names: Any, groups: Array) -> None:
 
 
 def _check_chosen(target: Array, table: Situations, log_h: Array | None) -> None:
-    possible = table.sizes if log_h is None else np.add.reduceat((log_h > -np.inf).astype(int), table.starts)
-    single = np.flatnonzero(possible < 2)
-    if len(single):
-        _refuse(table, single, "has one alternative only", "there was nothing to choose; drop such groups")
     sums = np.add.reduceat(target, table.starts)
     advice = "y has to be 1 at exactly one of its rows, or shares that sum to one"
     none = np.flatnonzero(sums == 0)

@@ -163,11 +163,6 @@ class WideLayout:
         if sets.log_measure is None:
             return
         open_ = (sets.log_measure > -np.inf).reshape(len(sets), -1)
-        single = open_.sum(axis=1)[numbers] < 2
-        if single.any():
-            raise ValueError(
-                f"row {single.argmax()} has one alternative only: there was nothing to choose; drop such rows"
-            )
         closed = ~open_[numbers, picks]
         if closed.any():
             row = int(closed.argmax())
