@@ -106,9 +106,9 @@ def latent(r):
     t, p, n = int(r.integers(10, 80)), int(r.integers(1, 5)), int(r.integers(2, 4))
     X = r.normal(size=(t, p)) * 10.0 ** r.uniform(-2, 2, size=p)
     y = r.integers(0, n, size=t)
-    y[:n] = np.arange(n)
+    y[: 2 * n] = np.arange(2 * n) % n  # a class has as many rows as states
     weight = r.integers(0, 4, size=t).astype(float) if r.random() < 0.3 else np.ones(t)
-    weight[:n] = 1.0
+    weight[: 2 * n] = 1.0
     C = float(10 ** r.uniform(-3, 3))
     model = LatentLogisticRegression(n_latent=2, C=C, n_init=1, random_state=int(r.integers(100)))
     model.fit(X, y, sample_weight=weight)
