@@ -75,6 +75,14 @@ Features: TypeAlias = Annotated[
 Drop: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COLS", help="Columns to leave out, as id,name.", rich_help_panel=READING)
 ]
+Categorical: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLS",
+        help="Columns whose values are categories, even if they look like numbers, as a,b.",
+        rich_help_panel=READING,
+    ),
+]
 Standardize: TypeAlias = Annotated[
     bool, typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=READING)
 ]
@@ -106,6 +114,7 @@ class Learning:
 
     features: Features = None
     drop: Drop = None
+    categorical: Categorical = None
     missing: Missing = None
     standardize: Standardize = False
 
@@ -113,8 +122,8 @@ class Learning:
         """Return what to learn, for a target."""
         from majorant.cli.tables import Wanted
 
-        features, drop = listed(self.features), listed(self.drop)
-        return Wanted(target, weight, features, drop, self.missing or "error", self.standardize)
+        features, drop, categorical = (listed(each) for each in (self.features, self.drop, self.categorical))
+        return Wanted(target, weight, features, drop, self.missing or "error", self.standardize, categorical)
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

@@ -37,6 +37,44 @@ class MissingValue(Refusal):
         return f"column {self.column!r} of {self.origin} lacks a value in row {self.row} ({self.count} in all)"
 
 
+@dataclass(eq=False)
+class EmptyColumn(Refusal):
+    """A column lacks a value in every row."""
+
+    column: str
+    origin: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} of {self.origin} is empty in all {self.rows} rows"
+
+
+@dataclass(eq=False)
+class EmptyColumnWarning(UserWarning):
+    """The same where missing values are filled in: there is nothing to fill them in with."""
+
+    column: str
+    origin: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{EmptyColumn(self.column, self.origin, self.rows)}: it is left out"
+
+
+@dataclass(eq=False)
+class NamelessWarning(UserWarning):
+    """A column has no name, or that which pandas gives to an index without one; ``counts`` says if it counts rows."""
+
+    column: str
+    origin: str
+    counts: bool
+
+    def __str__(self) -> str:
+        which = f"column {self.column!r}" if self.column else "a column without a name"
+        seems = "counts the rows, as an index that pandas wrote does, and" if self.counts else "is no feature: it"
+        return f"{which} in {self.origin} {seems} is left out"
+
+
 class MissingInChoice(MissingValue):
     """The same in a table of alternatives, where neither means nor fewer rows would do."""
 
@@ -76,7 +114,7 @@ class NoTarget(Refusal):
     columns: Sequence[str]
 
     def __str__(self) -> str:
-        return f"it is not said which column of {self.origin} to predict; it has {', '.join(self.columns)}"
+        return f"it is not said which column of {self.origin} to predict; it has {', '.join(filter(None, self.columns))}"
 
 
 @dataclass(eq=False)
@@ -125,6 +163,21 @@ class NotANumber(Refusal):
 
 class OtherNotation(NotANumber):
     """A column of numbers holds one that is written with another mark, such as 1,5."""
+
+
+@dataclass(eq=False)
+class StrayWord(Refusal):
+    """Nearly all cells of a column are numbers; the first that is none is ``value``, one of ``count`` such cells."""
+
+    column: str
+    origin: str
+    value: str
+    row: int
+    count: int
+
+    def __str__(self) -> str:
+        more = "" if self.count == 1 else f" ({self.count} such cells in all)"
+        return f"column {self.column!r} of {self.origin} is numeric except for {self.value!r} in row {self.row}{more}"
 
 
 @dataclass(eq=False)
