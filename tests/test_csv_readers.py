@@ -158,11 +158,13 @@ def test_rows_are_named_in_the_file_whoever_reads(tmp_path):
     path = tmp_path / "t.csv"
     good = "a,b\n" + "1,x\n" * 5
     path.write_text(good + "2\n")
-    assert compare(Source(str(path)))[-1] == f"row 6 of {path} has 1 fields, but there are 2 columns"
+    assert compare(Source(str(path)))[-1] == f"row 6 of {path} has 1 field, but there are 2 columns"
     path.write_text(good + '2,"y\n')
     assert "not well-formed near line 7" in compare(Source(str(path)))[-1]
     path.write_text(good + "w,x\n")
-    assert compare(Source(str(path)))[2][1]["a"][1].endswith("holds 'w', which is not a number (row 6)")
+    said = compare(Source(str(path)))[2][1]["a"][1]
+    assert "holds 'w', which is not a number (row 6)" in said
+    assert said.endswith("mend that cell, or empty it if its value is missing")
 
 
 WORDS = ["", "NA", "?", "nan", "inf", "true", "FALSE", "1", "-2.5", "1e5", "1,5", " 7", "7 ", "x", "1_0", "#"]

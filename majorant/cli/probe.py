@@ -10,6 +10,7 @@ import typer
 
 from majorant.cli.options import AsJson
 from majorant.cli.output import check_writable, progress, show, show_json, spoken_warnings
+from majorant.cli.saved import TENSORS, check_model_path
 from majorant.cli.sweeps import show_sweep
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def probe(
     majorant probe shards/ labels.npy --device cuda --json
     """
     names = features_name, labels_name
-    check_writable(model, features)
+    check_model_path(model, features, *([labels] if labels else []), suffixes=(".npz", TENSORS))
     check_writable(plot, features)
     X, y = _rows(features, labels or features, names, device)
     held = share if validation is None else _rows(*validation, names, device)

@@ -114,7 +114,8 @@ class NoTarget(Refusal):
     columns: Sequence[str]
 
     def __str__(self) -> str:
-        return f"it is not said which column of {self.origin} to predict; it has {', '.join(filter(None, self.columns))}"
+        names = ", ".join(filter(None, self.columns))
+        return f"it is not said which column of {self.origin} to predict; it has {names}"
 
 
 @dataclass(eq=False)
@@ -146,6 +147,18 @@ class NotText(Refusal):
 
     def __str__(self) -> str:
         return f"{self.origin} {self.reason}"
+
+
+@dataclass(eq=False)
+class Packed(Refusal):
+    """A file that should be text is packed, or of another format, and its name does not say so."""
+
+    origin: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.origin} is {self.what}"
 
 
 @dataclass(eq=False)
@@ -239,6 +252,26 @@ class NumbersAsTextWarning(UserWarning):
 
     def __str__(self) -> str:
         return str(NumbersAsText(self.column, self.value))
+
+
+@dataclass(eq=False)
+class UnevenRow(Refusal):
+    """A row of a table has more or fewer fields than there are columns; ``mark`` is that of a comment, if one."""
+
+    origin: str
+    row: int
+    found: int
+    expected: int
+    mark: str = ""
+
+    def __str__(self) -> str:
+        fields = f"{self.found} field{'' if self.found == 1 else 's'}"
+        columns = "is 1 column" if self.expected == 1 else f"are {self.expected} columns"
+        return f"row {self.row} of {self.origin} has {fields}, but there {columns}"
+
+
+class UnevenRowComment(UnevenRow):
+    """The same, and the row or the header looks like a comment."""
 
 
 @dataclass(eq=False)
