@@ -32,7 +32,7 @@ LongData: TypeAlias = Annotated[
 ]
 Group: TypeAlias = Annotated[str, typer.Option(metavar="COL", help="Column of the choice situation.")]
 Choice: TypeAlias = Annotated[
-    str, typer.Option(metavar="COL", help="Column that is 1 (or true) where a row was chosen, or holds shares.")
+    str, typer.Option(metavar="COL", help="Column that is 1 (true, yes) where a row was chosen, or holds shares.")
 ]
 Alternative: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COL", help="Column that names the alternatives; they then have constants.")

@@ -34,6 +34,7 @@ BEGINNINGS = {
     b"\xfd7zXZ": ("packed by xz", "unpack it with unxz"),
     b"\x28\xb5\x2f\xfd": ("packed by zstd", "unpack it with unzstd"),
     b"PK\x03\x04": ("a zip archive or an Excel file", "unpack it, or save the sheet as CSV"),
+    b"\x93NUMPY": ("a NumPy array", "such features are for majorant probe and its models; tables are CSV or Parquet"),
     b"PAR1": ("a Parquet file", "say --format parquet"),
 }
 

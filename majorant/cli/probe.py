@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import AsJson
+from majorant.cli.options import AsJson, FeaturesName, LabelsName
 from majorant.cli.output import check_writable, progress, show, show_json, spoken_warnings
 from majorant.cli.saved import TENSORS, check_model_path
 from majorant.cli.sweeps import show_sweep
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from majorant.estimators.probe.table import Row
 
 SCORING = "Choosing C"
-READING = "Reading the files"
 
 FeaturesFile: TypeAlias = Annotated[
     str,
@@ -60,13 +59,6 @@ Tolerance: TypeAlias = Annotated[float, typer.Option(help="Certified relative su
 Device: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Such as cuda, with PyTorch; NumPy if not given."),
-]
-FeaturesName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Of the array or column in a file of several.", rich_help_panel=READING),
-]
-LabelsName: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The same for the labels.", rich_help_panel=READING)
 ]
 
 
@@ -118,14 +110,7 @@ def probe(
 def _rows(features: str, labels: str, names: tuple[str | None, str | None], device: str | None) -> tuple[Any, Any]:
     from majorant.cli import arrays
 
-    X = arrays.read(features, arrays.Wanted(names[0], arrays.FEATURES, "features"))
-    y = arrays.read(labels, arrays.Wanted(names[1], arrays.LABELS, "labels"))
-    if X.ndim != 2:
-        raise ValueError(f"features must have rows and columns, got shape {tuple(X.shape)} from {features}")
-    if tuple(y.shape) != (X.shape[0],):
-        raise ValueError(
-            f"labels must be one for each of the {X.shape[0]} rows of {features}, got shape {tuple(y.shape)}"
-        )
+    X, y = arrays.rows(features, labels, names)
     return arrays.on_device(X, device), y
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from majorant.cli.output import check_writable
 
 TENSORS = ".safetensors"
+CHOICES = ("ConditionalLogit", "LatentClassLogit")
+# What majorant predict and majorant evaluate read.
+KINDS = ("LogisticRegression", "LinearProbe", *CHOICES)
 # The commands that predict with a model, and that measure it.
 READ_BY = {
-    "LogisticRegression": ("majorant predict", "majorant evaluate"),
-    "LinearProbe": ("majorant predict", "majorant evaluate"),
-    "ConditionalLogit": ("majorant predict", "majorant evaluate"),
-    "LatentClassLogit": ("majorant predict", "majorant evaluate"),
+    **dict.fromkeys(KINDS, ("majorant predict", "majorant evaluate")),
     "ChainCRF": ("majorant crf tag", "majorant crf eval"),
 }
 PREDICT, EVALUATE = 0, 1
@@ -37,6 +41,14 @@ def refuse_other_kinds(path: str, kinds: tuple[str, ...], purpose: int) -> None:
         raise ValueError(
             f"{path} holds a {kind}: use " + (f"`{command}`" if command else f"majorant.{kind}.load in Python")
         )
+
+
+def refuse_options(path: str, kind: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that do not go with a model of this kind, where they are given."""
+    for name, value in given.items():
+        if value is not None:
+            flag = "--" + name.replace("_", "-")
+            raise typer.BadParameter(f"{flag} does not go with {path}, which holds a {kind}: leave it out")
 
 
 def check_model_path(path: str | None, *inputs: str, suffixes: tuple[str, ...] = (".npz",)) -> None:
