@@ -17,6 +17,7 @@ from majorant.cli.tables import Source, arrow_csv, delimited
 ROWS = 2
 # By what it is about; pyarrow reads the first group to the end, and leaves the second to the csv module at some point.
 PLAIN = {
+    "spaces before marks": "a , b ,c\n1 , x , 2\n3,y ,4 \n",
     "numbers and words": "a,b\n1,x\n2,y\n3,z\n",
     "no end of line": "a,b\n1,x\n2,y",
     "missing values": "a,b,c,d\n1,,NA,?\nNaN,x,null,nan\nN/A,y,NULL,\n",
@@ -69,6 +70,8 @@ ODD = {
     "a mark that pyarrow drops": "a,b\n1,x\n2,y\n\ufeff3,z\n4,w\n",
     "a long cell": f"a,b\n1,x\n2,{'y' * csv.field_size_limit()}\n",
     "a cell too long": f"a,b\n1,x\n2,{'y' * (csv.field_size_limit() + 1)}\n",
+    "spaces before marks and quotes": 'a , b\n1 , x\n"2 , 3" , y\n4 ,"z , w"\n5 , u \n',
+    "spaces before marks in a cell of lines": 'a,b\n1,"x , y\nz , w \nu"\n2 , v\n',
     "runs of spaces": "a b  c\n1  x 2\n 3 y   4 \n",
 }
 FILES = PLAIN | ODD

@@ -12,13 +12,14 @@ from majorant._checks import Array
 from majorant.cli import arrays
 from majorant.cli.scores import Tally
 from majorant.cli.tables.table import chunk_rows
+from majorant.estimators.tensors import to_array
 
 
 def probabilities(probe: LinearProbe, X: Any) -> Iterator[Array]:
     """Yield the probabilities of the classes for features, some rows at a time."""
     rows = chunk_rows(None, X.shape[1])
     for start in range(0, len(X), rows):
-        yield probe.predict_proba(X[start : start + rows])
+        yield probe.predict_proba(to_array(X[start : start + rows]))
 
 
 def measure(probe: LinearProbe, data: Sequence[str], names: tuple[str | None, str | None]) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def measure(probe: LinearProbe, data: Sequence[str], names: tuple[str | None, st
     if len(data) > 2:
         raise ValueError(f"a probe is measured on a file of features and one of labels, got {len(data)} files")
     X, y = arrays.rows(data[0], data[-1], names)
-    tally, true, first = Tally(probe.classes_), _known(np.asarray(y), probe.classes_, data[-1]), 0
+    tally, true, first = Tally(probe.classes_), _known(np.asarray(to_array(y)), probe.classes_, data[-1]), 0
     for probability in probabilities(probe, X):
         tally.add(true[first : first + len(probability)], probability)
         first += len(probability)
