@@ -171,7 +171,8 @@ class NotANumber(Refusal):
     row: int
 
     def __str__(self) -> str:
-        return f"column {self.column!r} of {self.origin} holds {self.value!r}, which is not a number (row {self.row})"
+        what = f"{self.value!r:.80}, which is not a number (row {self.row})"
+        return f"column {self.column!r} of {self.origin} holds {what}"
 
 
 class OtherNotation(NotANumber):
@@ -190,7 +191,8 @@ class StrayWord(Refusal):
 
     def __str__(self) -> str:
         more = "" if self.count == 1 else f" ({self.count} such cells in all)"
-        return f"column {self.column!r} of {self.origin} is numeric except for {self.value!r} in row {self.row}{more}"
+        where = f"{self.value!r:.80} in row {self.row}{more}"
+        return f"column {self.column!r} of {self.origin} is numeric except for {where}"
 
 
 @dataclass(eq=False)

@@ -213,15 +213,15 @@ class _Words:
         if self.decimal is None or self.first is None:
             return None
         filled, words, numbers = self.levels.total(), 0, 0
+        most = max(STRAY * filled, 1)
         for level, count in self.levels.items():
             if is_number(level, self.decimal):
                 numbers += 1
             else:
                 words += count
-            if words > max(STRAY * filled, 1):
+            if words > most:
                 return None
-        hardly_repeated = numbers >= HARDLY_REPEATED and 2 * numbers >= filled - words
-        measured = words <= STRAY * filled and (numbers >= MEASURED or hardly_repeated)
+        measured = numbers >= MEASURED or (numbers >= HARDLY_REPEATED and 2 * numbers >= filled - words)
         if measured or (words == 1 and filled >= ONE_OF):
             return StrayWord(name, self.first[1], self.first[0], self.first[2], words)
         return None
