@@ -16,7 +16,7 @@ import majorant
 from majorant.cli.columns.conll import ColumnFile
 from majorant.cli.columns.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
-from tests.commands import call
+from tests.commands import call, invoke
 
 
 class Votes:
@@ -286,6 +286,15 @@ def test_the_real_estimator_from_file_to_file(folder):
     assert "Largest coefficients" in call("info", "m.npz")
     call("crf", "train", "train.txt", "-m", "s.npz", "--stream", "--chunk-sentences", "20")
     assert json.loads(call("crf", "eval", "s.npz", "test.txt", "--json"))["f1"] > 0.9
+
+
+def test_how_a_fit_ended_is_said_once_on_a_terminal(folder, monkeypatch):
+    from majorant.cli import crf
+
+    monkeypatch.setattr(crf, "on_terminal", lambda stream=None: True)
+    said = invoke("crf", "train", "train.txt", "-m", "m.npz")
+    assert said.stdout.count("converged in") == 1
+    assert "converged in" not in said.stderr
 
 
 @pytest.mark.unwatched
