@@ -14,7 +14,7 @@ from majorant._lazy import lazy
 from majorant._looking import LOOSE, Lookout
 from majorant._promises import Promises
 from majorant._seen import Seen
-from majorant._sentences import about_separation, about_the_gap
+from majorant._sentences import about_separation, about_the_gap, counted
 from majorant._solution import Outcome, Progress, Result, Trace
 from majorant._stopwatch import Stopwatch
 from majorant._vectors import all_finite, norm
@@ -232,12 +232,12 @@ class Monitor:
         if self._objective.facts.may_be_unbounded and (runs_off := self._runs_off(seen, converged, bool(limit))):
             return Result(Outcome.UNBOUNDED, runs_off, float("nan"))
         if converged and not self._objective.convex:
-            return self._say(Outcome.STATIONARY, f"stationary after {self._steps} steps")
+            return self._say(Outcome.STATIONARY, f"stationary after {counted(self._steps, 'step')}")
         if not converged and self._promises_nothing(seen):
             off = f"{self._promises.estimate:.1e} of the optimum as their metric has it (an estimate)"
-            return self._say(Outcome.ESTIMATED, f"converged in {self._steps} steps, to {off}")
+            return self._say(Outcome.ESTIMATED, f"converged in {counted(self._steps, 'step')}, to {off}")
         if converged:
-            return self._say(Outcome.CONVERGED, f"converged in {self._steps} steps")
+            return self._say(Outcome.CONVERGED, f"converged in {counted(self._steps, 'step')}")
         if stalled:
             return self._say(Outcome.STALLED, "no further decrease was found in this precision")
         return self._say(Outcome.STEP_LIMIT, f"stopped at the limit of {limit}") if limit else None
@@ -245,9 +245,9 @@ class Monitor:
     def _limit_reached(self) -> str:
         """Return which limit has been reached, in words; none is no words."""
         if self._steps >= self.limits.max_steps:
-            return f"{self.limits.max_steps} steps"
+            return counted(self.limits.max_steps, "step")
         # A pass may be a sum of many shares.
-        return f"{self.limits.max_passes:g} passes" if self._passes() >= self.limits.max_passes - 1e-9 else ""
+        return counted(self.limits.max_passes, "pass") if self._passes() >= self.limits.max_passes - 1e-9 else ""
 
     def _has_converged(self, seen: Seen, last: bool) -> bool:
         if not self._objective.convex:

@@ -13,6 +13,18 @@ from majorant.solvers.saddles import LOOKS
 NAMED = 8
 
 
+def counted(number: float, noun: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "step"), counted(0.5, "pass"), counted(20, "step")
+    ('1 step', '0.5 passes', '20 steps')
+    """
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:.15g} {noun if number == 1 else plural}"
+
+
 def about_the_gap(found: Certificate, objective: Objective) -> str:
     """Return what a certificate says, after a semicolon."""
     near = f"; certified to be within {found.gap:.1e} of the optimum (relative)"

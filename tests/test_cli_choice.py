@@ -81,7 +81,7 @@ def test_offsets_are_added_and_steps_are_limited(folder, classes):
         np.testing.assert_allclose(by_name[1][name], expected, atol=1e-5)
     if not classes:
         limited = warned("choice", data, *NAMED, "--features", "price", "--max-iter", "1")
-        assert "stopped at the limit of 1 steps" in limited
+        assert "stopped at the limit of 1 step" in limited
     loose, usual = (
         json.loads(call("choice", data, *NAMED, *classes, "--features", "price", *more, "--json"))
         for more in (["--tol", "0.1"], [])
@@ -319,11 +319,12 @@ def alternative_twice(columns):
 )
 def test_what_is_wrong_is_one_sentence_and_nothing_is_written(folder, wrong, arguments, sentence):
     write(folder / "t.csv", wrong(trips()))
-    (folder / "m.npz").write_text("of old")
+    majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).save("m.npz")
+    before = (folder / "m.npz").read_bytes()
     said = call("choice", "t.csv", *NAMED, "--features", "price", "hours", *arguments, "--out", "m.npz", code=1)
     assert sentence in said
     assert "should not happen" not in said
-    assert (folder / "m.npz").read_text() == "of old"
+    assert (folder / "m.npz").read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == ["m.npz", "t.csv"]
 
 
@@ -393,3 +394,104 @@ def test_help_says_what_there_is():
     assert "majorant choice trips.csv --group trip" in said
     assert not CONTROL.search(said)
     assert all(option in said for option in ("--format", "--delimiter", "--decimal", "--encoding", "--comment"))
+
+
+# --- what a saved model is for ----------------------------------------------------------------------------
+
+
+def foreseen(*arguments):
+    said = csv.DictReader(call("predict", *arguments).splitlines())
+    return list(said)
+
+
+def test_a_saved_model_predicts_and_is_measured(folder):
+    columns = trips()
+    data = write(folder / "t.csv", columns)
+    call("choice", data, *FULL, "-o", "m.npz")
+    new = write(folder / "new.csv", {n: v for n, v in reversed(columns.items()) if n not in ("chosen", "weight")})
+    rows = foreseen("m.npz", new, "--keep", "person")
+    assert list(rows[0]) == ["trip", "mode", "person", "prediction", "probability"]
+    model, groups, flags = majorant.ConditionalLogit(), np.array(columns["trip"]), np.array(columns["chosen"])
+    model.fit(utilities(columns), flags, groups)
+    p = model.predict_proba(utilities(columns), groups)
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], p, rtol=1e-6)
+    predicted = np.array([int(row["prediction"]) for row in rows])
+    assert np.array_equal(predicted, model.predict(utilities(columns), groups))
+    assert [row["mode"] for row in rows] == columns["mode"]
+    found = json.loads(call("evaluate", "m.npz", data, "--json"))
+    assert (found["rows"], found["situations"]) == (540, 180)
+    assert found["accuracy"] == pytest.approx((predicted * flags).sum() / 180)
+    assert found["log_loss"] == pytest.approx(-model.score(utilities(columns), flags, groups))
+    assert "180 situations" in call("evaluate", "m.npz", data)
+    assert "540 predictions written" in call("predict", "m.npz", data, "-o", "p.tsv")
+
+
+def test_hidden_classes_predict(folder):
+    columns = trips()
+    data = write(folder / "t.csv", columns)
+    features = [*NAMED, "--features", "price", "hours", *PERSONS, "--membership", "income", "--starts", "2"]
+    call("choice", data, *features, "-o", "m.npz")
+    model, mode = majorant.LatentClassLogit.load("m.npz"), np.array(columns["mode"])
+    X = np.column_stack([mode == "car", mode == "train", columns["price"], columns["hours"]]).astype(float)
+    p = model.predict_proba(X, np.array(columns["trip"]), membership=np.array(columns["income"])[:, None])
+    np.testing.assert_allclose([float(row["probability"]) for row in foreseen("m.npz", data)], p, rtol=1e-9)
+    assert 0 < json.loads(call("evaluate", "m.npz", data, "--json"))["log_loss"] < np.log(3)
+
+
+def test_alternatives_that_are_numbers_or_not_available_are_predicted(folder):
+    columns = trips(people=10)
+    columns["mode"] = [{"bus": "2", "car": "10", "train": "x"}[each] for each in columns["mode"]]
+    columns["here"] = ["yes" if c or i % 40 else "no" for i, c in enumerate(columns["chosen"])]
+    columns["price"] = [p if h == "yes" else "" for p, h in zip(columns["price"], columns["here"], strict=True)]
+    data = write(folder / "t.csv", columns)
+    call("choice", data, *NAMED, "--features", "price", "--availability", "here", "-o", "m.npz")
+    closed = np.array(columns["here"]) == "no"
+    p = np.array([float(row["probability"]) for row in foreseen("m.npz", data)])
+    assert closed.any()
+    assert np.array_equal(p == 0, closed)
+    some = [i for i, mode in enumerate(columns["mode"]) if mode != "x"]  # all that is left looks like numbers
+    write(folder / "some.csv", {name: [values[i] for i in some] for name, values in columns.items()})
+    assert len(foreseen("m.npz", "some.csv")) == len(some)
+    write(folder / "more.csv", changed(columns, "mode", 4, "plane"))
+    said = call("predict", "m.npz", "more.csv", code=1)
+    assert "alternative 'plane' in row 5 of more.csv is none of the fit, which has 10, 2, x" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "arguments", "code", "sentence"),
+    [
+        (lambda c: changed(c, "price", 3, "dear"), [], 1, "'dear', which is not a number (row 4); mend that cell"),
+        (lambda c: {n: v for n, v in c.items() if n != "hours"}, [], 1, "t.csv has no column 'hours'"),
+        (lambda c: c, ["--missing", "mean"], 2, "--missing does not go with m.npz, which holds a ConditionalLogit"),
+        (lambda c: c, ["--features-name", "X"], 2, "--features-name does not go with"),
+        (lambda c: c | {"probability": c["price"]}, ["--keep", "probability"], 1, "named 'probability'"),
+    ],
+)
+def test_what_a_saved_model_cannot_read(folder, wrong, arguments, code, sentence):
+    write(folder / "t.csv", trips(people=10))
+    call("choice", "t.csv", *NAMED, "--features", "price", "hours", "-o", "m.npz")
+    write(folder / "t.csv", wrong(trips(people=10)))
+    assert sentence in call("predict", "m.npz", "t.csv", *arguments, "-o", "p.csv", code=code)
+    assert not (folder / "p.csv").exists()
+
+
+def test_what_was_not_fitted_to_a_file_says_so(folder):
+    columns = trips(people=10)
+    data = write(folder / "t.csv", columns)
+    model = majorant.ConditionalLogit().fit(utilities(columns), columns["chosen"], columns["trip"])
+    model.save("m.npz")
+    assert "without the columns it reads: fit it with majorant choice" in call("predict", "m.npz", data, code=1)
+    call("choice", data, *NAMED, "--features", "price", "-o", "m.npz")
+    assert "group 5 has 2 chosen" in call("evaluate", "m.npz", write(folder / "w.csv", two_chosen(columns)), code=1)
+    assert "it is the file to be read" in call("predict", "m.npz", data, "-o", data, code=1)
+
+
+@pytest.mark.parametrize("words", [("yes", "no"), ("Y", "N"), ("TRUE", "FALSE")])
+def test_yes_and_no_are_choices(folder, words):
+    columns = trips(people=10)
+    plain = call("choice", write(folder / "t.csv", columns), *NAMED, "--features", "price")
+    columns["chosen"] = [words[0] if c else words[1] for c in columns["chosen"]]
+    assert call("choice", write(folder / "w.csv", columns), *NAMED, "--features", "price") == plain
+    said = call("choice", write(folder / "w.csv", changed(columns, "chosen", 3, "maybe")), *NAMED, code=1)
+    assert "holds 'maybe' in row 4 of" in said
+    assert "neither yes (1) nor no (0)" in said

@@ -16,7 +16,7 @@ import majorant
 from majorant.cli.columns.conll import ColumnFile
 from majorant.cli.columns.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
-from tests.commands import call
+from tests.commands import call, invoke
 
 
 class Votes:
@@ -141,7 +141,7 @@ def test_the_model_carries_templates_settings_and_facts(folder, votes):
         "all_possible_transitions": True,
         "n_jobs": 2,
         "random_state": 3,
-        "verbose": 0,
+        "callbacks": [],
     }
 
 
@@ -204,6 +204,7 @@ def test_other_encodings(folder, votes):
     text = (folder / "train.txt").read_text().replace("dog", "hünd")
     for encoding in ("latin-1", "utf-16"):
         (folder / "odd.txt").write_text(text, encoding=encoding)
+        (folder / "m.npz").unlink(missing_ok=True)  # that of the stand-in is no model
         call("crf", "train", "odd.txt", "--encoding", encoding, "-m", "m.npz")
         assert "hünd NN I-NP I-NP\n" in call("crf", "tag", "m.npz", "odd.txt", "--encoding", encoding)
     (folder / "odd.txt").write_text(text, encoding="latin-1")
@@ -285,6 +286,15 @@ def test_the_real_estimator_from_file_to_file(folder):
     assert "Largest coefficients" in call("info", "m.npz")
     call("crf", "train", "train.txt", "-m", "s.npz", "--stream", "--chunk-sentences", "20")
     assert json.loads(call("crf", "eval", "s.npz", "test.txt", "--json"))["f1"] > 0.9
+
+
+def test_how_a_fit_ended_is_said_once_on_a_terminal(folder, monkeypatch):
+    from majorant.cli import crf
+
+    monkeypatch.setattr(crf, "on_terminal", lambda stream=None: True)
+    said = invoke("crf", "train", "train.txt", "-m", "m.npz")
+    assert said.stdout.count("converged in") == 1
+    assert "converged in" not in said.stderr
 
 
 @pytest.mark.unwatched

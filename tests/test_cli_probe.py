@@ -114,7 +114,12 @@ def test_what_cannot_be_read_is_said_in_a_line(folder):
     assert "shards of one kind, got .npy and .npz" in call("probe", "mixed", "y.npy", code=1)
     assert "are read from .npy, .npz" in call("probe", "X.csv", "y.npy", code=1)
     assert "No such file" in call("probe", "none.npy", "y.npy", code=1)
-    assert "one for each of the 150 rows of X.npy, got shape (150, 5)" in call("probe", "X.npy", "X.npy", code=1)
+    for labels in ("X.npy", None):
+        said = call("probe", "X.npy", *([labels] if labels else []), code=1)
+        assert "no labels are given, and X.npy holds one array only" in said
+    np.save("few.npy", Y[:20])
+    said = call("probe", "X.npy", "few.npy", code=1)
+    assert "one for each row: X.npy has 150 rows, but few.npy has 20 labels" in said
     assert "must have rows and columns" in call("probe", "y.npy", "y.npy", code=1)
 
 
@@ -131,3 +136,73 @@ def test_tensors_need_pytorch(folder, monkeypatch):
     assert "majorant[torch]" in call("probe", "X.npy", "y.npy", "--device", "cuda", code=1)
     (folder / "X.pt").write_bytes(b"")
     assert "majorant[torch]" in call("probe", "X.pt", "y.npy", code=1)
+
+
+# --- what a saved probe is for ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["probe.npz", "probe.safetensors"])
+def test_a_saved_probe_predicts_and_is_measured(folder, name):
+    if name.endswith(".safetensors"):
+        pytest.importorskip("safetensors")
+    probed("X.npy", "y.npy", "-m", name)
+    model = LinearProbe.load(name)
+    said = call("predict", name, "X.npy", "--proba").splitlines()
+    assert said[0] == ",".join(["prediction", *(f"p({label})" for label in model.classes_)])
+    assert [line.split(",")[0] for line in said[1:]] == list(map(str, model.predict(X)))
+    np.testing.assert_allclose([[float(p) for p in line.split(",")[1:]] for line in said[1:]], model.predict_proba(X))
+    assert call("predict", name, "X.npy", "X.npy", "-o", "p.jsonl") == "300 predictions written to p.jsonl\n"
+    np.savez("both.npz", X=X, y=Y, Z=X + 1)
+    for data in (["X.npy", "y.npy"], ["both.npz"]):
+        found = json.loads(call("evaluate", name, *data, "--json"))
+        assert found["accuracy"] == pytest.approx(model.score(X, Y))
+        assert found["rows"] == 150
+    assert call("predict", name, "both.npz", "--features-name", "Z") != call("predict", name, "both.npz")
+    assert "accuracy" in call("evaluate", name, "X.npy", "y.npy")
+    assert "LinearProbe" in call("info", name)
+
+
+def test_shards_are_predicted_and_probabilities_written_in_parts(folder, monkeypatch):
+    from majorant.cli import probing
+
+    monkeypatch.setattr(probing, "chunk_rows", lambda rows, columns: 7)
+    probed("X.npy", "y.npy", "-m", "probe.npz")
+    (folder / "shards").mkdir()
+    np.save("shards/0.npy", X[:70])
+    np.save("shards/1.npy", X[70:])
+    assert call("predict", "probe.npz", "shards").splitlines() == [
+        "prediction",
+        *map(str, LinearProbe.load("probe.npz").predict(X)),
+    ]
+    assert json.loads(call("evaluate", "probe.npz", "shards", "y.npy", "--json"))["rows"] == 150
+
+
+def test_what_a_saved_probe_cannot_read(folder):
+    probed("X.npy", "y.npy", "-m", "probe.npz")
+    np.save("few.npy", Y[:20])
+    np.save("wide.npy", np.hstack([X, X]))
+    np.save("other.npy", np.full(150, "zebra"))
+    np.save("none.npy", X[:0])
+    assert "are read from .npy" in call("predict", "probe.npz", "t.csv", code=1)
+    assert "none.npy holds no rows" in call("predict", "probe.npz", "none.npy", code=1)
+    assert "no labels are given" in call("evaluate", "probe.npz", "X.npy", code=1)
+    assert "X.npy has 150 rows, but few.npy has 20 labels" in call("evaluate", "probe.npz", "X.npy", "few.npy", code=1)
+    assert "'zebra' in row 1 of other.npy is none of" in call("evaluate", "probe.npz", "X.npy", "other.npy", code=1)
+    assert "features" in call("predict", "probe.npz", "wide.npy", "-o", "p.csv", code=1)
+    assert not (folder / "p.csv").exists()
+    assert "--keep does not go with probe.npz" in call("predict", "probe.npz", "X.npy", "--keep", "a", code=2)
+    assert "--comment does not go with" in call("predict", "probe.npz", "X.npy", "--comment", "#", code=2)
+    assert "--target does not go with" in call("evaluate", "probe.npz", "X.npy", "y.npy", "--target", "a", code=2)
+    assert "cannot write X.npy" in call("predict", "probe.npz", "X.npy", "-o", "X.npy", code=1)
+
+
+def test_a_probe_is_not_written_over_what_is_no_model(folder):
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    save_file({"weight": X}, "precious.safetensors")
+    before = (folder / "precious.safetensors").read_bytes()
+    said = call("probe", "X.npy", "y.npy", "-m", "precious.safetensors", code=1)
+    assert "precious.safetensors: the file exists and holds no majorant model" in said
+    assert (folder / "precious.safetensors").read_bytes() == before
+    assert "models are written as .npz or .safetensors" in call("probe", "X.npy", "y.npy", "-m", "head.pt", code=1)
+    for _ in range(2):  # a model may be written over
+        probed("X.npy", "y.npy", "-m", "head.safetensors")

@@ -17,6 +17,7 @@ from majorant.cli.tables import Source, arrow_csv, delimited
 ROWS = 2
 # By what it is about; pyarrow reads the first group to the end, and leaves the second to the csv module at some point.
 PLAIN = {
+    "spaces before marks": "a , b ,c\n1 , x , 2\n3,y ,4 \n",
     "numbers and words": "a,b\n1,x\n2,y\n3,z\n",
     "no end of line": "a,b\n1,x\n2,y",
     "missing values": "a,b,c,d\n1,,NA,?\nNaN,x,null,nan\nN/A,y,NULL,\n",
@@ -69,6 +70,8 @@ ODD = {
     "a mark that pyarrow drops": "a,b\n1,x\n2,y\n\ufeff3,z\n4,w\n",
     "a long cell": f"a,b\n1,x\n2,{'y' * csv.field_size_limit()}\n",
     "a cell too long": f"a,b\n1,x\n2,{'y' * (csv.field_size_limit() + 1)}\n",
+    "spaces before marks and quotes": 'a , b\n1 , x\n"2 , 3" , y\n4 ,"z , w"\n5 , u \n',
+    "spaces before marks in a cell of lines": 'a,b\n1,"x , y\nz , w \nu"\n2 , v\n',
     "runs of spaces": "a b  c\n1  x 2\n 3 y   4 \n",
 }
 FILES = PLAIN | ODD
@@ -158,11 +161,13 @@ def test_rows_are_named_in_the_file_whoever_reads(tmp_path):
     path = tmp_path / "t.csv"
     good = "a,b\n" + "1,x\n" * 5
     path.write_text(good + "2\n")
-    assert compare(Source(str(path)))[-1] == f"row 6 of {path} has 1 fields, but there are 2 columns"
+    assert compare(Source(str(path)))[-1] == f"row 6 of {path} has 1 field, but there are 2 columns"
     path.write_text(good + '2,"y\n')
     assert "not well-formed near line 7" in compare(Source(str(path)))[-1]
     path.write_text(good + "w,x\n")
-    assert compare(Source(str(path)))[2][1]["a"][1].endswith("holds 'w', which is not a number (row 6)")
+    said = compare(Source(str(path)))[2][1]["a"][1]
+    assert "holds 'w', which is not a number (row 6)" in said
+    assert said.endswith("mend that cell, or empty it if its value is missing")
 
 
 WORDS = ["", "NA", "?", "nan", "inf", "true", "FALSE", "1", "-2.5", "1e5", "1,5", " 7", "7 ", "x", "1_0", "#"]

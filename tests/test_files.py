@@ -195,20 +195,20 @@ def test_infinities_and_words_among_numbers_are_refused_by_row(tmp_path):
 
 
 def test_a_column_that_turns_to_text_late_is_text_from_the_start(tmp_path, monkeypatch):
-    rows = [(i, "red", "yes" if i % 2 else "no") for i in range(1, 8)] + [("seven", "red", "no")]
+    rows = [(i, "red", "yes" if i % 2 else "no") for i in range(1, 7)] + [("seven", "red", "no")] * 2
     path = write_csv(tmp_path / "t.csv", rows)
     monkeypatch.setattr(Source.chunks, "__defaults__", (3,))
     source = Source(path)
     whole = Schema.learn(source, Wanted("kind"), [source.read(frozenset({"kind"}))])
     streamed = Schema.learn(source, Wanted("kind"))
     assert whole[0] == streamed[0]
-    assert whole[0].encoding.names[:8] == [f"size={c}" for c in ["1", "2", "3", "4", "5", "6", "7", "seven"]]
+    assert whole[0].encoding.names[:7] == [f"size={c}" for c in ["1", "2", "3", "4", "5", "6", "seven"]]
 
 
 def test_columns_that_turn_to_text_late_cost_one_more_read(tmp_path, monkeypatch):
     """And each is tried as numbers once in each of them, whatever is asked of it."""
     numbers = [",".join(f"{i}{k}" for k in range(5)) + f",{i % 2}" for i in range(9)]
-    words = [",".join("w" if k == j else "1" for k in range(5)) + ",1" for j in range(5)]
+    words = [",".join("w" if (j - k) % 5 < 2 else "1" for k in range(5)) + ",1" for j in range(5)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e,kind", *numbers, *words]) + "\n")
     monkeypatch.setattr(Source.chunks, "__defaults__", (3,))
     opened = []

@@ -275,7 +275,7 @@ def test_offsets_shift_the_scores(three):
 def test_partial_fit_is_one_proximal_pass(three, binary):
     X, y = two(three) if binary else three
     whole = LogisticRegression(solver="proximal", max_iter=1, shuffle=False, tol=0.0)
-    with pytest.warns(ConvergenceWarning, match="limit of 1 steps"):
+    with pytest.warns(ConvergenceWarning, match="limit of 1 step;"):
         whole.fit(X, y)
     stream = LogisticRegression(shuffle=False)
     for start in (0, 100):

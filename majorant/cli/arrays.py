@@ -54,6 +54,28 @@ def read(path: str, wanted: Wanted) -> Any:
     return _joined([_read_file(each, wanted) for each in shards], path)
 
 
+def features(path: str, name: str | None) -> Any:
+    """Return the features in a file: rows and columns."""
+    X = read(path, Wanted(name, FEATURES, "features"))
+    if X.ndim != 2:
+        raise ValueError(f"features must have rows and columns, got shape {tuple(X.shape)} from {path}")
+    if not X.shape[0]:
+        raise ValueError(f"{path} holds no rows")
+    return X
+
+
+def rows(path: str, labels: str, names: tuple[str | None, str | None]) -> tuple[Any, Any]:
+    """Return features and a label for each of their rows, of two files or of one, by these names where it has many."""
+    X = features(path, names[0])
+    if labels == path and Path(path).suffix == ".npy":
+        raise ValueError(f"no labels are given, and {path} holds one array only: name a file of labels after it")
+    y = read(labels, Wanted(names[1], LABELS, "labels"))
+    if tuple(y.shape) != (X.shape[0],):
+        shape = f"{y.shape[0]} labels" if y.ndim == 1 else f"labels of shape {tuple(y.shape)}"
+        raise ValueError(f"labels must be one for each row: {path} has {X.shape[0]} rows, but {labels} has {shape}")
+    return X, y
+
+
 def _read_file(path: Path, wanted: Wanted) -> Any:
     if path.suffix not in READERS:
         raise ValueError(f"{path}: {wanted.what} are read from {READABLE} files, or a folder of them")

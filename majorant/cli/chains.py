@@ -17,6 +17,7 @@ from majorant.cli.columns.crfpp import read_templates
 from majorant.cli.columns.templates import CHUNKING, TemplateSet, window
 from majorant.cli.output import progress, show, show_table, standard_output
 from majorant.cli.packing import open_packing
+from majorant.cli.saved import refuse_other_kinds
 from majorant.metrics import ChunkScores, Score, are_chunk_labels, chunk_scores
 
 NAMED_TEMPLATES = ("window", "chunking")
@@ -96,8 +97,9 @@ class Tagger:
     reading: Reading
 
     @classmethod
-    def load(cls, path: str) -> Tagger:
-        """Read a model that :meth:`save` wrote."""
+    def load(cls, path: str, purpose: int) -> Tagger:
+        """Read a model that :meth:`save` wrote; one of another kind is refused with the command for that purpose."""
+        refuse_other_kinds(path, ("ChainCRF",), purpose)
         estimator = majorant.ChainCRF.load(path)
         notes = estimator.notes_
         if not notes or "templates" not in notes:

@@ -9,7 +9,8 @@ import typer
 
 from majorant.cli.hidden import HiddenClasses
 from majorant.cli.options import READING, AsJson, TableReading, all_listed, either, expanded
-from majorant.cli.output import check_writable, show, show_json, spoken_warnings
+from majorant.cli.output import show, show_json, spoken_warnings
+from majorant.cli.saved import check_model_path
 
 if TYPE_CHECKING:
     from majorant.cli.choosing import Chosen
@@ -31,7 +32,7 @@ LongData: TypeAlias = Annotated[
 ]
 Group: TypeAlias = Annotated[str, typer.Option(metavar="COL", help="Column of the choice situation.")]
 Choice: TypeAlias = Annotated[
-    str, typer.Option(metavar="COL", help="Column that is 1 (or true) where a row was chosen, or holds shares.")
+    str, typer.Option(metavar="COL", help="Column that is 1 (true, yes) where a row was chosen, or holds shares.")
 ]
 Alternative: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COL", help="Column that names the alternatives; they then have constants.")
@@ -233,7 +234,7 @@ def choice(
     errors.check(hidden.classes)
     hidden.check()
     source = reading.source(*data)
-    check_writable(out, *source.paths)
+    check_model_path(out, *source.paths)
     from majorant.cli.choosing import LongColumns, fit_choices
 
     columns = LongColumns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,10 @@ from majorant.cli.hidden import HiddenClasses
 from majorant.cli.refusals import MissingInChoice, UnusableFlag, UnusableType, UnusableWeight
 from majorant.cli.tables import Table, Tables
 from majorant.cli.tables.labels import WHOLE
+from majorant.estimators.choice.frames import layout_from
+from majorant.estimators.choice.long import LongLayout
+from majorant.estimators.choice.sets import flagged_largest
+from majorant.estimators.choice.terms import INTERCEPT
 from majorant.estimators.storage import kind_of
 from majorant.inference.summary import FRAME_COLUMNS, Summary
 
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 # Longer whole numbers are names: as floats they would lose their last digits.
 MOST_DIGITS = 15
+# Words for 1 and 0.
+YES_OR_NO = {"yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class LongFrame:
 class LongColumns:
     """Which columns of a file with one row for each alternative say what."""
 
-    choice: str
+    choice: str | None  # None where nothing is known to be chosen
     group: str
     alternative: str | None
     features: Sequence[str]
@@ -52,19 +58,30 @@ class LongColumns:
     weight: str | None = None
     cluster: str | None = None
     offset: str | None = None
+    alternatives: Sequence[Any] = ()  # those of the fit, where one was made
 
     def read(self, source: Tables, person: str | None, membership: Sequence[str]) -> LongFrame:
         """Return the columns, checked: names as labels, everything else as numbers."""
+        return self.frame(self.table(source, person), person, membership)
+
+    def table(self, source: Tables, person: str | None = None, kept: Sequence[str] = ()) -> Table:
+        """Return the file; names, and columns that are to be kept, are as they are written."""
         if not source.named:
             raise ValueError(f"the columns of {source.name} have no names: choices are read from CSV, TSV and Parquet")
-        names = {name for name in (self.group, self.alternative, self.cluster, person) if name is not None}
-        table = source.read(frozenset(names))
+        table = source.read(frozenset({*self._names(person), *kept}))
         assert isinstance(table, Table)
-        found = {name: _labels(table, name) for name in sorted(names)}
-        found[self.choice] = _flags(table, self.choice)
+        return table
+
+    def frame(self, table: Table, person: str | None, membership: Sequence[str]) -> LongFrame:
+        """Return the columns of a file."""
+        found = {name: _labels(table, name) for name in sorted(self._names(person))}
+        if self.alternative is not None and self.alternatives and self.alternative not in self.features:
+            found[self.alternative] = _alternatives(table, self.alternative, self.alternatives)
+        if self.choice is not None:
+            found[self.choice] = _flags(table, self.choice)
         here = np.ones(len(table), dtype=bool)
         if self.availability is not None:
-            found[self.availability] = _numbers(table, self.availability)
+            found[self.availability] = _truths(table, self.availability)
             here = found[self.availability] != 0
         if self.weight is not None:
             found[self.weight] = _weights(table, self.weight)
@@ -72,6 +89,9 @@ class LongColumns:
         added = () if self.offset is None else (self.offset,)
         found |= {name: _numbers(table, name, here) for name in (*self.features, *self.by_alternative, *added)}
         return LongFrame(found | {name: _numbers(table, name) for name in membership})
+
+    def _names(self, person: str | None) -> set[str]:
+        return {name for name in (self.group, self.alternative, self.cluster, person) if name is not None}
 
 
 @dataclass(frozen=True)
@@ -83,6 +103,7 @@ class Chosen:
     covariance: str
     rows: int | None
     seconds: float | None = None
+    layout: LongLayout | None = None  # where the model does not keep it itself
 
     def facts(self) -> dict[str, Any]:
         """Return what there is to say, for JSON."""
@@ -107,15 +128,81 @@ class Chosen:
 
     def save(self, path: str, origin: str) -> None:
         """Write the model, and where it comes from."""
-        notes = {"trained_on": Path(origin).name, "rows": self.rows, "version": __version__}
+        notes: dict[str, Any] = {"trained_on": Path(origin).name, "rows": self.rows, "version": __version__}
+        if self.layout is not None:
+            notes["layout"] = self.layout.as_json()
         self.model.save(path, notes=notes | {"result": str(self.model.result_)})
 
 
 def saved_choices(path: str) -> Chosen:
     """Return a choice model from a file."""
-    kinds = {each.__name__: each for each in (ConditionalLogit, LatentClassLogit)}
-    model: Any = kinds[kind_of(path)].load(path)
+    model = load_choices(path)
     return Chosen(model, model.summary(), "hessian", (model.notes_ or {}).get("rows"))
+
+
+def load_choices(path: str) -> Any:
+    """Return the estimator of a choice model in a file."""
+    kinds = {each.__name__: each for each in (ConditionalLogit, LatentClassLogit)}
+    return kinds[kind_of(path)].load(path)
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a choice model says of a file, row by row: probabilities, and 1 for the likeliest of each situation."""
+
+    table: Table
+    layout: LongLayout
+    flags: Array | None  # what was chosen, if that is known
+    probability: Array
+    prediction: Array
+    situations: int
+
+    def measures(self) -> dict[str, Any]:
+        """Return how good it is: accuracy and mean log-loss of a situation."""
+        assert self.flags is not None
+        chosen = self.flags > 0
+        with np.errstate(divide="ignore"):
+            loss = -float((self.flags[chosen] * np.log(self.probability[chosen])).sum())
+        accuracy = float((self.flags * self.prediction).sum()) / self.situations
+        return {"situations": self.situations, "accuracy": accuracy, "log_loss": loss / self.situations}
+
+
+def foresee(
+    path: str, source: Tables, keep: Sequence[str] = (), *, chosen: bool, choice: str | None = None
+) -> Foreseen:
+    """Return what a saved choice model says of a file, which is read whole: a situation may stand anywhere in it.
+
+    Where it is to be compared with what was ``chosen``, that is in the column of the fit, or in another.
+    """
+    model = load_choices(path)
+    notes = model.notes_ or {}
+    layout = layout_from(notes["layout"]) if "layout" in notes else getattr(model, "_layout", None)
+    if not isinstance(layout, LongLayout):
+        raise ValueError(f"{path} holds a model without the columns it reads: fit it with majorant choice")
+    layout = replace(layout, choice=choice or layout.choice)
+    columns = LongColumns(
+        layout.choice if chosen else None,
+        layout.group,
+        layout.alternative,
+        [term.name for term in layout.terms if term.name != INTERCEPT],
+        (),
+        layout.availability,
+        offset=layout.offset,
+        alternatives=layout.alternatives,
+    )
+    membership = getattr(model, "_covariates", [])
+    table = columns.table(source, None, keep)
+    frame = columns.frame(table, None, membership)
+    rows, measure = layout.situations(frame), layout.measure(frame)
+    if chosen:
+        rows.choices(layout.chosen(frame), measure, None)  # refuses situations where not one was chosen
+    of_rows: dict[str, Any] = {"offset": None if measure is None else rows.sorted(measure)}
+    if membership:
+        of_rows["membership"] = rows.sorted(np.column_stack([frame[name] for name in membership]))
+    p = model.predict_proba(rows.X, rows.sorted_ids, **of_rows)
+    likeliest = flagged_largest(p, rows.starts, rows.sizes)
+    flags = frame[layout.choice] if chosen else None
+    return Foreseen(table, layout, flags, rows.as_given(p), rows.as_given(likeliest), len(rows.sizes))
 
 
 def fit_choices(
@@ -144,6 +231,7 @@ def fit_choices(
     )
     started = time.perf_counter()
     model: Any
+    layout = None
     if hidden.classes is None:
         model = ConditionalLogit.from_long(frame, **how)
         cluster = None if columns.cluster is None else frame[columns.cluster]
@@ -153,7 +241,25 @@ def fit_choices(
             frame, person=hidden.person, membership=hidden.known, **how, **hidden.settings
         )
         summary = model.summary(covariance)
-    return Chosen(model, summary, covariance, len(frame), time.perf_counter() - started)
+        layout = _layout(frame, columns, how["base"], bool(how["constants"]))
+    return Chosen(model, summary, covariance, len(frame), time.perf_counter() - started, layout)
+
+
+def _layout(frame: LongFrame, columns: LongColumns, base: Any, constants: bool) -> LongLayout:
+    """Return how hidden classes read a file, which their estimator does not keep."""
+    assert columns.choice is not None
+    return LongLayout.learn(
+        frame,
+        choice=columns.choice,
+        group=columns.group,
+        alternative=columns.alternative,
+        features=columns.features,
+        by=columns.by_alternative,
+        base=base,
+        constants=constants,
+        availability=columns.availability,
+        offset=columns.offset,
+    )
 
 
 def _base(base: str | None, frame: LongFrame, alternative: str | None) -> Any:
@@ -163,13 +269,13 @@ def _base(base: str | None, frame: LongFrame, alternative: str | None) -> Any:
     return int(float(base))
 
 
-def _labels(table: Table, name: str) -> Array:
-    """Return a column of names: integers if all of them are, strings otherwise."""
+def _labels(table: Table, name: str, as_text: bool = False) -> Array:
+    """Return a column of names: integers if all of them are, unless they are to be text, strings otherwise."""
     values = table.text(name) if _usable(table, name) else []
     _refuse_missing(table, name, np.array([value is None for value in values]))
     words = [str(value) for value in values]
     numbers = {word: int(float(word)) for word in set(words) if _is_number(word)}
-    if len(numbers) == len(set(words)):
+    if len(numbers) == len(set(words)) and not as_text:
         return np.array([numbers[word] for word in words], dtype=np.int64)
     return np.array(words, dtype=str)
 
@@ -190,8 +296,33 @@ def _numbers(table: Table, name: str, needed: Array | None = None) -> Array:
     return values
 
 
+def _alternatives(table: Table, name: str, known: Sequence[Any]) -> Array:
+    """Return the names of alternatives as those of the fit are, which have to be among these."""
+    labels = _labels(table, name, as_text=isinstance(known[0], str))
+    unknown = ~np.isin(labels.astype(str), [str(each) for each in known])
+    if unknown.any():
+        place = int(unknown.argmax())
+        name, where = str(labels[place]), f"row {table.row(place)} of {table.origin}"
+        raise ValueError(f"alternative {name!r} in {where} is none of the fit, which has {', '.join(map(str, known))}")
+    return labels
+
+
+def _truths(table: Table, name: str) -> Array:
+    """Return a column of numbers, or of yes and no."""
+    words = table.text(name) if _usable(table, name) and table.is_text(name) else []
+    found = [None if word is None else YES_OR_NO.get(word.lower()) for word in words]
+    if all(value is None for value in found):
+        return _numbers(table, name)
+    _refuse_missing(table, name, np.array([word is None for word in words]))
+    if None in found:
+        place = found.index(None)
+        where = f"row {table.row(place)} of {table.origin}"
+        raise ValueError(f"column {name!r} holds {words[place]!r} in {where}, which is neither yes (1) nor no (0)")
+    return np.array(found, dtype=np.float64)
+
+
 def _flags(table: Table, name: str) -> Array:
-    flags = _numbers(table, name)
+    flags = _truths(table, name)
     wrong = (flags < 0) | (flags > 1)
     if wrong.any():
         place = int(wrong.argmax())

@@ -10,7 +10,7 @@ import typer
 
 from majorant.cli.flags import in_flags
 from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed
-from majorant.cli.output import on_terminal, show, show_json, show_table
+from majorant.cli.output import on_terminal, show, show_json, show_table, spoken_warnings
 
 if TYPE_CHECKING:
     from majorant.cli.tables import Tables, Wanted
@@ -83,7 +83,8 @@ def compare(
     majorant compare flowers.csv --target species --solvers auto,lbfgs,sgd --out flowers
     """
     names, penalty = _known(listed(solvers)), _penalty(C, ridge)
-    problem = _problem(reading.source(data), learning.wanted(target), penalty, test_size, seed)
+    with spoken_warnings():
+        problem = _problem(reading.source(data), learning.wanted(target), penalty, test_size, seed)
     entries, least = _compare(problem, names, passes=passes, runs=runs, tuning_passes=tune_passes)
     if not any(entry.runs for entry in entries):
         raise ValueError(f"no solver ran: {entries[0].failure}")

@@ -11,6 +11,7 @@ import typer
 
 from majorant.cli.options import CHAIN_SOLVERS, READING, AsJson, Encoding, either, listed
 from majorant.cli.output import check_writable, on_terminal, show, show_json, spoken_warnings
+from majorant.cli.saved import EVALUATE, PREDICT, check_model_path
 
 if TYPE_CHECKING:
     from majorant.cli.chains import Layout, Reading, Training
@@ -145,14 +146,14 @@ def train(
     from majorant.cli.chains import Layout, Reading
 
     path = model or f"{'stdin' if files[0] == '-' else Path(files[0]).name.split('.')[0]}.crf.npz"
-    check_writable(path, *files, *([test] if test else []))
+    check_model_path(path, *files, *([test] if test else []))
     if classes is not None and not stream:
         raise typer.BadParameter("--classes goes with --stream; without it, the labels of the files are the classes")
     layout = Layout(template, label_column)
     reading = Reading().changed(separator, _prefixes(skip), encoding)
     settings: dict[str, Any] = dict(c2=c2, solver=solver, tol=tol, max_iter=max_iter, min_freq=min_freq)
     settings |= dict(all_possible_states=all_states, all_possible_transitions=all_transitions)
-    settings |= dict(n_jobs=n_jobs, random_state=seed, verbose=int(on_terminal(sys.stderr)))
+    settings |= dict(n_jobs=n_jobs, random_state=seed)
     with spoken_warnings():
         done = _train(reading, files, layout, settings, listed(classes), chunk_sentences * stream)
     done.tagger.save(path, done.facts)
@@ -184,7 +185,7 @@ def tag(
     from majorant.cli.chains import Tagger
 
     check_writable(out, file, model)
-    tagger = Tagger.load(model)
+    tagger = Tagger.load(model, PREDICT)
     source = tagger.reading.changed(separator, _prefixes(skip), encoding).file(file)
     sentences, tokens = tagger.write(source, out, marginals)
     if out != "-":
@@ -207,7 +208,7 @@ def evaluate(
     """
     from majorant.cli.chains import Tagger, show_scores
 
-    tagger = Tagger.load(model)
+    tagger = Tagger.load(model, EVALUATE)
     source = tagger.reading.changed(separator, _prefixes(skip), encoding).file(file)
     scores = tagger.measure(source, label_column)
     if as_json:
@@ -228,9 +229,12 @@ def _train(
 ) -> Training:
     """Train in chunks of so many sentences, or on all of them at once if that is 0."""
     import majorant
+    from majorant.callbacks import ProgressLine
     from majorant.cli.chains import train_stream, train_whole
 
-    estimator = majorant.ChainCRF(**settings)
+    # The line vanishes: how the fit ended is part of the report.
+    callbacks = [ProgressLine(transient=True)] if on_terminal(sys.stderr) else []
+    estimator = majorant.ChainCRF(**settings, callbacks=callbacks)
     if chunk:
         return train_stream(reading, files, layout, estimator, named, chunk)
     return train_whole(reading, files, layout, estimator)

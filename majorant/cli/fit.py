@@ -21,7 +21,8 @@ from majorant.cli.options import (
     expanded,
     listed,
 )
-from majorant.cli.output import check_writable, note, on_terminal, show, show_json, spoken_warnings
+from majorant.cli.output import note, on_terminal, show, show_json, spoken_warnings
+from majorant.cli.saved import check_model_path
 
 if TYPE_CHECKING:
     from majorant.cli.tables import Tables, Wanted
@@ -138,7 +139,7 @@ def _train(
 def _checkpoint_to_resume(larger: Larger, model: str, source: Tables) -> str | None:
     """Return the checkpoint to go on from, if there is one; it must be possible to write it."""
     path = larger.checkpoint
-    check_writable(path, *source.paths)
+    check_model_path(path, *source.paths)
     if path is not None and Path(path).resolve() == Path(model).resolve():
         raise typer.BadParameter(f"--checkpoint and --model must be two files, got {path} for both")
     if not larger.resume or path is None:
@@ -184,7 +185,7 @@ def _model_path(model: str | None, data: list[str], source: Tables) -> str:
     """Return where to write the model, which must be possible; it is called after a folder, or the first file."""
     first = data[0] if Path(data[0]).is_dir() else source.path
     path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
-    check_writable(path, *source.paths)
+    check_model_path(path, *source.paths)
     return path
 
 

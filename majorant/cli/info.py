@@ -6,11 +6,10 @@ from typing import Any
 
 from majorant.cli.options import AsJson, Model
 from majorant.cli.output import show, show_json, show_table
+from majorant.cli.saved import CHOICES, KINDS, PREDICT, kind_saved, refuse_other_kinds
 
 # Coefficients shown of each class, the largest first.
 SHOWN = 5
-# Models that have a summary of their own.
-CHOICES = ("ConditionalLogit", "LatentClassLogit")
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
@@ -19,9 +18,8 @@ def info(model: Model, as_json: AsJson = False) -> None:
     \b
     majorant info flowers.npz
     """
-    from majorant.estimators.storage import kind_of
-
-    kind = kind_of(model)
+    refuse_other_kinds(model, (*KINDS, "ChainCRF"), PREDICT)
+    kind = kind_saved(model)
     if kind in CHOICES:
         _say_choices(model, as_json)
         return

@@ -29,7 +29,9 @@ ManyData: TypeAlias = Annotated[
         "below a folder.",
     ),
 ]
-Model: TypeAlias = Annotated[str, typer.Argument(metavar="MODEL", help="A model that majorant fit has written.")]
+Model: TypeAlias = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model that majorant fit, choice or probe has written.")
+]
 Target: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COL", help="Column of the labels; svmlight and npz need none.")
 ]
@@ -75,10 +77,26 @@ Features: TypeAlias = Annotated[
 Drop: TypeAlias = Annotated[
     str | None, typer.Option(metavar="COLS", help="Columns to leave out, as id,name.", rich_help_panel=READING)
 ]
+Categorical: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLS",
+        help="Columns whose values are categories, even if they look like numbers, as a,b.",
+        rich_help_panel=READING,
+    ),
+]
 Standardize: TypeAlias = Annotated[
     bool, typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=READING)
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+FeaturesName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Of the features of a probe, in a file of several.", rich_help_panel=READING),
+]
+LabelsName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The same for the labels.", rich_help_panel=READING),
+]
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,11 @@ class TableReading:
     decimal: Decimal = "."
     encoding: Encoding = "utf-8"
     comment: Comment = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that say something else than usually."""
+        return {name: value for name, value in vars(self).items() if value != getattr(TableReading(), name)}
 
     def source(self, *paths: str) -> Tables:
         """Return files to be read so, as one table; a path may be a pattern, or a folder of Parquet files."""
@@ -106,6 +129,7 @@ class Learning:
 
     features: Features = None
     drop: Drop = None
+    categorical: Categorical = None
     missing: Missing = None
     standardize: Standardize = False
 
@@ -113,8 +137,8 @@ class Learning:
         """Return what to learn, for a target."""
         from majorant.cli.tables import Wanted
 
-        features, drop = listed(self.features), listed(self.drop)
-        return Wanted(target, weight, features, drop, self.missing or "error", self.standardize)
+        features, drop, categorical = (listed(each) for each in (self.features, self.drop, self.categorical))
+        return Wanted(target, weight, features, drop, self.missing or "error", self.standardize, categorical)
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

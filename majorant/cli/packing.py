@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import io
 import lzma
 import sys
 import zlib
@@ -13,14 +14,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from majorant.cli.refusals import NotText
+from majorant._extras import needed
+from majorant.cli.refusals import NotText, Packed
 
-PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+def _open_zstd(path: str | Path, mode: str, **text: Any) -> Any:
+    pyarrow = needed("pyarrow", f"{path}, which is packed by zstd,", "files")
+    if mode == "rb":
+        return io.BufferedReader(pyarrow.CompressedInputStream(open(path, "rb"), "zstd"))
+    return io.TextIOWrapper(pyarrow.CompressedOutputStream(open(path, "wb"), "zstd"), **text)
+
+
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
 BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+# What files begin with that are no text, and how to get at the text.
+BEGINNINGS = {
+    b"\x1f\x8b": ("packed by gzip", "unpack it with gunzip"),
+    b"BZh": ("packed by bzip2", "unpack it with bunzip2"),
+    b"\xfd7zXZ": ("packed by xz", "unpack it with unxz"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unpack it with unzstd"),
+    b"PK\x03\x04": ("a zip archive or an Excel file", "unpack it, or save the sheet as CSV"),
+    b"\x93NUMPY": ("a NumPy array", "such features are for majorant probe and its models; tables are CSV or Parquet"),
+    b"PAR1": ("a Parquet file", "say --format parquet"),
+}
 
 
 def open_unpacked(path: str | Path) -> BinaryIO:
-    """Open a file for reading; one packed by gzip, bzip2 or xz is known by its name."""
+    """Open a file for reading; one packed by gzip, bzip2, xz or zstd is known by its name."""
     return PACKED.get(Path(path).suffix, open)(path, "rb")
 
 
@@ -45,15 +65,27 @@ def known_encoding(name: str) -> str:
     return "utf-8-sig" if found == "utf-8" else found
 
 
+def refuse_packed(data: bytes, name: str) -> None:
+    """Refuse what is no text, and begins as a packed file does."""
+    for beginning, (what, remedy) in BEGINNINGS.items():
+        if data.startswith(beginning):
+            raise Packed(name, what, remedy) from None
+
+
 @contextmanager
 def named_failures(name: str) -> Iterator[None]:
     """Let a file that is not text, or not what its name promises, be refused by its name."""
     try:
         yield
     except UnicodeDecodeError as problem:
+        refuse_packed(problem.object, name)
         encoding = "UTF-8" if problem.encoding.startswith("utf-8") else problem.encoding
         raise NotText(name, f"is not {encoding} text ({problem.reason} at byte {problem.start})") from None
     except UnicodeError as problem:  # of UTF-16 without a mark
         raise NotText(name, f"cannot be decoded: {problem}") from None
     except BADLY_PACKED as problem:
         raise ValueError(f"{name} cannot be unpacked: {problem}") from None
+    except OSError as problem:
+        if problem.errno is not None:
+            raise
+        raise ValueError(f"{name} cannot be unpacked: {problem}") from None  # so says pyarrow

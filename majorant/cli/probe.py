@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.options import AsJson
+from majorant.cli.options import AsJson, FeaturesName, LabelsName
 from majorant.cli.output import check_writable, progress, show, show_json, spoken_warnings
+from majorant.cli.saved import TENSORS, check_model_path
 from majorant.cli.sweeps import show_sweep
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from majorant.estimators.probe.table import Row
 
 SCORING = "Choosing C"
-READING = "Reading the files"
 
 FeaturesFile: TypeAlias = Annotated[
     str,
@@ -60,13 +60,6 @@ Device: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Such as cuda, with PyTorch; NumPy if not given."),
 ]
-FeaturesName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Of the array or column in a file of several.", rich_help_panel=READING),
-]
-LabelsName: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The same for the labels.", rich_help_panel=READING)
-]
 
 
 def probe(
@@ -99,7 +92,7 @@ def probe(
     majorant probe shards/ labels.npy --device cuda --json
     """
     names = features_name, labels_name
-    check_writable(model, features)
+    check_model_path(model, features, *([labels] if labels else []), suffixes=(".npz", TENSORS))
     check_writable(plot, features)
     X, y = _rows(features, labels or features, names, device)
     held = share if validation is None else _rows(*validation, names, device)
@@ -117,14 +110,7 @@ def probe(
 def _rows(features: str, labels: str, names: tuple[str | None, str | None], device: str | None) -> tuple[Any, Any]:
     from majorant.cli import arrays
 
-    X = arrays.read(features, arrays.Wanted(names[0], arrays.FEATURES, "features"))
-    y = arrays.read(labels, arrays.Wanted(names[1], arrays.LABELS, "labels"))
-    if X.ndim != 2:
-        raise ValueError(f"features must have rows and columns, got shape {tuple(X.shape)} from {features}")
-    if tuple(y.shape) != (X.shape[0],):
-        raise ValueError(
-            f"labels must be one for each of the {X.shape[0]} rows of {features}, got shape {tuple(y.shape)}"
-        )
+    X, y = arrays.rows(features, labels, names)
     return arrays.on_device(X, device), y
 
 

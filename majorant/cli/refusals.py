@@ -37,6 +37,44 @@ class MissingValue(Refusal):
         return f"column {self.column!r} of {self.origin} lacks a value in row {self.row} ({self.count} in all)"
 
 
+@dataclass(eq=False)
+class EmptyColumn(Refusal):
+    """A column lacks a value in every row."""
+
+    column: str
+    origin: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} of {self.origin} is empty in all {self.rows} rows"
+
+
+@dataclass(eq=False)
+class EmptyColumnWarning(UserWarning):
+    """The same where missing values are filled in: there is nothing to fill them in with."""
+
+    column: str
+    origin: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{EmptyColumn(self.column, self.origin, self.rows)}: it is left out"
+
+
+@dataclass(eq=False)
+class NamelessWarning(UserWarning):
+    """A column has no name, or that which pandas gives to an index without one; ``counts`` says if it counts rows."""
+
+    column: str
+    origin: str
+    counts: bool
+
+    def __str__(self) -> str:
+        which = f"column {self.column!r}" if self.column else "a column without a name"
+        seems = "counts the rows, as an index that pandas wrote does, and" if self.counts else "is no feature: it"
+        return f"{which} in {self.origin} {seems} is left out"
+
+
 class MissingInChoice(MissingValue):
     """The same in a table of alternatives, where neither means nor fewer rows would do."""
 
@@ -76,7 +114,8 @@ class NoTarget(Refusal):
     columns: Sequence[str]
 
     def __str__(self) -> str:
-        return f"it is not said which column of {self.origin} to predict; it has {', '.join(self.columns)}"
+        names = ", ".join(filter(None, self.columns))
+        return f"it is not said which column of {self.origin} to predict; it has {names}"
 
 
 @dataclass(eq=False)
@@ -111,6 +150,18 @@ class NotText(Refusal):
 
 
 @dataclass(eq=False)
+class Packed(Refusal):
+    """A file that should be text is packed, or of another format, and its name does not say so."""
+
+    origin: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.origin} is {self.what}"
+
+
+@dataclass(eq=False)
 class NotANumber(Refusal):
     """A column of numbers holds a word."""
 
@@ -120,11 +171,28 @@ class NotANumber(Refusal):
     row: int
 
     def __str__(self) -> str:
-        return f"column {self.column!r} of {self.origin} holds {self.value!r}, which is not a number (row {self.row})"
+        what = f"{self.value!r:.80}, which is not a number (row {self.row})"
+        return f"column {self.column!r} of {self.origin} holds {what}"
 
 
 class OtherNotation(NotANumber):
     """A column of numbers holds one that is written with another mark, such as 1,5."""
+
+
+@dataclass(eq=False)
+class StrayWord(Refusal):
+    """Nearly all cells of a column are numbers; the first that is none is ``value``, one of ``count`` such cells."""
+
+    column: str
+    origin: str
+    value: str
+    row: int
+    count: int
+
+    def __str__(self) -> str:
+        more = "" if self.count == 1 else f" ({self.count} such cells in all)"
+        where = f"{self.value!r:.80} in row {self.row}{more}"
+        return f"column {self.column!r} of {self.origin} is numeric except for {where}"
 
 
 @dataclass(eq=False)
@@ -186,6 +254,26 @@ class NumbersAsTextWarning(UserWarning):
 
     def __str__(self) -> str:
         return str(NumbersAsText(self.column, self.value))
+
+
+@dataclass(eq=False)
+class UnevenRow(Refusal):
+    """A row of a table has more or fewer fields than there are columns; ``mark`` is that of a comment, if one."""
+
+    origin: str
+    row: int
+    found: int
+    expected: int
+    mark: str = ""
+
+    def __str__(self) -> str:
+        fields = f"{self.found} field{'' if self.found == 1 else 's'}"
+        columns = "is 1 column" if self.expected == 1 else f"are {self.expected} columns"
+        return f"row {self.row} of {self.origin} has {fields}, but there {columns}"
+
+
+class UnevenRowComment(UnevenRow):
+    """The same, and the row or the header looks like a comment."""
 
 
 @dataclass(eq=False)

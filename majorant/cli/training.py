@@ -14,7 +14,7 @@ from majorant.cli.scores import measure
 from majorant.cli.split import split
 from majorant.cli.tables import Matrix, Schema, Table, Tables, Wanted
 from majorant.cli.tables.labels import find_classes
-from majorant.cli.tables.schema import read_labels
+from majorant.cli.tables.schema import read_labels, refuse_nothing
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
 
@@ -60,9 +60,10 @@ class Split:
 def read_split(source: Tables, wanted: Wanted, share: float | None, seed: int) -> Split:
     """Read a source whole and keep a share of each class for a test, if one is given."""
     wanted.check(source)
-    table = wanted.complete(source.read(frozenset({wanted.target} if wanted.target else ())))
+    whole = source.read(wanted.as_written)
+    table = wanted.complete(whole)
     if not len(table):
-        raise ValueError(f"{source.name} has no rows to learn from: each of them lacks a value")
+        refuse_nothing(whole, wanted, source.name)
     if share is None:
         return Split(table, None, *Schema.learn(source, wanted, [table]))
     train, test = split(_label_numbers(table, wanted), share, seed)

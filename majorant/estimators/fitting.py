@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
 from majorant._minimize import minimize
+from majorant._sentences import counted
 from majorant._solution import Fitted, Outcome, Progress, Result, Solution
 from majorant.callbacks import Callback, Fit
 from majorant.objective import Objective
@@ -104,7 +105,7 @@ def _as_preferred(objective: Objective, fitted: Fitted, callback: Callback) -> F
     certified = objective.certify(theta, move=False)
     outcome = fitted.result.outcome if fitted.result.outcome in UNWANTED else Outcome.STOPPED
     kept = f"kept those of step {step}, best on the validation data"
-    result = Result(outcome, f"stopped after {fitted.steps} steps; {kept}", certified.gap)
+    result = Result(outcome, f"stopped after {counted(fitted.steps, 'step')}; {kept}", certified.gap)
     return replace(fitted, params=certified.theta, result=result)
 
 

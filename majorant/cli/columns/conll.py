@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from majorant._checks import one_of
-from majorant.cli.packing import known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.packing import known_encoding, named_failures, open_unpacked, refuse_packed, standard_input
 from majorant.cli.refusals import NotText, UnevenComment, UnevenLine
 
 SEPARATORS = ("auto", "space", "tab")
@@ -179,6 +179,8 @@ class _Reader:
         try:
             self.rows.append([field.decode() for field in fields])
         except UnicodeDecodeError:
+            if number == 1:
+                refuse_packed(line, self.origin)
             raise NotText(f"line {number} of {self.origin}", "is not UTF-8 text") from None
 
     def _refuse_width(self, width: int, number: int, line: bytes) -> None:

@@ -4,7 +4,7 @@ The csv module says what CSV means here; pyarrow is given only what it is known 
 floats to the last bit. It is *not* given, and the csv module reads from there to the end of the file:
 
 * quotes that neither begin nor end a cell (``5" pipe``, ``"a"b``) or are never closed, and cells over several lines;
-* spaces before cells, where there are quotes as well: pyarrow takes ``, "a, b"`` for two cells;
+* spaces around cells, where there are quotes as well: pyarrow takes ``, "a, b"`` for two cells;
 * lines with more or fewer cells than there are columns, since it is the csv module that names the row;
 * cells beyond the limit of the csv module, which that refuses;
 * delimiters that are no ASCII character, or are a space, which may stand in runs.
@@ -56,7 +56,7 @@ def is_installed() -> bool:
 
 
 class _Look(NamedTuple):
-    """Whether there are quotes, and spaces before cells."""
+    """Whether there are quotes, and spaces around cells."""
 
     quotes: bool
     spaces: bool
@@ -121,13 +121,14 @@ def _look(data: bytes, delimiter: int) -> _Look | None:
     ends = (codes == NEWLINE) | (codes == RETURN)
     beside = ends | (codes == delimiter)
     quotes = np.flatnonzero(codes == QUOTE)
-    spaces = 1 + np.flatnonzero(beside[:-1] & (codes[1:] == SPACE))
+    space = codes == SPACE
+    around = np.append(np.flatnonzero(beside[:-1] & space[1:]) + 1, np.flatnonzero(space[:-1] & beside[1:]))
     beside[quotes] = True
     if len(quotes) % 2 or not (beside[quotes[::2] - 1].all() and beside[quotes[1::2] + 1].all()):
         return None
     if _inside(np.flatnonzero(ends), quotes).any():
         return None
-    return _Look(len(quotes) > 0, not _inside(spaces, quotes).all())
+    return _Look(len(quotes) > 0, not _inside(around, quotes).all())
 
 
 def _inside(places: Array, quotes: Array) -> Array:
@@ -153,7 +154,7 @@ def _parsed(data: bytes, layout: Layout) -> list[Any] | None:
 def _trimmed(array: Any) -> Any:
     from pyarrow import compute
 
-    return compute.utf8_ltrim(array, " ")
+    return compute.utf8_trim(array, " ")
 
 
 def _column(array: Any, decimal: str) -> TextColumn:

@@ -62,6 +62,11 @@ class TextColumn:
         """Whether there is a value that is neither a number nor missing."""
         return self.typed or self._numbers.values is None
 
+    @property
+    def first_word(self) -> int | None:
+        """The place of the first value that is neither a number nor missing, if there is one."""
+        return self._numbers.word
+
     def numbers(self) -> Array:
         """Return floats, NaN where a value is missing."""
         values, word = self._numbers

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
 from majorant._checks import one_of
-from majorant.cli.refusals import NoHeader, NoRows
+from majorant.cli.refusals import NoHeader, NoRows, UnevenRow, UnevenRowComment
 from majorant.cli.tables.arrow_csv import arrow_columns
 from majorant.cli.tables.column import TextColumn
 from majorant.cli.tables.lines import Layout, Lines
@@ -19,6 +20,8 @@ from majorant.cli.tables.table import Table, chunk_rows, refuse_twice
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 DECIMALS = (".", ",")
+# What comments begin with.
+COMMENTS = ("#", "%", "//")
 # Lines looked at to find the delimiter.
 SAMPLE = 20
 
@@ -104,7 +107,7 @@ def _records(source: Iterable[str], lines: Lines, origin: str, delimiter: str) -
     """Yield the records of a source of lines, which takes them from ``lines``."""
     spaces = delimiter == " "
     reader = csv.reader(
-        (line.strip() for line in source) if spaces else source,
+        (line.strip() for line in source) if spaces else _without_blanks(source, delimiter),
         delimiter=delimiter,
         skipinitialspace=True,
         strict=True,
@@ -115,13 +118,23 @@ def _records(source: Iterable[str], lines: Lines, origin: str, delimiter: str) -
         raise ValueError(f"{origin} is not well-formed near line {lines.taken}: {problem}") from None
 
 
+def _without_blanks(lines: Iterable[str], delimiter: str) -> Iterator[str]:
+    """Yield lines without spaces after their cells; the csv module leaves out those before. Quoted cells stay."""
+    before, quoted = re.compile(f" +(?={re.escape(delimiter)}|[\\r\\n]|$)"), False
+    for line in lines:
+        quotes = line.count('"')
+        yield line if quotes or quoted else before.sub("", line)
+        quoted ^= quotes % 2 == 1
+
+
 def _check_lengths(batch: list[list[str]], layout: Layout, row: int) -> None:
     width = len(layout.names)
     for place, record in enumerate(batch):
         if len(record) != width:
-            raise ValueError(
-                f"row {row + place} of {layout.origin} has {len(record)} fields, but there are {width} columns"
-            )
+            first = next((cell for cell in (layout.names[0], record[0]) if cell.startswith(COMMENTS)), "")
+            kind = UnevenRowComment if first else UnevenRow
+            mark = next((each for each in COMMENTS if first.startswith(each)), "")
+            raise kind(layout.origin, row + place, len(record), width, mark)
 
 
 def _names(first: list[str], origin: str, header: bool | None) -> list[str]:
@@ -142,9 +155,14 @@ def _read_delimiter(delimiter: str) -> str:
 
 
 def _delimiter(sample: list[str], marks: list[str]) -> str:
-    """Return the mark that splits every line of the sample into equally many fields, the most of them."""
+    """Return the mark that splits every line of the sample into equally many fields, the most of them.
+
+    A space is one only if nothing else is: it may stand beside any other.
+    """
     most, best = 1, ","
     for mark in marks:
+        if mark == " " and most > 1:
+            break
         lines = [line.strip() for line in sample] if mark == " " else sample
         try:
             counts = {len(record) for record in csv.reader(lines, delimiter=mark, skipinitialspace=True)}

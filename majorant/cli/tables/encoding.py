@@ -12,13 +12,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant._checks import Array
-from majorant.cli.refusals import MissingValue, NameOfRows, NumbersAsText, NumbersAsTextWarning
+from majorant.cli.refusals import (
+    EmptyColumn,
+    EmptyColumnWarning,
+    MissingValue,
+    NameOfRows,
+    NumbersAsText,
+    NumbersAsTextWarning,
+    StrayWord,
+)
 from majorant.cli.tables.column import Column, TextColumn
 from majorant.cli.tables.numbers import is_number, looks_numeric
 from majorant.cli.tables.table import Matrix, MixedColumns, Table
 
 # A column of that many different strings, more than one for every two rows, is a name and not a category.
 MOST_CATEGORIES = 50
+# A word in at most that share of the cells of a measured quantity is a slip. Numbers measure something if there are
+# that many different ones, or that many of which few occur twice; with fewer, numbers may be names such as 1, 2 and 3+.
+STRAY, MEASURED, HARDLY_REPEATED = 0.1, 20, 5
+# Among such names, a word is a slip if it stands in one cell of at least that many.
+ONE_OF = 50
 # Below this share of non-zeros the features are kept as a sparse matrix.
 DENSE = 0.2
 
@@ -150,8 +163,10 @@ class _Numbers:
     count: int = 0
     mean: float = 0.0
     squares: float = 0.0
+    empty: bool = True
 
     def update(self, values: Array) -> None:
+        self.empty &= bool(np.isnan(values).all())
         seen = values[np.isfinite(values)]
         if not len(seen):
             return
@@ -170,14 +185,46 @@ class _Numbers:
 
 @dataclass
 class _Words:
-    """The different values of a column of text; ``decimal`` is the mark of fractions, had it been numbers."""
+    """How often a column of text has each value; ``decimal`` is the mark of fractions, had it been numbers.
+
+    ``first`` is the file and the row of the first cell that is no number.
+    """
 
     decimal: str | None = None
-    levels: set[str] = field(default_factory=set)
+    levels: Counter[str] = field(default_factory=Counter)
+    first: tuple[str, str, int] | None = None  # the cell, its file and its row
 
     @classmethod
     def of(cls, column: Column) -> _Words:
         return cls(column.decimal if isinstance(column, TextColumn) and not column.typed else None)
+
+    @property
+    def empty(self) -> bool:
+        return not self.levels
+
+    def update(self, name: str, table: Table) -> None:
+        self.levels.update(value for value in table.text(name) if value is not None)
+        column = table.column(name)
+        if self.first is None and isinstance(column, TextColumn) and (place := column.first_word) is not None:
+            self.first = column.values[place], table.origin, table.row(place)
+
+    def stray(self, name: str) -> StrayWord | None:
+        """Return the refusal of a column that is numeric but for a few cells, None if it may hold categories."""
+        if self.decimal is None or self.first is None:
+            return None
+        filled, words, numbers = self.levels.total(), 0, 0
+        most = max(STRAY * filled, 1)
+        for level, count in self.levels.items():
+            if is_number(level, self.decimal):
+                numbers += 1
+            else:
+                words += count
+            if words > most:
+                return None
+        measured = numbers >= MEASURED or (numbers >= HARDLY_REPEATED and 2 * numbers >= filled - words)
+        if measured or (words == 1 and filled >= ONE_OF):
+            return StrayWord(name, self.first[1], self.first[0], self.first[2], words)
+        return None
 
     def misread(self) -> list[str]:
         """Return the values that kept the column from being numbers, if all are numbers in another notation."""
@@ -204,40 +251,67 @@ class ColumnLearner:
         Whether to bring numbers to mean 0 and standard deviation 1.
     text : set of str
         Columns to take as text whatever they look like.
+    categorical : set of str
+        Those of them that somebody calls categories, of which nothing is refused.
     """
 
     def __init__(
-        self, names: Sequence[str], *, chosen: bool, missing: str, standardize: bool, text: frozenset[str]
+        self,
+        names: Sequence[str],
+        *,
+        chosen: bool,
+        missing: str,
+        standardize: bool,
+        text: frozenset[str],
+        categorical: frozenset[str] = frozenset(),
     ) -> None:
-        self.names, self.chosen, self.missing, self.standardize, self.text = names, chosen, missing, standardize, text
+        self.names, self.chosen, self.missing, self.standardize = names, chosen, missing, standardize
+        self.text, self.categorical = text | categorical, categorical
         self._seen: dict[str, _Numbers | _Words] = {}
         self._mixed: set[str] = set()
-        self._rows = 0
+        self._rows, self._origin = 0, ""
 
     def update(self, table: Table) -> None:
         """Take note of more rows."""
-        self._rows += len(table)
+        self._rows, self._origin = self._rows + len(table), table.origin
         for name in self.names:
             is_text = name in self.text or table.is_text(name)
-            refuse_missing(table, name, self.missing)
+            try:
+                refuse_missing(table, name, self.missing)
+            except MissingValue as found:
+                if found.count == len(table) > 1:
+                    raise EmptyColumn(name, table.origin, len(table)) from None
+                raise
             seen = self._seen.setdefault(name, _Words.of(table.column(name)) if is_text else _Numbers())
             if isinstance(seen, _Words):
-                seen.levels.update(value for value in table.text(name) if value is not None)
+                seen.update(name, table)
             elif is_text:
                 self._mixed.add(name)
             else:
                 seen.update(table.numbers(name))
 
     def finish(self) -> Columns:
-        """Return what was learnt; raises :class:`MixedColumns` of all that began as numbers and held text later."""
+        """Return what was learnt, without columns that are empty throughout.
+
+        Raises :class:`MixedColumns` of all that began as numbers and held text later.
+        """
         if self._mixed:
             raise MixedColumns(self._mixed)
-        return Columns(tuple(self._finish(name, seen) for name, seen in self._seen.items()))
+        empty = [name for name, seen in self._seen.items() if seen.empty]
+        if len(empty) == len(self._seen):
+            raise EmptyColumn(empty[0], self._origin, self._rows)
+        for name in empty:
+            warnings.warn(EmptyColumnWarning(name, self._origin, self._rows), stacklevel=2)
+        return Columns(tuple(self._finish(name, seen) for name, seen in self._seen.items() if not seen.empty))
 
     def _finish(self, name: str, seen: _Numbers | _Words) -> Numeric | Category:
         if isinstance(seen, _Numbers):
             return seen.finish(name, self.standardize)
+        if name in self.categorical:
+            return seen.finish(name)
         self._question(name, seen.misread())
+        if (stray := seen.stray(name)) is not None:
+            raise stray
         count = len(seen.levels)
         if not self.chosen and count > max(MOST_CATEGORIES, self._rows / 2):
             raise NameOfRows(name, count, self._rows)

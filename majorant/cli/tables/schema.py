@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -9,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from majorant._checks import Array, one_of
-from majorant.cli.refusals import MissingLabel, Nameless, NoTarget, UnusableWeight
+from majorant.cli.refusals import EmptyColumn, MissingLabel, Nameless, NamelessWarning, NoTarget, UnusableWeight
 from majorant.cli.tables.encoding import Category, ColumnLearner, Columns, Numeric, complete_rows
 from majorant.cli.tables.files import Tables
 from majorant.cli.tables.indexed import IndexLearner, Indices
@@ -18,6 +20,8 @@ from majorant.cli.tables.sources import settle_types
 from majorant.cli.tables.table import Matrix, Table
 
 MISSING_RULES = ("error", "mean", "drop")
+# No name, or that which pandas gives to an index that has none: in CSV that was read and written again, and in Parquet.
+NO_NAME = re.compile(r"|Unnamed: 0|__index_level_\d+__")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Wanted:
     standardize : bool
         Whether to bring numbers to mean 0 and standard deviation 1. A matrix is only scaled, so that it stays sparse;
         with an intercept that is the same model.
+    categorical : sequence of str
+        Columns whose values are categories, whatever they look like.
     """
 
     target: str | None
@@ -48,6 +54,7 @@ class Wanted:
     drop: Sequence[str] = ()
     missing: str = "error"
     standardize: bool = False
+    categorical: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         one_of("missing", self.missing, MISSING_RULES)
@@ -56,19 +63,30 @@ class Wanted:
         """Refuse what does not go with the format."""
         if source.named and self.target is None:
             raise NoTarget(source.name, list(next(source.chunks(1)).columns))  # type: ignore[union-attr]
-        if not source.named and (self.target or self.weight or self.features or self.drop):
+        if not source.named and (self.target or self.weight or self.features or self.drop or self.categorical):
             raise Nameless(source.name)
+
+    @property
+    def as_written(self) -> frozenset[str]:
+        """The columns whose cells are kept as they are written."""
+        return frozenset(self.categorical) | ({self.target} if self.target else set())
 
     def columns(self, table: Table) -> list[str]:
         """Return the names of the features."""
-        for name in (self.target, self.weight, *self.features, *self.drop):
+        for name in (self.target, self.weight, *self.features, *self.drop, *self.categorical):
             if name is not None:
                 table.column(name)
-        others = [name for name in table.columns if name not in (self.target, self.weight, *self.drop)]
+        nameless = self.nameless(table)
+        others = [name for name in table.columns if name not in (self.target, self.weight, *self.drop, *nameless)]
         names = [name for name in self.features or others if name in others]
         if not names:
             raise ValueError(f"{table.origin} has no columns left to learn from")
         return names
+
+    def nameless(self, table: Table) -> list[str]:
+        """Return the columns that have no name, and that nobody has named all the same: they are no features."""
+        named = (self.target, self.weight, *self.features, *self.drop)
+        return [name for name in table.columns if NO_NAME.fullmatch(name) and name not in named]
 
     def complete(self, rows: Table | Matrix) -> Table | Matrix:
         """Return the rows to learn from: those that lack nothing, if such are to be dropped."""
@@ -141,17 +159,22 @@ class Schema:
     def _learn(cls, parts: Iterable[Table | Matrix], wanted: Wanted, text: frozenset[str]) -> tuple[Self, Array]:
         learner: ColumnLearner | IndexLearner | None = None
         labels: set[str] = set()
+        first: Table | Matrix | None = None
         for part in parts:
             rows = wanted.complete(part)
             if learner is None:
-                learner = _learner(rows, wanted, text)
+                learner, first = _learner(rows, wanted, text), part
             if len(rows):
                 learner.update(rows)  # type: ignore[arg-type]
                 labels.update(read_labels(rows, wanted.target))
-        if learner is None or not labels:
+        if learner is None or first is None or not labels:
             raise ValueError("there are no rows to learn from: each of them lacks a value")
         classes = find_classes(labels, wanted.target or "label")
-        return cls(learner.finish(), wanted.target, wanted.weight, wanted.missing), classes
+        encoding = learner.finish()
+        if isinstance(first, Table):
+            for name in wanted.nameless(first):
+                warnings.warn(NamelessWarning(name, first.origin, _counts(first, name)), stacklevel=2)
+        return cls(encoding, wanted.target, wanted.weight, wanted.missing), classes
 
 
 def read_labels(rows: Table | Matrix, target: str | None) -> list[str]:
@@ -176,7 +199,24 @@ def _learner(rows: Table | Matrix, wanted: Wanted, text: frozenset[str]) -> Colu
         missing=wanted.missing,
         standardize=wanted.standardize,
         text=text,
+        categorical=frozenset(wanted.categorical),
     )
+
+
+def refuse_nothing(rows: Table | Matrix, wanted: Wanted, name: str) -> None:
+    """Raise because no row is complete, and name a column that is empty throughout if there is one."""
+    for column in wanted.columns(rows) if isinstance(rows, Table) else ():
+        if rows.missing(column).all():  # type: ignore[union-attr]
+            raise EmptyColumn(column, rows.origin, len(rows))
+    raise ValueError(f"{name} has no rows to learn from: each of them lacks a value")
+
+
+def _counts(table: Table, name: str) -> bool:
+    """Return whether a column counts rows, from whatever number on."""
+    if table.is_text(name):
+        return False
+    values = table.numbers(name)
+    return bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
 
 
 def _part(data: dict[str, Any]) -> Numeric | Category:

@@ -133,7 +133,9 @@ def chunk_rows(rows: int | None, columns: int) -> int:
 def join(parts: list[Table], text: frozenset[str]) -> Table:
     """Return one table of its parts; raises :class:`MixedColumns` where they disagree about columns not in ``text``."""
     first = parts[0]
-    by_name = {name: [part.column(name) for part in parts] for name in first.columns}
+    # A column without a name is used by nobody: not all files need it.
+    names = [name for name in first.columns if name or all(name in part.columns for part in parts)]
+    by_name = {name: [part.column(name) for part in parts] for name in names}
     mixed = [name for name, columns in by_name.items() if name not in text and _disagree(columns)]
     if mixed:
         raise MixedColumns(mixed)
@@ -170,8 +172,8 @@ def _join_columns(parts: Sequence[Column]) -> Column:
 
 
 def refuse_twice(names: Sequence[str], origin: str) -> None:
-    """Raise if two columns have one name."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
+    """Raise if two columns have one name; of columns without any, a table keeps the last."""
+    twice = [name for name, times in Counter(filter(None, names)).items() if times > 1]
     if twice:
         raise ValueError(f"{origin} has two columns named {twice[0]!r}")
 
@@ -179,4 +181,4 @@ def refuse_twice(names: Sequence[str], origin: str) -> None:
 def _listed(names: Iterable[str], most: int = 20) -> str:
     shown = list(names)
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
+    return ", ".join(name or "one without a name" for name in shown[:most]) + more

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from majorant._checks import Array
+from majorant._sentences import counted
 from majorant._solution import Outcome, Result
 from majorant.estimators.choice.class_fit import Found
 from majorant.estimators.choice.class_metric import is_large
@@ -41,7 +42,8 @@ def told(
     how = {Outcome.STALLED: "stalled after", Outcome.STEP_LIMIT: "stopped at the limit of"}
     verb = "stopped after" if endless else how.get(outcome, "stationary after")
     metric = "curvatures of single parameters" if is_large(best.state) else "the Hessian"
-    sentence = f"{verb} {len(best.losses) - 1} steps: the gradient is {best.decrement:.1e} in the metric of {metric}"
+    steps = counted(len(best.losses) - 1, "step")
+    sentence = f"{verb} {steps}: the gradient is {best.decrement:.1e} in the metric of {metric}"
     if asked > 1:
         sentence += _about_starts(ends) + _about_curvature(best)
     if len(best.state) < asked:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from majorant._checks import Array
-from majorant._sentences import about_the_gap
+from majorant._sentences import about_the_gap, counted
 from majorant._solution import Fitted
 from majorant.curvature import Arrow, Curvature
 from majorant.inference.choices import may_be_collinear, refuse_collinear
@@ -75,7 +75,7 @@ def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted
     certified = concordant.certify(objective, here, known=of_loss)
     if not certified.gap <= fitted.result.gap:
         return fitted
-    sentence = f"converged in {fitted.steps} steps{about_the_gap(certified, objective)}"
+    sentence = f"converged in {counted(fitted.steps, 'step')}{about_the_gap(certified, objective)}"
     result = replace(fitted.result, message=sentence, gap=certified.gap)
     return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))
 
