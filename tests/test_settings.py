@@ -236,12 +236,6 @@ def test_few_sparse_rows_are_fitted_as_an_array(three):
     np.testing.assert_array_equal(few.coef_, dense.coef_)
 
 
-def test_a_class_that_weighs_nothing_cannot_be_balanced(three):
-    X, y = three
-    with pytest.raises(ValueError, match=r"'balanced' cannot balance class .*ash.*, whose rows all weigh zero"):
-        LogisticRegression(class_weight="balanced").fit(X, y, sample_weight=(y != "ash").astype(float))
-
-
 def test_files_say_what_they_cannot_hold(three, tmp_path):
     X, y = three
     model = LogisticRegression().fit(X, y)

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from majorant._checks import Array
-from majorant._solution import Fitted, Result
+from majorant._solution import Fitted, Outcome, Result
 from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
@@ -36,6 +36,8 @@ from majorant.estimators.settings import (
     check_penalty,
     check_settings,
     distinct,
+    least_margin,
+    only_class,
     read_feature_penalty,
     read_offset,
     read_weights,
@@ -59,6 +61,8 @@ from majorant.sources.dask import DaskCollections, is_dask
 
 # A fit in single precision that can get no further is worth a warning above this gap.
 STUCK = 1e-4
+# Classes without rows that count are given at least this little a chance, all together.
+LEAST_CHANCE = 1e-15
 
 
 class LogisticRegression(
@@ -231,10 +235,7 @@ class LogisticRegression(
             X, y = self._validate(X, y, reset=True, there=True)
             classes, labels = distinct(y)
             self._set_classes(classes)
-            weight = self._weights(sample_weight, y, y)
-            if weight is not None and len(np.unique(labels[weight > 0])) < 2:
-                raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
-            return self._fit(X, labels, weight, offset, how)
+            return self._fit(X, labels, self._weights(sample_weight, y, y), offset, how)
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
         numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
@@ -249,10 +250,35 @@ class LogisticRegression(
             rows = np.flatnonzero(weight)
             X = X.part(rows) if isinstance(X, Design) else X[rows]
             labels, weight, offset = take_rows(rows, labels, weight, offset)
+        only = only_class(labels) if self._is_free else None
+        if only is not None and (margin := least_margin(offset, only)) > -np.inf:
+            self._fit_one_class(X, labels, only, margin)
+            return
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         self._solve(objective, sweep, tasks, how, offset)
+
+    def _fit_one_class(self, X: Any, labels: Array, only: int, margin: float) -> None:
+        """Fit rows of one class, of which a free intercept has no optimum: set it so that the class is near certain.
+
+        The loss falls towards zero as the intercept grows, with coefficients of zero; ``tol`` says how near is enough.
+        """
+        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
+        chance = min(max(self.tol, LEAST_CHANCE), 0.5)
+        score = np.log(len(self.classes_) - 1) - np.log(chance) - min(margin, 0.0)
+        W = np.zeros((self._model().coefficient_rows, self.n_features_in_ + 1))
+        W[:, -1] = np.where(np.arange(len(W)) == only, score, 0.0) if len(W) > 1 else score * (2 * only - 1)
+        message = (
+            f"only class {self.classes_.tolist()[only]!r} has rows of positive weight: coefficients are zero, and the "
+            f"intercept, which has no finite optimum, leaves all other classes a probability of {chance:.0e} at most"
+        )
+        self._forget_fit()
+        self._centre = None
+        self._publish(Fitted(W.ravel(), Result(Outcome.CONVERGED, message, float("nan")), 0, {}))
+        self.coef_error_ = np.full(self.coef_.shape, np.inf)
+        self.intercept_error_ = np.full(self.intercept_.shape, np.inf)
+        tasks.end()
 
     def _solve(
         self, objective: Objective, sweep: Sweep, tasks: StepTasks, how: How, offset: Array | None = None

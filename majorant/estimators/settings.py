@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from majorant._checks import Array, one_of, whole
+from majorant._checks import Array, finite_array, one_of, whole
 from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
 from majorant.estimators.threads import fit_threads
@@ -104,6 +104,14 @@ def distinct(y: Array) -> tuple[Array, Array]:
     return np.unique(y, return_inverse=True)
 
 
+def only_class(labels: Array) -> int | None:
+    """Return the number of the class of all rows, if they have one class; rows of a table are distributions."""
+    if labels.ndim == 1:
+        return int(labels[0]) if (labels == labels[0]).all() else None
+    present = np.flatnonzero((labels > 0).any(axis=0))
+    return int(present[0]) if len(present) == 1 else None
+
+
 def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
     """Return rows as scikit-learn validates them, and labels if there are any; threads look for what is not finite."""
     if reset and _is_plain(X, y) and _sums_are_finite(_numbers(X), estimator.n_jobs):
@@ -161,13 +169,20 @@ def take_rows(rows: Array, *arrays: Any) -> tuple[Any, ...]:
 
 
 def with_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> Array | None:
-    """Return the weights of the rows times those of their classes."""
+    """Return the weights of the rows times those of their classes; rows of no weight are not counted in a balance."""
     if class_weight is None:
         return weight
-    _check_class_weight(class_weight, classes, y, weight)
+    if isinstance(class_weight, Mapping):
+        check_class_weight(class_weight)
+    counted, there, weights = y, classes, weight
+    if class_weight == "balanced" and weight is not None and not weight.all():
+        counted, weights = take_rows(np.flatnonzero(weight), y, weight)
+        there = np.unique(counted)
     # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
-    counted = {"sample_weight": weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
-    of_row: Array = compute_class_weight(class_weight, classes=classes, y=y, **counted)[np.searchsorted(classes, y)]
+    how = {"sample_weight": weights} if "sample_weight" in signature(compute_class_weight).parameters else {}
+    of_class = np.zeros(len(classes))
+    of_class[np.searchsorted(classes, there)] = compute_class_weight(class_weight, classes=there, y=counted, **how)
+    of_row = of_class[np.searchsorted(classes, y)]
     return of_row if weight is None else weight * of_row
 
 
@@ -178,18 +193,6 @@ def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
             raise ValueError(
                 f"class_weight must be finite and non-negative for each class, got {value!r} for {label!r}"
             )
-
-
-def _check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
-    """Refuse weights of classes that are no weights."""
-    if isinstance(class_weight, Mapping):
-        check_class_weight(class_weight)
-    elif class_weight == "balanced" and weight is not None:
-        for label in classes:
-            if not weight[y == label].any():
-                raise ValueError(
-                    f"class_weight='balanced' cannot balance class {label!r}, whose rows all weigh zero; drop them"
-                )
 
 
 def read_offset(offset: Any, rows: int, classes: int) -> Array | None:
@@ -203,6 +206,20 @@ def read_offset(offset: Any, rows: int, classes: int) -> Array | None:
             f"got {np.shape(offset)}"
         )
     return np.asarray(offset)
+
+
+def least_margin(offset: Array | None, only: int) -> float:
+    """Return by how much an offset prefers a class to the others, in the row where that is least; 0 without one.
+
+    It is −∞ where the offset forbids the class, and for two classes where it forbids either.
+    """
+    if offset is None:
+        return 0.0
+    offset = finite_array("offset", offset, ndim=(1, 2), allow="-inf").astype(np.float64)
+    if offset.ndim == 1:
+        return float((offset if only == 1 else -offset).min()) if np.isfinite(offset).all() else -np.inf
+    own, others = offset[:, only], np.delete(offset, only, axis=1).max(axis=1)
+    return float(np.where(np.isneginf(own), -np.inf, own - others).min())
 
 
 def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
