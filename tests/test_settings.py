@@ -9,7 +9,7 @@ import sklearn.linear_model
 from scipy import sparse
 
 import majorant
-from majorant import EarlyStopping, LogisticRegression
+from majorant import EarlyStopping, LatentLogisticRegression, LogisticRegression, LogisticRegressionCV
 from majorant.estimators import settings as reading
 from majorant.estimators.named import ACCEPTED, ALIASES
 
@@ -228,6 +228,19 @@ def test_labels_are_counted_or_sorted(labels):
     classes, places = reading.distinct(y)
     np.testing.assert_array_equal(classes, np.unique(y))
     np.testing.assert_array_equal(classes[places], y)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int64", "bool", "float16", "float32"])
+def test_labels_may_be_numbers_of_any_kind(three, dtype):
+    """NumPy before 2.2 counts no unsigned numbers of 64 bits, so labels become the integers that indices are."""
+    X, y = three
+    numbers = np.searchsorted(["ash", "beech", "cedar"], y).astype(dtype)
+    assert reading.distinct(numbers)[1].dtype == np.intp
+    model = LogisticRegression().fit(X, numbers)
+    assert model.classes_.dtype == model.predict(X).dtype == dtype
+    assert model.score(X, numbers) > 0.5
+    for other in (LogisticRegressionCV(Cs=2, cv=2), LatentLogisticRegression(2, n_init=1)):
+        assert other.fit(X, numbers).predict(X).dtype == dtype
 
 
 def test_few_sparse_rows_are_fitted_as_an_array(three):

@@ -97,10 +97,11 @@ def check_labels(y: Array) -> None:
 def distinct(y: Array) -> tuple[Array, Array]:
     """Return the distinct labels in order, and which of them each one is; numbers next to zero are only counted."""
     if y.dtype.kind in "iu" and y.min() >= 0 and y.max() < len(y):
-        counts = np.bincount(y)
+        numbers = y.astype(np.intp, copy=False)  # NumPy before 2.2 counts no unsigned numbers of 64 bits
+        counts = np.bincount(numbers)
         classes = np.flatnonzero(counts).astype(y.dtype)
         places = np.cumsum(counts > 0) - 1
-        return classes, y if len(classes) == len(counts) else places[y]
+        return classes, numbers if len(classes) == len(counts) else places[numbers]
     return np.unique(y, return_inverse=True)
 
 
