@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -31,6 +32,16 @@ def reference(**settings):
     return sklearn.linear_model.LogisticRegression(
         **{"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 10_000, **settings}
     )
+
+
+def test_settings_may_be_numbers_of_any_kind(two):
+    fractions = dict(C=Fraction(1, 2), tol=Fraction(1, 10**9), intercept_scaling=Fraction(1, 3))
+    for solver in ("auto", "liblinear", "proximal"):
+        a = LogisticRegression(solver=solver, **fractions).fit(*two)
+        b = LogisticRegression(solver=solver, **{name: float(value) for name, value in fractions.items()}).fit(*two)
+        np.testing.assert_array_equal(a.coef_, b.coef_)
+    free = LogisticRegression(solver="liblinear", intercept_scaling=1e200, tol=1e-12).fit(*two)
+    np.testing.assert_allclose(free.coef_, LogisticRegression(tol=1e-12).fit(*two).coef_, atol=1e-6)
 
 
 # --- what scikit-learn's settings mean --------------------------------------------------------------------
@@ -137,6 +148,7 @@ def test_sparse_coefficients_predict_the_same(three, tmp_path):
         (dict(dual=True), "Solver auto supports only dual=False, got dual=True"),
         (dict(intercept_scaling=0), "intercept_scaling must be positive"),
         (dict(intercept_scaling="1"), "intercept_scaling must be a number"),
+        (dict(intercept_scaling=1e-200, solver="liblinear"), "intercept_scaling must be large enough"),
         (dict(multi_class="crammer_singer"), "multi_class must be one of 'deprecated', 'auto'"),
         (dict(tol=None), "tol must be a number of at least 0, got None"),
         (dict(tol="a"), "tol must be a number"),

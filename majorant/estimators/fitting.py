@@ -123,7 +123,7 @@ def is_unwanted(result: Result, tolerated: float) -> bool:
     return result.outcome in UNWANTED
 
 
-def warn(result: Result, *, stacklevel: int) -> None:
-    """Say that a fit is not what was asked for, and what would help."""
-    remedy = "; use a finite C" if result.outcome is Outcome.UNBOUNDED else ""
-    warnings.warn(f"{result}{remedy}.", ConvergenceWarning, stacklevel=stacklevel + 1)
+def warn(result: Result, *, stacklevel: int, remedy: str = "use a finite C") -> None:
+    """Say that a fit is not what was asked for, and what would help; ``remedy`` is for one without an optimum."""
+    advice = f"; {remedy}" if result.outcome is Outcome.UNBOUNDED else ""
+    warnings.warn(f"{result}{advice}.", ConvergenceWarning, stacklevel=stacklevel + 1)

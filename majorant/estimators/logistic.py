@@ -265,7 +265,7 @@ class LogisticRegression(
         The loss falls towards zero as the intercept grows, with coefficients of zero; ``tol`` says how near is enough.
         """
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
-        chance = min(max(self.tol, LEAST_CHANCE), 0.5)
+        chance = min(max(float(self.tol), LEAST_CHANCE), 0.5)
         score = np.log(len(self.classes_) - 1) - np.log(chance) - min(margin, 0.0)
         W = np.zeros((self._model().coefficient_rows, self.n_features_in_ + 1))
         W[:, -1] = np.where(np.arange(len(W)) == only, score, 0.0) if len(W) > 1 else score * (2 * only - 1)
@@ -305,7 +305,7 @@ class LogisticRegression(
         sweep.add(fitted.solution)
         tasks.end()
         if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
-            warn(fitted.result, stacklevel=6)
+            warn(fitted.result, stacklevel=6, remedy=self._remedy())
 
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
@@ -323,6 +323,13 @@ class LogisticRegression(
         found = self._attributes(fitted.params)
         classes = self._model().coefficient_rows
         self.__dict__.update(found, **errors_of(fitted, self._ridge(), classes, self._centre, found))
+
+    def _remedy(self) -> str:
+        """Return which arguments penalise what is not penalised."""
+        by_column = self.feature_penalty is not None and 0 in np.asarray(self.feature_penalty)
+        advice = ["use a finite C"] if np.isinf(self._strength) else []
+        advice += ["give feature_penalty positive factors for these columns"] if by_column else []
+        return " and ".join(advice) or "set penalize_intercept=True"
 
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
@@ -349,7 +356,7 @@ class LogisticRegression(
     @property
     def _strength(self) -> float:
         """C, or infinity where there is no penalty."""
-        return float("inf") if self.penalty is None else self.C
+        return float("inf") if self.penalty is None else float(self.C)
 
     def _validate(self, X: Any, y: Any, *, reset: bool, there: bool = False) -> tuple[Any, Array]:
         """Return rows and labels; rows on a device come here, unless they are wanted ``there``."""

@@ -31,8 +31,14 @@ def check_settings(estimator: Any) -> None:
     check_common_settings(settings, ACCEPTED)
     one_of("multi_class", settings["multi_class"], MULTI_CLASS)
     _check_dual(settings["dual"], settings["solver"])
-    if not check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
+    scaling = check_number("intercept_scaling", settings["intercept_scaling"], least=0.0)
+    if not scaling > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
+    if settings["solver"] == "liblinear" and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1:
+        raise ValueError(
+            f"intercept_scaling must be large enough for 1/(C intercept_scaling²) to be finite, got {scaling!r}; "
+            "fit_intercept=False leaves the intercept out"
+        )
 
 
 def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...]) -> None:
