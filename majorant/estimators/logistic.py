@@ -305,7 +305,7 @@ class LogisticRegression(
         sweep.add(fitted.solution)
         tasks.end()
         if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
-            warn(fitted.result, stacklevel=6, remedy=self._remedy())
+            warn(fitted.result, remedy=self._remedy())
 
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any

@@ -34,7 +34,10 @@ def check_settings(estimator: Any) -> None:
     scaling = check_number("intercept_scaling", settings["intercept_scaling"], least=0.0)
     if not scaling > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
-    if settings["solver"] == "liblinear" and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1:
+    if (
+        settings["solver"] == "liblinear"
+        and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1
+    ):
         raise ValueError(
             f"intercept_scaling must be large enough for 1/(C intercept_scaling²) to be finite, got {scaling!r}; "
             "fit_intercept=False leaves the intercept out"
