@@ -561,6 +561,26 @@ def test_cross_validation_of_one_class_that_counts(three):
     assert model.predict_proba(X)[:, 0].min() > 1 - 2e-8
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_coefficients_in_single_precision_are_no_worse_than_none():
+    """Columns that depend on each other but for rounding have huge coefficients that cancel, if they run off."""
+    said = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(20, 3))
+        X[:, 1] = X[:, 0] * 10.0 ** rng.integers(-6, 7)
+        X, y = X.astype(np.float32), np.argmax(X @ rng.normal(size=(3, 3)), axis=1)
+        if len(np.unique(y)) < 3:
+            continue
+        model = LogisticRegression(C=np.inf, fit_intercept=False).fit(X, y)
+        scores = X.astype(np.float64) @ model.coef_.astype(np.float64).T
+        loss = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(20), y]
+        assert loss.sum() <= 20 * np.log(3) + 1e-9
+        assert model.coef_.dtype == np.float32
+        said += f"F is {loss.sum():.3g} in double precision" in str(model.result_)
+    assert said
+
+
 def test_a_warm_start_of_the_proximal_solver_begins_to_finish_there():
     X, y = majorant.datasets.load("ecoli")
     model = majorant.LogisticRegression(solver="proximal", warm_start=True, random_state=0).fit(X, y)

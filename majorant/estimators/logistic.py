@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -55,12 +56,15 @@ from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
 from majorant.objective.elsewhere import Rounds
+from majorant.objective.tasks import Loss, Widened
 from majorant.solvers import Solver
 from majorant.sources import Source
 from majorant.sources.dask import DaskCollections, is_dask
 
 # A fit in single precision that can get no further is worth a warning above this gap.
 STUCK = 1e-4
+# How often coefficients in single precision are halved that lead above F(0): they are near zero then.
+MOST_HALVINGS = 60
 # Classes without rows that count are given at least this little a chance, all together.
 LEAST_CHANCE = 1e-15
 
@@ -299,12 +303,15 @@ class LogisticRegression(
             max_steps=self.max_iter,
             certified=self._certifies,
         )
+        unwanted = is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0))
+        if unwanted and objective.narrow and fitted.result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
+            fitted = self._in_double(objective, fitted)
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
             self.n_rounds_ = objective.blocks.rounds
         sweep.add(fitted.solution)
         tasks.end()
-        if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
+        if unwanted:
             warn(fitted.result, remedy=self._remedy())
 
     def _read_objective(
@@ -330,6 +337,32 @@ class LogisticRegression(
         advice = ["use a finite C"] if np.isinf(self._strength) else []
         advice += ["give feature_penalty positive factors for these columns"] if by_column else []
         return " and ".join(advice) or "set penalize_intercept=True"
+
+    def _in_double(self, objective: Objective, fitted: Fitted) -> Fitted:
+        """Return a fit in single precision whose coefficients may be huge and cancel, with F as it is in double.
+
+        Where F is larger than single precision had it, coefficients are shortened as long as that lowers it.
+        """
+
+        def value(theta: Array) -> float:
+            W = theta.reshape(self._model().coefficient_rows, -1)
+            W = W - W.mean(axis=0) if len(W) > 1 else W.copy()  # as it is published
+            W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+            loss = Widened(Loss(objective.model, W.ravel()))
+            return float(objective.facts.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
+
+        theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
+        found = value(theta)
+        if found <= said + STUCK * max(at_zero - said, 0.0):
+            return fitted
+        for _ in range(MOST_HALVINGS):
+            shorter = value(theta / 2)
+            if not (shorter < found or found > at_zero):
+                break
+            theta, found = theta / 2, shorter
+        words = f"; F is {found:.3g} in double precision, not {said:.3g}: give X in double precision"
+        gap = fitted.result.gap if theta is fitted.params else float("nan")
+        return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))
 
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
