@@ -242,7 +242,9 @@ def test_labels_are_counted_or_sorted(labels):
     np.testing.assert_array_equal(classes[places], y)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int64", "bool", "float16", "float32"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int64", "bool", "float16", "float32"]
+)
 def test_labels_may_be_numbers_of_any_kind(three, dtype):
     """NumPy before 2.2 counts no unsigned numbers of 64 bits, so labels become the integers that indices are."""
     X, y = three
