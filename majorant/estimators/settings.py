@@ -179,21 +179,19 @@ def take_rows(rows: Array, *arrays: Any) -> tuple[Any, ...]:
 
 
 def with_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> Array | None:
-    """Return the weights of the rows times those of their classes; rows of no weight are not counted in a balance."""
+    """Return the weights of the rows times those of their classes; a balance is of classes that have a weight."""
     if class_weight is None:
         return weight
     if isinstance(class_weight, Mapping):
         check_class_weight(class_weight)
-    counted, there, weights = y, classes, weight
-    if class_weight == "balanced" and weight is not None and not weight.all():
-        counted, weights = take_rows(np.flatnonzero(weight), y, weight)
-        there = np.unique(counted)
+    codes, of_class = np.searchsorted(classes, y), np.zeros(len(classes))
+    weighs = np.bincount(codes, weights=weight, minlength=len(classes)) > 0
+    counts = weighs | (class_weight != "balanced")
+    some, some_weight = take_rows(counts[codes], y, weight)
     # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
-    how = {"sample_weight": weights} if "sample_weight" in signature(compute_class_weight).parameters else {}
-    of_class = np.zeros(len(classes))
-    of_class[np.searchsorted(classes, there)] = compute_class_weight(class_weight, classes=there, y=counted, **how)
-    of_row = of_class[np.searchsorted(classes, y)]
-    return of_row if weight is None else weight * of_row
+    how = {"sample_weight": some_weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
+    of_class[counts] = compute_class_weight(class_weight, classes=classes[counts], y=some, **how)
+    return of_class[codes] if weight is None else weight * of_class[codes]
 
 
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
