@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import sklearn.linear_model
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -474,8 +475,110 @@ def test_bad_data(three):
         LogisticRegression().fit(X, y).predict(X[:, :3])
     with pytest.raises(ValueError, match="non-zero"):
         LogisticRegression().fit(X, y, sample_weight=np.zeros(200))
-    with pytest.raises(ValueError, match="fewer classes"):
-        LogisticRegression().fit(X, y, sample_weight=(y == "ash").astype(float))
+
+
+# --- classes whose rows all weigh zero ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positives", [2, 3, 5])
+@pytest.mark.parametrize("settings", [{}, {"C": np.inf}, {"class_weight": "balanced"}])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_bags_without_a_rare_class_are_fitted(positives, settings):
+    """Bootstraps are weights, and some leave one class."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 5)), (np.arange(200) < positives).astype(int)
+    for seed in range(5):
+        ours = BaggingClassifier(LogisticRegression(**settings), n_estimators=20, random_state=seed).fit(X, y)
+        assert all(model.classes_.tolist() == [0, 1] for model in ours.estimators_)
+        if not settings:
+            its = sklearn.linear_model.LogisticRegression(tol=1e-8)
+            theirs = BaggingClassifier(its, n_estimators=20, random_state=seed).fit(X, y)
+            np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs", "proximal", "sgd"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_class_that_counts_is_certain(three, solver, classes):
+    X, y = three if classes == 3 else two(three)
+    model = LogisticRegression(solver=solver).fit(X, y, sample_weight=(y == "cedar").astype(float))
+    assert model.classes_.tolist() == np.unique(y).tolist()
+    assert model.predict_proba(X)[:, model.classes_ == "cedar"].min() > 1 - 2e-8
+    assert (model.coef_ == 0).all()
+    assert model.result_.converged
+    assert str(model.result_).startswith("only class 'cedar' has rows of positive weight: coefficients are zero")
+    assert np.isnan(model.gap_)  # there is no optimum to be near
+    assert np.isinf(model.coef_error_).all()
+    assert np.isinf(model.intercept_error_).all()
+
+
+@pytest.mark.parametrize("settings", [{"fit_intercept": False}, {"penalize_intercept": True}, {"solver": "liblinear"}])
+def test_one_class_has_an_optimum_without_a_free_intercept(three, settings):
+    X, y = two(three)
+    weight = (y == "cedar").astype(float)
+    model = LogisticRegression(tol=1e-12, **settings).fit(X, y, weight)
+    assert model.gap_ <= 1e-12
+    rows = np.repeat(X[y == "cedar"], 2, axis=0)  # as if there were rows of the other class, with no weight to speak of
+    near = LogisticRegression(tol=1e-12, **settings)
+    near.fit(rows, np.tile(["cedar", "other"], len(rows) // 2), np.tile([1.0, 1e-12], len(rows) // 2))
+    np.testing.assert_allclose(model.coef_, near.coef_, atol=1e-5)
+
+
+def test_one_class_is_certain_whatever_the_offset(three):
+    X, y = three
+    offset, weight = 100 * np.random.default_rng(0).normal(size=(200, 3)), (y == "beech").astype(float)
+    model = LogisticRegression().fit(X, y, weight, offset)
+    assert model.predict_proba(X, offset)[y == "beech", 1].min() > 1 - 2e-8
+    with pytest.raises(ValueError, match="offset must be finite, got nan"):
+        LogisticRegression().fit(X, y, weight, np.where(offset > 0, np.nan, 0.0))
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_class_that_does_not_count_gets_no_chance(three, C):
+    X, y = three
+    weight = (y != "ash").astype(float)
+    model, without = LogisticRegression(C=C).fit(X, y, weight), LogisticRegression(C=2 * C)
+    without.fit(X[y != "ash"], y[y != "ash"])  # of two classes with C the softmax has half the penalty
+    assert model.predict_proba(X)[:, 0].max() < 1e-6
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1:], without.predict_proba(X), atol=1e-3)
+    assert np.isnan(model.gap_) == np.isinf(C)
+
+
+def test_balanced_weights_do_not_count_a_class_without_weight(three):
+    X, y = three
+    weight = (y != "ash").astype(float)
+    balanced = LogisticRegression(class_weight="balanced", tol=1e-12).fit(X, y, weight)
+    counts = {name: (y == name).sum() for name in ("beech", "cedar")}
+    by_hand = {"ash": 1.0} | {name: sum(counts.values()) / (2 * count) for name, count in counts.items()}
+    np.testing.assert_allclose(
+        balanced.coef_, LogisticRegression(class_weight=by_hand, tol=1e-12).fit(X, y, weight).coef_, atol=1e-6
+    )
+
+
+def test_cross_validation_of_one_class_that_counts(three):
+    X, y = two(three)
+    model = LogisticRegressionCV(Cs=3).fit(X, y, (y == "cedar").astype(float))
+    assert model.predict_proba(X)[:, 0].min() > 1 - 2e-8
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_coefficients_in_single_precision_are_no_worse_than_none():
+    """Columns that depend on each other but for rounding have huge coefficients that cancel, if they run off."""
+    said = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(20, 3))
+        X[:, 1] = X[:, 0] * 10.0 ** rng.integers(-6, 7)
+        X, y = X.astype(np.float32), np.argmax(X @ rng.normal(size=(3, 3)), axis=1)
+        if len(np.unique(y)) < 3:
+            continue
+        model = LogisticRegression(C=np.inf, fit_intercept=False).fit(X, y)
+        scores = X.astype(np.float64) @ model.coef_.astype(np.float64).T
+        loss = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(20), y]
+        assert loss.sum() <= 20 * np.log(3) + 1e-9
+        assert model.coef_.dtype == np.float32
+        said += f"F is {loss.sum():.3g} in double precision" in str(model.result_)
+    assert said
 
 
 def test_a_warm_start_of_the_proximal_solver_begins_to_finish_there():

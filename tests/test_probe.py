@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sklearn.linear_model
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -186,6 +187,43 @@ def test_turning_takes_more_than_chance_and_more_than_one():
 def test_of_equal_scores_the_lower_loss_wins():
     assert Score(0.5, 1.0, None).beats(Score(0.5, 2.0, None))
     assert not Score(0.5, 2.0, None).beats(Score(0.5, 1.0, None))
+
+
+def test_a_metric_that_is_nan_is_worst_and_named():
+    X, y = embeddings()
+
+    def of_certain(truth, found):  # 0/0 as long as only few classes are found at all
+        return np.mean(truth == found) if len(np.unique(found)) == 4 else np.nan
+
+    def undefined(truth, found):
+        return np.nan
+
+    with pytest.warns(UserWarning, match=r"metric of_certain returned NaN for \d+ of 3 values of C") as said:
+        probe = LinearProbe([1e-12, 1e-10, 10.0], metric=of_certain).fit(X, y)
+    assert said[0].filename == __file__
+    assert np.isnan(probe.scores_["score"][0])
+    assert probe.C_ == 10.0
+    with pytest.raises(ValueError, match="metric undefined returned NaN for every C"):
+        LinearProbe(GRID, metric=undefined).fit(X, y)
+    with pytest.raises(ValueError, match="metric must return a number, got None from <lambda>"):
+        LinearProbe(GRID, metric=lambda truth, found: None).fit(X, y)
+    assert not Score(np.nan, 0.1, None).beats(Score(0.2, 0.9, None))
+    assert Score(np.nan, 0.1, None).is_clearly_below(Score(0.2, 0.9, None))
+
+
+def test_warnings_point_to_the_line_that_fits():
+    X, y = embeddings()
+    fits = (
+        lambda: LinearProbe(GRID, max_iter=1).fit(X, y),
+        lambda: LinearProbe(GRID, max_iter=1).fit_many(X, {"all": y}),
+        lambda: majorant.LogisticRegressionCV(Cs=[100.0], max_iter=1).fit(X, y),
+        lambda: majorant.logistic_regression_path(X, y, Cs=[100.0], max_iter=1),
+        lambda: LogisticRegression(C=100.0, max_iter=1).fit(majorant.Chunks(lambda: [(X, y)])),
+    )
+    for fit in fits:
+        with pytest.warns(ConvergenceWarning, match="limit of 1 steps") as said:
+            fit()
+        assert {each.filename for each in said} == {__file__}
 
 
 def test_a_callback_sees_every_row_and_may_end_the_sweep():

@@ -153,6 +153,24 @@ def test_the_estimator_warns_and_names_the_column():
         LogisticRegression(C=np.inf).fit(frame, y)
 
 
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        (dict(feature_penalty=[0, 1]), "penalise them; give feature_penalty positive factors for these columns."),
+        (
+            dict(feature_penalty=[0, 1], C=np.inf),
+            "use a finite C and give feature_penalty positive factors for these columns.",
+        ),
+        (dict(C=np.inf), "penalise them; use a finite C."),
+    ],
+)
+def test_the_warning_names_the_argument_to_change(settings, advice):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.warns(ConvergenceWarning, match="separated") as said:
+        LogisticRegression(**settings).fit(X, (X[:, 0] > 0).astype(int))
+    assert str(said[0].message).endswith(advice)
+
+
 def test_many_columns_are_not_looked_at_and_that_is_said(monkeypatch):
     rng = np.random.default_rng(0)
     F = Objective(Binary(), Labelled(rng.normal(size=(60, 3)), rng.integers(2, size=60)), ridge=0.0)

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import sklearn.linear_model
 from scipy import sparse
 
 import majorant
-from majorant import EarlyStopping, LogisticRegression
+from majorant import EarlyStopping, LatentLogisticRegression, LogisticRegression, LogisticRegressionCV
 from majorant.estimators import settings as reading
 from majorant.estimators.named import ACCEPTED, ALIASES
 
@@ -31,6 +32,16 @@ def reference(**settings):
     return sklearn.linear_model.LogisticRegression(
         **{"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 10_000, **settings}
     )
+
+
+def test_settings_may_be_numbers_of_any_kind(two):
+    fractions = dict(C=Fraction(1, 2), tol=Fraction(1, 10**9), intercept_scaling=Fraction(1, 3))
+    for solver in ("auto", "liblinear", "proximal"):
+        a = LogisticRegression(solver=solver, **fractions).fit(*two)
+        b = LogisticRegression(solver=solver, **{name: float(value) for name, value in fractions.items()}).fit(*two)
+        np.testing.assert_array_equal(a.coef_, b.coef_)
+    free = LogisticRegression(solver="liblinear", intercept_scaling=1e200, tol=1e-12).fit(*two)
+    np.testing.assert_allclose(free.coef_, LogisticRegression(tol=1e-12).fit(*two).coef_, atol=1e-6)
 
 
 # --- what scikit-learn's settings mean --------------------------------------------------------------------
@@ -137,6 +148,7 @@ def test_sparse_coefficients_predict_the_same(three, tmp_path):
         (dict(dual=True), "Solver auto supports only dual=False, got dual=True"),
         (dict(intercept_scaling=0), "intercept_scaling must be positive"),
         (dict(intercept_scaling="1"), "intercept_scaling must be a number"),
+        (dict(intercept_scaling=1e-200, solver="liblinear"), "intercept_scaling must be large enough"),
         (dict(multi_class="crammer_singer"), "multi_class must be one of 'deprecated', 'auto'"),
         (dict(tol=None), "tol must be a number of at least 0, got None"),
         (dict(tol="a"), "tol must be a number"),
@@ -230,16 +242,25 @@ def test_labels_are_counted_or_sorted(labels):
     np.testing.assert_array_equal(classes[places], y)
 
 
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int64", "bool", "float16", "float32"]
+)
+def test_labels_may_be_numbers_of_any_kind(three, dtype):
+    """NumPy before 2.2 counts no unsigned numbers of 64 bits, so labels become the integers that indices are."""
+    X, y = three
+    numbers = np.searchsorted(["ash", "beech", "cedar"], y).astype(dtype)
+    assert reading.distinct(numbers)[1].dtype == np.intp
+    model = LogisticRegression().fit(X, numbers)
+    assert model.classes_.dtype == model.predict(X).dtype == dtype
+    assert model.score(X, numbers) > 0.5
+    for other in (LogisticRegressionCV(Cs=2, cv=2), LatentLogisticRegression(2, n_init=1)):
+        assert other.fit(X, numbers).predict(X).dtype == dtype
+
+
 def test_few_sparse_rows_are_fitted_as_an_array(three):
     X, y = np.where(three[0] > 0.5, three[0], 0.0), three[1]
     few, dense = (LogisticRegression(tol=1e-10).fit(form(X), y) for form in (sparse.csr_matrix, np.asarray))
     np.testing.assert_array_equal(few.coef_, dense.coef_)
-
-
-def test_a_class_that_weighs_nothing_cannot_be_balanced(three):
-    X, y = three
-    with pytest.raises(ValueError, match=r"'balanced' cannot balance class .*ash.*, whose rows all weigh zero"):
-        LogisticRegression(class_weight="balanced").fit(X, y, sample_weight=(y != "ash").astype(float))
 
 
 def test_files_say_what_they_cannot_hold(three, tmp_path):

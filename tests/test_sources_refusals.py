@@ -65,6 +65,22 @@ def test_a_source_must_not_change(monkeypatch):
         LogisticRegression().fit(Chunks(more_each_time))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_source_that_shuffles_at_every_read_is_noticed(weighted, monkeypatch):
+    """Labels of the first read must not meet rows of later ones; a copy on the disk stays as it was first read."""
+    X, y = rows(2)
+    rng = np.random.default_rng(0)
+
+    def shuffled():
+        order = rng.permutation(len(y))
+        yield (X, y, order + 1.0) if weighted else (X[order], y[order])
+
+    assert LogisticRegression().fit(Chunks(shuffled)).gap_ <= 1e-8
+    monkeypatch.setattr(spool, "SHARE", 0.0)
+    with pytest.raises(ValueError, match=r"chunk 0.*the label or weight is another than when the source was first"):
+        LogisticRegression().fit(Chunks(shuffled))
+
+
 def test_parquet_says_which_file_and_row_group(tmp_path):
     X, y = rows(2)
     folder = write_parquet(tmp_path / "data", X, y, groups=120)

@@ -54,6 +54,22 @@ def test_fits_are_those_of_arrays(device, kind, rows, columns, classes, far):
     assert model.gap_ <= 1e-6
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("far", [1e5, 1e6, 1e7, 1.7e9])
+def test_columns_far_from_zero_are_measured_from_their_means(device, kind, classes, far):
+    """Timestamps, say: products are of what is left, and so are their rounding errors."""
+    X, y = drawn(500, 4, classes)
+    X = torch.as_tensor(X * max(far / 1e7, 1.0) + far).to(kind)
+    model = LogisticRegression().fit(X.to(device), y)
+    reference = LogisticRegression(tol=1e-12).fit(X.double().numpy(), y)
+    assert model.result_.converged
+    assert model.gap_ <= 1e-8
+    assert distance(model.coef_, reference.coef_) < 1e-3
+    scores = model.decision_function(X.to(device)).cpu().numpy()
+    assert distance(scores, reference.decision_function(X.double().numpy())) < 1e-3
+
+
 @pytest.mark.parametrize(("rows", "columns", "classes"), [(900, 60, 4), (16_000, 70, 2)])
 def test_long_rows_are_no_work_for_loops_over_arrays(device, rows, columns, classes):
     X, y = drawn(rows, columns, classes)

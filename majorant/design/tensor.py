@@ -71,6 +71,8 @@ class TensorDesign(Design):
         if center is False:
             return replace(self, constant=True)
         centre = self._far_means(weight) if center is True else given_centre(center).origin
+        if center is True and self.rows.dtype != torch.float64:
+            centre = centre.astype(np.float32).astype(np.float64)  # what is subtracted, in single precision as well
         return replace(self, constant=True, origin=centre if centre.any() else None)
 
     def _far_means(self, weight: Any) -> Array:
@@ -220,15 +222,14 @@ class TensorDesign(Design):
         return multiplied(a, b, fast=self.precision == "fast")
 
     def column_norms(self) -> Array:
-        """Return for each column how large its sum of products is before anything cancels."""
-        squares = sum((self._stored(some).square().sum(dim=0) for some in self.chunks()), torch.zeros(()))
-        norms, root = squares.sqrt().cpu().numpy(), np.sqrt(self.shape[0])
-        if self.origin is not None:
-            norms = norms + root * np.abs(self.origin)
-        return np.append(norms, root) if self.constant else norms
+        """Return the norm of each column, less its centre: that is subtracted before anything is multiplied."""
+        origin = 0.0 if self.origin is None else self.beside(self.origin)
+        squares = sum(((self._stored(some) - origin).square().sum(dim=0) for some in self.chunks()), torch.zeros(()))
+        norms = squares.sqrt().cpu().numpy()
+        return np.append(norms, np.sqrt(self.shape[0])) if self.constant else norms
 
     def frobenius_norm(self) -> float:
-        """Return a bound on the norm of the matrix as one long vector, before anything cancels."""
+        """Return the norm of the matrix as one long vector."""
         return float(np.linalg.norm(self.column_norms()))
 
     def absolute(self) -> tuple[TensorDesign, Any]:
@@ -246,8 +247,11 @@ class TensorDesign(Design):
 
     def _matrix(self) -> torch.Tensor:
         """Return X − 1cᵀ on the device, without the constant column."""
-        X = self.rows.to(self.device, self.kind)
-        return X if self.origin is None else X - self.beside(self.origin).to(self.kind)
+        if self.origin is None:
+            return self.rows.to(self.device, self.kind)
+        # In the precision of the rows, if that is more: of numbers far from zero single precision keeps few digits.
+        kind = torch.promote_types(self.rows.dtype, self.kind)
+        return (self.rows.to(self.device, kind) - self.beside(self.origin).to(kind)).to(self.kind)
 
     def _stored(self, some: slice) -> torch.Tensor:
         return self.rows[some].to(self.device, torch.float64)

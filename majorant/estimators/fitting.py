@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import sklearn
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,6 +24,8 @@ from majorant.solvers import Solver
 
 # Endings that a user should hear of; a stream or an early stop is what was asked for.
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
+# Files whose lines no warning points to: those of this package, and scikit-learn's that call its methods.
+INSIDE = (str(Path(__file__).parents[1]) + os.sep, str(Path(sklearn.__file__).parent / "callback") + os.sep)
 # A gap that double precision cannot tell from none, whatever was asked for.
 NONE = 1e-15
 
@@ -124,7 +130,22 @@ def is_unwanted(result: Result, tolerated: float) -> bool:
     return result.outcome in UNWANTED
 
 
-def warn(result: Result, *, stacklevel: int) -> None:
-    """Say that a fit is not what was asked for, and what would help."""
-    remedy = "; use a finite C" if result.outcome is Outcome.UNBOUNDED else ""
-    warnings.warn(f"{result}{remedy}.", ConvergenceWarning, stacklevel=stacklevel + 1)
+def warn(result: Result, *, stacklevel: int | None = None, remedy: str = "use a finite C") -> None:
+    """Say that a fit is not what was asked for, and what would help; ``remedy`` is for one without an optimum.
+
+    Without a ``stacklevel`` the warning points to the line that called this package.
+    """
+    advice = f"; {remedy}" if result.outcome is Outcome.UNBOUNDED else ""
+    text = f"{result}{advice}."
+    if stacklevel is None:
+        warn_outside(text, ConvergenceWarning)
+    else:
+        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
+
+
+def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of what the line has led to that called this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

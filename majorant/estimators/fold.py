@@ -17,9 +17,6 @@ from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.settings import take_rows
 from majorant.estimators.tensors import is_tensor, to_array
 
-# A class whose rows are all in other folds is given at least this little a chance: its intercept has no optimum.
-LEAST_CHANCE = 1e-15
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -46,24 +43,12 @@ def fit_rows(model: LogisticRegression, rows: Rows) -> None:
     """Fit a model of all classes, whichever of them have rows here."""
     if rows.present.all():
         model.fit(rows.X, rows.y, rows.weight, rows.offset)
-    elif rows.present.sum() == 1 and model.fit_intercept and not model._intercept_factor():
-        _be_certain(model, rows)
-    else:
-        one_hot = (rows.y[:, None] == rows.classes).astype(np.float64)
-        with warnings.catch_warnings():
-            # The intercept of a class without rows has no optimum to get to.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
-
-
-def _be_certain(model: LogisticRegression, rows: Rows) -> None:
-    """Do as the intercept would on its way to infinity, where every row has the same label."""
-    scale = -np.log(max(model.tol, LEAST_CHANCE))
-    score = scale * (rows.present - rows.present.mean())
-    model.classes_, model.n_features_in_ = rows.classes, rows.X.shape[1]
-    model.intercept_ = score[1:] - score[:1] if len(score) == 2 else score
-    model.coef_ = np.zeros((len(model.intercept_), rows.X.shape[1]), rows.X.dtype)
-    model.n_iter_ = 0
+        return
+    one_hot = (rows.y[:, None] == rows.classes).astype(np.float64)
+    with warnings.catch_warnings():
+        # The intercept of a class without rows has no optimum to get to.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit_soft(rows.X, one_hot, rows.weight, rows.offset, rows.classes)
 
 
 class Shifted(LogisticRegression):

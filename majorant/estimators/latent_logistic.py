@@ -280,7 +280,7 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
         self._publish(self._in_order(objective, best))
         tasks.end()
         if is_disappointing(objective, best):
-            warn(best.result, stacklevel=6)
+            warn(best.result)
 
     def _in_order(self, objective: Objective, fitted: Fitted) -> Fitted:
         """Return the fit with the states of each class by how many rows they stand for."""

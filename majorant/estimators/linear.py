@@ -67,10 +67,11 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         array([0., 0.])
         """
         check_is_fitted(self, "coef_")
+        wide = bool(np.abs(self.intercept_).max() > FAR)
         if is_on_device(X):
-            return decision(self, X, offset)
+            return decision(self, X, offset, wide=wide)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        if np.abs(self.intercept_).max() > FAR:
+        if wide:
             X = X.astype(np.float64, copy=False)
         scores = np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True)) + self.intercept_
         scores = scores[:, 0] if len(self.classes_) == 2 else scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from majorant._checks import Array
-from majorant._solution import Fitted, Result
+from majorant._solution import Fitted, Outcome, Result
 from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Labelled
@@ -36,6 +37,8 @@ from majorant.estimators.settings import (
     check_penalty,
     check_settings,
     distinct,
+    least_margin,
+    only_class,
     read_feature_penalty,
     read_offset,
     read_weights,
@@ -53,12 +56,17 @@ from majorant.estimators.warm_start import WarmStart
 from majorant.models import Binary, Multinomial
 from majorant.objective import Objective
 from majorant.objective.elsewhere import Rounds
+from majorant.objective.tasks import Loss, Widened
 from majorant.solvers import Solver
 from majorant.sources import Source
 from majorant.sources.dask import DaskCollections, is_dask
 
 # A fit in single precision that can get no further is worth a warning above this gap.
 STUCK = 1e-4
+# How often coefficients in single precision are halved that lead above F(0): they are near zero then.
+MOST_HALVINGS = 60
+# Classes without rows that count are given at least this little a chance, all together.
+LEAST_CHANCE = 1e-15
 
 
 class LogisticRegression(
@@ -231,10 +239,7 @@ class LogisticRegression(
             X, y = self._validate(X, y, reset=True, there=True)
             classes, labels = distinct(y)
             self._set_classes(classes)
-            weight = self._weights(sample_weight, y, y)
-            if weight is not None and len(np.unique(labels[weight > 0])) < 2:
-                raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
-            return self._fit(X, labels, weight, offset, how)
+            return self._fit(X, labels, self._weights(sample_weight, y, y), offset, how)
 
     def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
         numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
@@ -249,10 +254,35 @@ class LogisticRegression(
             rows = np.flatnonzero(weight)
             X = X.part(rows) if isinstance(X, Design) else X[rows]
             labels, weight, offset = take_rows(rows, labels, weight, offset)
+        only = only_class(labels) if self._is_free else None
+        if only is not None and (margin := least_margin(offset, only)) > -np.inf:
+            self._fit_one_class(X, labels, only, margin)
+            return
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         self._solve(objective, sweep, tasks, how, offset)
+
+    def _fit_one_class(self, X: Any, labels: Array, only: int, margin: float) -> None:
+        """Fit rows of one class, of which a free intercept has no optimum: set it so that the class is near certain.
+
+        The loss falls towards zero as the intercept grows, with coefficients of zero; ``tol`` says how near is enough.
+        """
+        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
+        chance = min(max(float(self.tol), LEAST_CHANCE), 0.5)
+        score = np.log(len(self.classes_) - 1) - np.log(chance) - min(margin, 0.0)
+        W = np.zeros((self._model().coefficient_rows, self.n_features_in_ + 1))
+        W[:, -1] = np.where(np.arange(len(W)) == only, score, 0.0) if len(W) > 1 else score * (2 * only - 1)
+        message = (
+            f"only class {self.classes_.tolist()[only]!r} has rows of positive weight: coefficients are zero, and the "
+            f"intercept, which has no finite optimum, leaves all other classes a probability of {chance:.0e} at most"
+        )
+        self._forget_fit()
+        self._centre = None
+        self._publish(Fitted(W.ravel(), Result(Outcome.CONVERGED, message, float("nan")), 0, {}))
+        self.coef_error_ = np.full(self.coef_.shape, np.inf)
+        self.intercept_error_ = np.full(self.intercept_.shape, np.inf)
+        tasks.end()
 
     def _solve(
         self, objective: Objective, sweep: Sweep, tasks: StepTasks, how: How, offset: Array | None = None
@@ -273,13 +303,16 @@ class LogisticRegression(
             max_steps=self.max_iter,
             certified=self._certifies,
         )
+        unwanted = is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0))
+        if unwanted and objective.narrow and fitted.result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
+            fitted = self._in_double(objective, fitted)
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
             self.n_rounds_ = objective.blocks.rounds
         sweep.add(fitted.solution)
         tasks.end()
-        if is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0)):
-            warn(fitted.result, stacklevel=6)
+        if unwanted:
+            warn(fitted.result, remedy=self._remedy())
 
     def _read_objective(
         self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
@@ -297,6 +330,39 @@ class LogisticRegression(
         found = self._attributes(fitted.params)
         classes = self._model().coefficient_rows
         self.__dict__.update(found, **errors_of(fitted, self._ridge(), classes, self._centre, found))
+
+    def _remedy(self) -> str:
+        """Return which arguments penalise what is not penalised."""
+        by_column = self.feature_penalty is not None and 0 in np.asarray(self.feature_penalty)
+        advice = ["use a finite C"] if np.isinf(self._strength) else []
+        advice += ["give feature_penalty positive factors for these columns"] if by_column else []
+        return " and ".join(advice) or "set penalize_intercept=True"
+
+    def _in_double(self, objective: Objective, fitted: Fitted) -> Fitted:
+        """Return a fit in single precision whose coefficients may be huge and cancel, with F as it is in double.
+
+        Where F is larger than single precision had it, coefficients are shortened as long as that lowers it.
+        """
+
+        def value(theta: Array) -> float:
+            W = theta.reshape(self._model().coefficient_rows, -1)
+            W = W - W.mean(axis=0) if len(W) > 1 else W.copy()  # as it is published
+            W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+            loss = Widened(Loss(objective.model, W.ravel()))
+            return float(objective.facts.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
+
+        theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
+        found = value(theta)
+        if found <= said + STUCK * max(at_zero - said, 0.0):
+            return fitted
+        for _ in range(MOST_HALVINGS):
+            shorter = value(theta / 2)
+            if not (shorter < found or found > at_zero):
+                break
+            theta, found = theta / 2, shorter
+        words = f"; F is {found:.3g} in double precision, not {said:.3g}: give X in double precision"
+        gap = fitted.result.gap if theta is fitted.params else float("nan")
+        return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))
 
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
@@ -323,7 +389,7 @@ class LogisticRegression(
     @property
     def _strength(self) -> float:
         """C, or infinity where there is no penalty."""
-        return float("inf") if self.penalty is None else self.C
+        return float("inf") if self.penalty is None else float(self.C)
 
     def _validate(self, X: Any, y: Any, *, reset: bool, there: bool = False) -> tuple[Any, Array]:
         """Return rows and labels; rows on a device come here, unless they are wanted ``there``."""

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from majorant._checks import Array, one_of, whole
+from majorant._checks import Array, finite_array, one_of, whole
 from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
 from majorant.estimators.threads import fit_threads
@@ -31,8 +31,17 @@ def check_settings(estimator: Any) -> None:
     check_common_settings(settings, ACCEPTED)
     one_of("multi_class", settings["multi_class"], MULTI_CLASS)
     _check_dual(settings["dual"], settings["solver"])
-    if not check_number("intercept_scaling", settings["intercept_scaling"], least=0.0) > 0:
+    scaling = check_number("intercept_scaling", settings["intercept_scaling"], least=0.0)
+    if not scaling > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
+    if (
+        settings["solver"] == "liblinear"
+        and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1
+    ):
+        raise ValueError(
+            f"intercept_scaling must be large enough for 1/(C intercept_scaling²) to be finite, got {scaling!r}; "
+            "fit_intercept=False leaves the intercept out"
+        )
 
 
 def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...]) -> None:
@@ -97,11 +106,20 @@ def check_labels(y: Array) -> None:
 def distinct(y: Array) -> tuple[Array, Array]:
     """Return the distinct labels in order, and which of them each one is; numbers next to zero are only counted."""
     if y.dtype.kind in "iu" and y.min() >= 0 and y.max() < len(y):
-        counts = np.bincount(y)
+        numbers = y.astype(np.intp, copy=False)  # NumPy before 2.2 counts no unsigned numbers of 64 bits
+        counts = np.bincount(numbers)
         classes = np.flatnonzero(counts).astype(y.dtype)
         places = np.cumsum(counts > 0) - 1
-        return classes, y if len(classes) == len(counts) else places[y]
+        return classes, numbers if len(classes) == len(counts) else places[numbers]
     return np.unique(y, return_inverse=True)
+
+
+def only_class(labels: Array) -> int | None:
+    """Return the number of the class of all rows, if they have one class; rows of a table are distributions."""
+    if labels.ndim == 1:
+        return int(labels[0]) if (labels == labels[0]).all() else None
+    present = np.flatnonzero((labels > 0).any(axis=0))
+    return int(present[0]) if len(present) == 1 else None
 
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
@@ -161,14 +179,19 @@ def take_rows(rows: Array, *arrays: Any) -> tuple[Any, ...]:
 
 
 def with_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> Array | None:
-    """Return the weights of the rows times those of their classes."""
+    """Return the weights of the rows times those of their classes; a balance is of classes that have a weight."""
     if class_weight is None:
         return weight
-    _check_class_weight(class_weight, classes, y, weight)
+    if isinstance(class_weight, Mapping):
+        check_class_weight(class_weight)
+    codes, of_class = np.searchsorted(classes, y), np.zeros(len(classes))
+    weighs = np.bincount(codes, weights=weight, minlength=len(classes)) > 0
+    counts = weighs | (class_weight != "balanced")
+    some, some_weight = take_rows(counts[codes], y, weight)
     # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
-    counted = {"sample_weight": weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
-    of_row: Array = compute_class_weight(class_weight, classes=classes, y=y, **counted)[np.searchsorted(classes, y)]
-    return of_row if weight is None else weight * of_row
+    how = {"sample_weight": some_weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
+    of_class[counts] = compute_class_weight(class_weight, classes=classes[counts], y=some, **how)
+    return of_class[codes] if weight is None else weight * of_class[codes]
 
 
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
@@ -178,18 +201,6 @@ def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
             raise ValueError(
                 f"class_weight must be finite and non-negative for each class, got {value!r} for {label!r}"
             )
-
-
-def _check_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array | None) -> None:
-    """Refuse weights of classes that are no weights."""
-    if isinstance(class_weight, Mapping):
-        check_class_weight(class_weight)
-    elif class_weight == "balanced" and weight is not None:
-        for label in classes:
-            if not weight[y == label].any():
-                raise ValueError(
-                    f"class_weight='balanced' cannot balance class {label!r}, whose rows all weigh zero; drop them"
-                )
 
 
 def read_offset(offset: Any, rows: int, classes: int) -> Array | None:
@@ -203,6 +214,20 @@ def read_offset(offset: Any, rows: int, classes: int) -> Array | None:
             f"got {np.shape(offset)}"
         )
     return np.asarray(offset)
+
+
+def least_margin(offset: Array | None, only: int) -> float:
+    """Return by how much an offset prefers a class to the others, in the row where that is least; 0 without one.
+
+    It is −∞ where the offset forbids the class, and for two classes where it forbids either.
+    """
+    if offset is None:
+        return 0.0
+    offset = finite_array("offset", offset, ndim=(1, 2), allow="-inf").astype(np.float64)
+    if offset.ndim == 1:
+        return float((offset if only == 1 else -offset).min()) if np.isfinite(offset).all() else -np.inf
+    own, others = offset[:, only], np.delete(offset, only, axis=1).max(axis=1)
+    return float(np.where(np.isneginf(own), -np.inf, own - others).min())
 
 
 def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:

@@ -140,9 +140,10 @@ def read_tensors(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Tensor
     return design, labels
 
 
-def decision(classifier: Any, X: Any, offset: Any) -> Any:
-    """Return the scores of rows, as a tensor on their device."""
+def decision(classifier: Any, X: Any, offset: Any, *, wide: bool) -> Any:
+    """Return the scores of rows, as a tensor on their device, in double precision if they are to be ``wide``."""
     design = read_tensor(classifier, X, reset=False)
+    design = design.widened() if wide else design
     coef, intercept = _dense(classifier.coef_), classifier.intercept_
     rows = max(STRETCH // (design.shape[1] + len(coef)), 1)
     torch = sys.modules["torch"]

@@ -183,11 +183,28 @@ class Streamed:
         for number, chunk in enumerate(read_ahead(self._read)):
             if number >= len(self._chunks) or len(chunk) != self._chunks[number]:
                 raise chunk.refuse("the source has changed since it was first read: it must yield the same chunks")
+            if not self._spool.is_open:
+                self._refuse_other_rows(self._starts[number], chunk)
             yield self._starts[number], chunk
         if number + 1 < len(self._chunks):
             raise ValueError(
                 f"the source ended after {number + 1} chunks, of {len(self._chunks)} when it was first read: "
                 "it must yield the same chunks every time"
+            )
+
+    def _refuse_other_rows(self, at: int, chunk: Chunk) -> None:
+        """Raise if labels or weights are not those of the first read, as of a source that shuffles at every read."""
+        assert chunk.labels is not None
+        rows = slice(at, at + len(chunk))
+        codes = np.searchsorted(self._encoding.classes, chunk.labels.names)[chunk.labels.codes]
+        differ = codes != self._codes[rows]
+        if self._weight is not None:
+            differ |= self._weight[rows] != (1.0 if chunk.weight is None else chunk.weight)
+        if differ.any():
+            raise chunk.refuse(
+                "the label or weight is another than when the source was first read: it must yield the same rows in "
+                "the same order every time, so shuffle rows once, before, not at each read",
+                int(np.argmax(differ)),
             )
 
 

@@ -18,6 +18,7 @@ from majorant._checks import Array, whole
 from majorant._solution import Result
 from majorant.data.common_gram import CommonGram
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.fitting import warn_outside
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
 from majorant.estimators.logistic_path import read_grid, walk
@@ -26,7 +27,7 @@ from majorant.estimators.probe.enough import NearEnough, foretold
 from majorant.estimators.probe.features import moments, read_rows, take
 from majorant.estimators.probe.head import linear_layer
 from majorant.estimators.probe.held_out import Split, split_rows
-from majorant.estimators.probe.scoring import Metric, Score, Turning, check_metric, score
+from majorant.estimators.probe.scoring import Metric, Score, Turning, check_metric, name_of, score
 from majorant.estimators.probe.table import Row, SweepTable
 from majorant.estimators.settings import check_labels
 from majorant.estimators.step_count import StepCount
@@ -63,7 +64,7 @@ class LinearProbe(LinearClassifier):
         nor made dense for it: Σ_i σ_i² w_i² is penalised instead, and ``coef_`` is of the columns as they are.
     metric : {"accuracy", "balanced_accuracy", "loss"} or callable
         What scores: higher is better, so "loss" is the mean log-likelihood; a function is called with labels and
-        predictions.
+        predictions. Where it returns NaN, C counts as the worst.
     patience : int or None
         The sweep ends when so many scores in a row are below the best by more than two standard errors (of the
         difference, row by row; of a function, by anything); None for the whole grid.
@@ -229,8 +230,17 @@ class LinearProbe(LinearClassifier):
                 rows.append(_row(grid[k], found, model, seconds))
                 if (self.callback is not None and self.callback(rows[-1])) or turning.is_over:
                     break
+        self._say_what_is_nan(rows)
         self.scores_ = SweepTable(rows, kept)
         return best
+
+    def _say_what_is_nan(self, rows: list[Row]) -> None:
+        """Refuse scores that are all NaN, and warn of some."""
+        lost, name = [row.C for row in rows if np.isnan(row.score)], name_of(self.metric)
+        if len(lost) == len(rows):
+            raise ValueError(f"metric {name} returned NaN for every C: no C is better than another")
+        if lost:
+            warn_outside(f"metric {name} returned NaN for {len(lost)} of {len(rows)} values of C: they count as worst")
 
     def _fit_one(self, model: LogisticRegression, split: Split) -> None:
         """Fit one of the sweep. On a device a certificate takes as long as the fit, and is left to the last one."""

@@ -24,9 +24,17 @@ def check_metric(metric: Any) -> None:
         raise ValueError(f"metric must be one of {', '.join(map(repr, NAMED))} or a function, got {metric!r}")
 
 
+def name_of(metric: Metric) -> str:
+    """Return what a metric is called."""
+    return metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
+
+
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A score (higher is better), the mean held-out loss, and what each row adds to the score, where it is a mean."""
+    """A score (higher is better), the mean held-out loss, and what each row adds to the score, where it is a mean.
+
+    A score that is NaN is below all others.
+    """
 
     value: float
     loss: float
@@ -34,14 +42,18 @@ class Score:
 
     def beats(self, other: Score | None) -> bool:
         """Return whether it is better; of equal scores, which few rows have often, the lower loss is."""
-        return other is None or (self.value, -self.loss) > (other.value, -other.loss)
+        return other is None or (self._rank, -self.loss) > (other._rank, -other.loss)
 
     def is_clearly_below(self, best: Score) -> bool:
         """Return whether it is worse beyond chance, row by row: the same rows were scored."""
         if self.of_rows is None or best.of_rows is None:
-            return self.value < best.value
+            return self._rank < best._rank
         apart = best.of_rows - self.of_rows
         return bool(apart.mean() > CLEARLY * apart.std() / np.sqrt(len(apart)))
+
+    @property
+    def _rank(self) -> float:
+        return -np.inf if np.isnan(self.value) else self.value
 
 
 def score(model: Any, split: Split, metric: Metric) -> Score:
@@ -51,7 +63,11 @@ def score(model: Any, split: Split, metric: Metric) -> Score:
         found = model.decision_function(take(split.X_held, some))
         losses[some], best[some] = losses_and_best(found, split.codes[some])
     if callable(metric):
-        return Score(float(metric(split.held_labels, split.classes[best])), float(losses.mean()), None)
+        found = metric(split.held_labels, split.classes[best])
+        try:
+            return Score(float(found), float(losses.mean()), None)
+        except (TypeError, ValueError):
+            raise ValueError(f"metric must return a number, got {found!r:.80} from {name_of(metric)}") from None
     of_rows = _of_rows(metric, losses, best == split.codes, split.codes)
     return Score(float(of_rows.mean()), float(losses.mean()), of_rows)
 
