@@ -199,7 +199,7 @@ class ChainCRF(ChainEstimator):
         one_pass = self.solver in ONE_PASS and fitted.result.outcome is Outcome.STEP_LIMIT and fitted.steps == 1
         self._publish(_as_asked(fitted) if one_pass else fitted)
         if _rose(fitted) if one_pass else is_unwanted(fitted.result, STUCK):
-            warn(fitted.result, stacklevel=3)
+            warn(fitted.result)
 
     # --- what the methods above are made of ---------------------------------------------------------------
 

@@ -130,21 +130,14 @@ def is_unwanted(result: Result, tolerated: float) -> bool:
     return result.outcome in UNWANTED
 
 
-def warn(result: Result, *, stacklevel: int | None = None, remedy: str = "use a finite C") -> None:
-    """Say that a fit is not what was asked for, and what would help; ``remedy`` is for one without an optimum.
-
-    Without a ``stacklevel`` the warning points to the line that called this package.
-    """
+def warn(result: Result, *, remedy: str = "use a finite C") -> None:
+    """Say that a fit is not what was asked for, and what would help; ``remedy`` is for one without an optimum."""
     advice = f"; {remedy}" if result.outcome is Outcome.UNBOUNDED else ""
-    text = f"{result}{advice}."
-    if stacklevel is None:
-        warn_outside(text, ConvergenceWarning)
-    else:
-        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
+    warn_outside(f"{result}{advice}.", ConvergenceWarning)
 
 
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of what the line has led to that called this package."""
+    """Warn the user, at the line that called this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         level, frame = level + 1, frame.f_back

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._threads import sharing
+from majorant.estimators.fitting import warn_outside
 from majorant.estimators.named import ONE_AFTER_THE_OTHER
 from majorant.estimators.placing import Here, How, Place, place_of, refuse_beside
 from majorant.estimators.settings import check_class_weight
@@ -59,13 +59,11 @@ class FitSource:
             return
         told = place.outline.told_by_chunk(self.classes_)
         if told > SORTED:
-            warnings.warn(
+            warn_outside(
                 f"rows seem to be sorted by label (where a row stands tells {told:.0%} of its label), and "
                 f"solver={self.solver!r} visits them in the order of the source, as the disk has no room for a copy: "
                 "it may end far from the optimum; point TMPDIR at a larger disk, shuffle the rows, or use "
-                "solver='auto', to which their order does not matter",
-                UserWarning,
-                stacklevel=5,
+                "solver='auto', to which their order does not matter"
             )
 
     def _objective_at(self: Any, place: Place) -> Objective:

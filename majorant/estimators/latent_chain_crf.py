@@ -205,7 +205,7 @@ class LatentChainCRF(ChainEstimator):
         best, self.restarts_ = best_of(each, _objective_of)
         self._publish(replace(best, result=with_spread(best.result, self.restarts_)))
         if is_unwanted(best.result, STUCK) if objective.convex else is_disappointing(objective, best):
-            warn(self.result_, stacklevel=3)
+            warn(self.result_)
 
     def _starts(self, objective: Objective, resume_from: Any, saving: Saving) -> list[Any]:
         """Return where fits begin: in a checkpoint, at zero where nothing is hidden, or where states differ."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
@@ -21,6 +20,7 @@ from majorant.estimators import storage
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.cv_attributes import Folds
 from majorant.estimators.cv_source import additive_score, check_folds, fold_path
+from majorant.estimators.fitting import warn_outside
 from majorant.estimators.fold import Brought, Rows, fit_rows, knowing, score_rows
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
@@ -236,7 +236,7 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
 
     def _average(self, found: Folds, grid: Array) -> None:
         if self.callbacks or getattr(self, "_skl_callbacks", None):
-            warnings.warn("refit=False leaves no fit of all rows for the callbacks to follow", stacklevel=4)
+            warn_outside("refit=False leaves no fit of all rows for the callbacks to follow")
         W = found.mean_of_best
         coef, intercept = (W[:, :-1], W[:, -1]) if self.fit_intercept else (W, np.zeros(len(W)))
         result = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))

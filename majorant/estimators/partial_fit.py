@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from majorant._solution import Fitted, stream_result
 from majorant._threads import numerics
 from majorant.data import Labelled
 from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.fitting import warn_outside
 from majorant.estimators.recentring import FEW
 from majorant.estimators.settings import take_rows
 from majorant.estimators.stream import Stream
@@ -109,7 +109,7 @@ class PartialFit:
         said = stream_result(self._stream.chunks, self._stream.foreseen.in_words())
         self._publish(Fitted(self._stream.theta, said, self._stream.chunks, {}))
         for text in self._stream.warnings[len(before.warnings) :]:
-            warnings.warn(text, stacklevel=3)
+            warn_outside(text)
 
     def _stream_before(self: Any, X: Any, labels: Array, weight: Array | None) -> Stream:
         """Return the stream as it meets these rows: begun if need be, its columns measured from near where they are."""

@@ -96,7 +96,7 @@ class LatentFrames:
             refuse_none(layout.terms)
             self.n_features_in_ = len(layout.names)
             self._fit_people(_people(layout, df, person, membership, weight), layout.names)
-        self._warn(stacklevel=4)
+        self._warn()
         return self
 
 

@@ -274,7 +274,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
         errors = errors_of(best, objective.ridge, 1, None, {"coef_": found.theta[None]})["coef_error_"][0]
         self.coef_error_ = errors_of_columns(T, errors, self.coef_)
         if is_unwanted(best.result, self.tol):
-            warn(best.result, stacklevel=4)
+            warn(best.result)
 
     def _fitted(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
         """Return the fit to columns XT."""

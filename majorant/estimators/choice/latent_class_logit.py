@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -27,7 +26,7 @@ from majorant.estimators.choice.class_result import told
 from majorant.estimators.choice.class_starts import starts
 from majorant.estimators.choice.panel import People, read_people, refuse_constant
 from majorant.estimators.choice.sets import Situations, refuse_nothing_to_choose
-from majorant.estimators.fitting import is_unwanted
+from majorant.estimators.fitting import is_unwanted, warn_outside
 from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.settings import check_jobs, check_number, check_strength
 from majorant.estimators.threads import fit_threads
@@ -195,7 +194,7 @@ class LatentClassLogit(
             people = read_people(table, y, persons, membership, offset, sample_weight)
             names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
             self._fit_people(people, [str(name) for name in names])
-        self._warn(stacklevel=3)
+        self._warn()
         return self
 
     # --- what the methods above are made of ---------------------------------------------------------------
@@ -218,9 +217,9 @@ class LatentClassLogit(
         with sharing(fit_threads(self.n_jobs, numbers)):
             self._fit_panel(people)
 
-    def _warn(self, stacklevel: int) -> None:
+    def _warn(self) -> None:
         if is_unwanted(self.result_, 0.0):
-            warnings.warn(f"{self.result_}.", ConvergenceWarning, stacklevel=stacklevel)
+            warn_outside(f"{self.result_}.", ConvergenceWarning)
 
     def _fit_panel(self, people: People) -> None:
         panel, T, M = people.in_units(self._features)
