@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from majorant._checks import Array, whole
+from majorant._checks import Array, refuse_null_ending, whole
 from majorant._solution import Fitted, Result
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, encode, split_rows
@@ -127,7 +127,9 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
 
     def _read_more(self, X: Any, y: Any) -> Sequences:
         """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
-        tokens, names = encode(X, self._vocabulary), np.asarray(list(chain.from_iterable(y)))
+        labels = list(chain.from_iterable(y))
+        refuse_null_ending("validation labels", labels)
+        tokens, names = encode(X, self._vocabulary), np.asarray(labels)
         unknown = np.setdiff1d(names, self.classes_)
         if len(unknown):
             raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant.data.collapsing import Sample
 from majorant.estimators.choice.sets import Situations, is_missing, named
 from majorant.models.latent_classes import Panel
@@ -82,6 +82,7 @@ def refuse_constant(people: People) -> None:
 
 
 def _read_persons(table: Situations, persons: Any) -> Array:
+    refuse_null_ending("persons", persons)
     absent = is_missing(np.ravel(np.asarray(persons)))
     if absent.any():
         raise ValueError(f"persons must name who made each choice, got a missing value at row {absent.argmax()}")

@@ -15,6 +15,7 @@ from majorant.estimators.choice.sets import Situations, named
 from majorant.estimators.choice.terms import (
     INTERCEPT,
     Term,
+    are_of,
     availability_of,
     by_alternative,
     column_of,
@@ -107,6 +108,15 @@ class WideLayout:
     def as_json(self) -> dict[str, Any]:
         """Return what JSON can hold of it."""
         return {"kind": "wide", **asdict(self)}
+
+    def is_whole(self) -> bool:
+        """Return whether columns have names, and terms and their sources are of the alternatives that there are."""
+        count = len(self.labels)
+        if len(self.values) != count or len(self.sources) != len(self.terms) or not are_of(self.terms, count):
+            return False
+        each = [self.availability, *(source for source in self.sources if isinstance(source, tuple))]
+        pairs = all(0 <= a < count and isinstance(of, str | int | float) for source in each for a, of in source)
+        return pairs and all(isinstance(source, str | int | tuple | None) for source in self.sources)
 
     def _distinct(self, frame: Any) -> tuple[Array, Array]:
         """Return one row of each kind, and for every row which kind it is."""
