@@ -25,6 +25,8 @@ LABELS = "biufUSMm"
 # Arrays of a file take at most this many times its size, which compressed ones might; of a small file, so many bytes.
 MOST_TIMES, SMALL = 100, 2**24
 ENDING = ".npy"
+# Bytes of an entry of the directory of an archive, at least.
+ENTRY = 46
 
 # The length of an axis: a number, a name (all axes of one name are equally long), or what follows from the named ones.
 Length: TypeAlias = int | str | Callable[[dict[str, int]], int]
@@ -120,8 +122,10 @@ class Archive:
         self._members = {each.filename.removesuffix(ENDING): each for each in members}
         if len(self._members) < len(members):
             raise ValueError("it holds two arrays of one name")
-        for each in members:  # the name of a member stands in two places, which are compared here
-            file.open(each).close()
+        for each in members:
+            if each.comment or len(each.extra) >= ENTRY:  # which may be members that are not seen
+                raise ValueError("its directory is damaged")
+            file.open(each).close()  # which compares the name here with that in front of the member
 
     def names(self) -> list[str]:
         """Return the names of all arrays."""

@@ -60,14 +60,12 @@ def _take_up(model: Any, part: Any) -> None:
 
 def _suits(stream: Stream, rows: int, columns: int) -> bool:
     """Return whether a stream has parameters, and is measured from a centre, as a model of this shape would."""
-    if not isinstance(stream.learnt, ProximalStream):
+    if not isinstance(stream.learnt, ProximalStream) or not isinstance(stream.settings, dict):
         return False
-    theta, centre = stream.learnt.theta, stream.centre
-    sizes = rows * columns, rows * (columns + 1)  # without an intercept, and with one
-    if not _are_numbers(theta) or theta.shape not in ((sizes[0],), (sizes[1],)):
-        return False
-    return centre is None or (_are_numbers(centre) and centre.shape == (columns,))
+    size = rows * (columns + bool(stream.settings.get("fit_intercept")))
+    return _are_numbers(stream.learnt.theta, size) and (stream.centre is None or _are_numbers(stream.centre, columns))
 
 
-def _are_numbers(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
+def _are_numbers(values: Any, size: int) -> bool:
+    is_vector = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape == (size,)
+    return is_vector and bool(np.isfinite(values).all())

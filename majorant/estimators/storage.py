@@ -160,8 +160,9 @@ def _header(archive: Archive) -> dict[str, Any]:
     found = archive.headers(["header"]).get("header")
     if found is None or found.dtype.kind != "U" or found.shape:
         raise ValueError("it is an archive, but not a saved majorant model")
+    text = str(archive.read(["header"])["header"])
     with readable():
-        header = json.loads(str(archive.read(["header"])["header"]))
+        header = json.loads(text)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError("it is a NumPy archive, but not a saved majorant model")
     return header
