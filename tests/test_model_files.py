@@ -24,6 +24,7 @@ import majorant
 from majorant import (
     ChainCRF,
     Checkpoint,
+    Chunks,
     ConditionalLogit,
     LatentChainCRF,
     LatentClassLogit,
@@ -586,6 +587,44 @@ def test_settings_that_are_ignored_are_ignored_again_without_a_word(tmp_path):
         model = LogisticRegression(penalty=None, C=2.0).fit(X, X[:, 0] + RNG.logistic(size=60) > 0)
     model.save(tmp_path / "model.npz")
     assert LogisticRegression.load(tmp_path / "model.npz").penalty is None
+
+
+# --- labels and names that arrays of strings would cut ----------------------------------------------------
+
+
+CUT = ["a", "a\0", "b"] * 20
+
+
+@pytest.mark.parametrize("labels", [CUT, tuple(CUT), np.array(CUT, dtype=object)], ids=["list", "tuple", "objects"])
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(), LogisticRegressionCV(Cs=2, cv=2), LinearProbe(Cs=2), LatentLogisticRegression()],
+    ids=lambda model: type(model).__name__,
+)
+def test_labels_that_end_in_a_null_are_refused(model, labels):
+    with pytest.raises(ValueError, match=r"y must not hold names that end in a NUL character, got 'a\\x00'; rename it"):
+        model.fit(X, labels)
+
+
+def test_names_that_end_in_a_null_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"classes must not hold .* got 'a\\x00'"):
+        LogisticRegression().partial_fit(X, LABELS, classes=["a", "a\0", "b", "c"])
+    with pytest.raises(ValueError, match=r"classes must not hold .* got 'a\\x00'"):
+        LogisticRegression().fit_soft(X, np.full((60, 2), 0.5), classes=["a", "a\0"])
+    with pytest.raises(ValueError, match=r"chunk 0: labels must not hold .* got 'a\\x00'"):
+        LogisticRegression().fit(Chunks(lambda: iter([(X, CUT)])))
+    with pytest.raises(ValueError, match=r"groups must not hold .* got 'g\\x00'"):
+        ConditionalLogit().fit(OPTIONS, CHOSEN, ["g\0"] * 3 + ["g"] * 177)
+    model = LogisticRegression().fit(X, LABELS)
+    model.feature_names_in_ = np.array(["u", "u\0", "v"], dtype=object)
+    with pytest.raises(ValueError, match=r"must not hold .* got 'u\\x00'"):
+        model.save(tmp_path / "model.npz")
+
+
+def test_labels_with_a_null_elsewhere_are_kept(tmp_path):
+    model = LogisticRegression().fit(X, np.array(["a", "\0a", "a\0b"] * 20, dtype=object))
+    model.save(tmp_path / "model.npz")
+    assert LogisticRegression.load(tmp_path / "model.npz").classes_.tolist() == ["\0a", "a", "a\0b"]
 
 
 # --- probes as safetensors --------------------------------------------------------------------------------

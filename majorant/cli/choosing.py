@@ -115,7 +115,8 @@ def saved_choices(path: str) -> Chosen:
     """Return a choice model from a file."""
     kinds = {each.__name__: each for each in (ConditionalLogit, LatentClassLogit)}
     model: Any = kinds[kind_of(path)].load(path)
-    return Chosen(model, model.summary(), "hessian", (model.notes_ or {}).get("rows"))
+    rows = model.notes_.get("rows") if isinstance(model.notes_, dict) else None
+    return Chosen(model, model.summary(), "hessian", rows)
 
 
 def fit_choices(

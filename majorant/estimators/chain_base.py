@@ -86,9 +86,10 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         ----------
         X : iterable of sequences, or a source
             A sequence is a list of tokens, a token a dict, a list of strings or a string; or a sequence is a matrix
-            with a row for each token. With ``lengths``, one matrix with the rows of all sequences. A generator is read
-            once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of pairs (tokens, labels)) brings its own
-            labels and weights, and may be larger than memory: it is read once, and its numbers again at every pass.
+            with a row for each token, and as many columns as all others. With ``lengths``, one matrix with the rows of
+            all sequences. A generator is read once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of
+            pairs (tokens, labels)) brings its own labels and weights, and may be larger than memory: it is read once,
+            and its numbers again at every pass.
         y : iterable of sequences of labels
         sample_weight : array, or list of arrays, optional
             Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
@@ -144,7 +145,7 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any, lengths: Any = None) -> list[list[Any]]:
         """Return the likeliest labels of each sequence, which may come from a source: it is read chunk by chunk.
 
-        Attributes that are not known count for nothing.
+        Attributes that are not known count for nothing; matrices must have the columns of those of the fit.
 
         Parameters
         ----------

@@ -330,7 +330,7 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         "Cs": Field("f", ("Cs",), are_positive),
         "C": Field("f", (1,), are_positive),
         "paths": Field("f", ("folds", "Cs", storage.coefficient_rows, "parameters"), are_any),
-        "scores": Field("f", ("folds", "Cs"), are_any),
+        "scores": Field("fiu", ("folds", "Cs"), are_any),
         "steps": Field("iu", ("folds", "Cs"), are_counts),
     }
 

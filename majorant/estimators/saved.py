@@ -50,6 +50,9 @@ class Saved:
     def load(cls, path: Any) -> Self:
         """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`.
 
+        All of the file is checked: one that is damaged, or that was made by hand, is a ValueError that says what is
+        wrong with it.
+
         Parameters
         ----------
         path : str or Path

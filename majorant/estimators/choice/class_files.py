@@ -16,6 +16,8 @@ ARRAYS = ("coef_", "membership_", "shares_", "start_log_likelihoods_", "membersh
 
 def _parameters(lengths: dict[str, int]) -> int:
     """Return how many parameters there are: tastes of each class, and logits of membership in all but the first."""
+    if not lengths["known"]:
+        raise ValueError("the array 'membership' lacks the column of the constant")
     return lengths["classes"] * lengths["features"] + (lengths["classes"] - 1) * lengths["known"]
 
 
