@@ -82,7 +82,8 @@ def check_headers(fields: Mapping[str, Field], found: Mapping[str, Header]) -> N
                 raise ValueError(f"the array {name!r} is missing")
             continue
         shape, dtype = found[name]
-        if dtype.kind not in field.kinds or (dtype.kind not in "US" and dtype.itemsize > 8):
+        # Labels may be of any kind; numbers that are computed with are in single or in double precision.
+        if dtype.kind not in field.kinds or (field.kinds != LABELS and dtype.char in "eg"):
             raise ValueError(f"the array {name!r} holds values of the kind {dtype!s:.40}, which it cannot")
         if len(shape) != len(field.shape):
             raise ValueError(f"the array {name!r} must have {len(field.shape)} dimensions, got the shape {shape!s:.80}")

@@ -35,7 +35,8 @@ class ChainFiles(Saved):
     def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         storage.restore_ending(self, facts)
         self.gap_ = self.result_.gap
-        names, classes, theta = storage.unpacked(arrays), arrays["classes"], arrays["theta"]
+        names, classes = storage.unpacked(arrays), arrays["classes"]
+        theta = arrays["theta"].astype(np.float64, copy=False)
         states, precision = arrays.get("states", np.ones(len(classes), dtype=np.int64)), arrays.get("metric")
         n = _count_states(states, len(theta), stream=precision is not None)
         for name, size in (("pairs", len(names) * n), ("steps", n * n)):

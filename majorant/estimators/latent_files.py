@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from majorant._checks import Array
 from majorant.estimators import storage
 from majorant.estimators.archive import Field, are_any, are_positive
@@ -29,7 +31,7 @@ class LatentClassifierFiles(Saved):
         return storage.facts_of(self, notes), arrays
 
     def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        rows, states, shares = len(arrays["coef"]), arrays["states"], arrays.get("state_shares")
+        rows, states, shares = len(arrays["coef"]), arrays["states"].astype(np.int64), arrays.get("state_shares")
         total = int(states.sum()) if states.max(initial=0) <= max(rows, 2) else 0  # larger ones might overflow
         if len(states) < 2 or rows != (1 if total == 2 else total) or (shares is not None and len(shares) != total):
             raise ValueError(f"the array 'states' does not go with {rows} rows of coefficients")

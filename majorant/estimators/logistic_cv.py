@@ -356,7 +356,9 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         check_settings(self)
         if self.penalty is None:
             raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
-        if self.l1_ratios is not None and (np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)):
+        if self.l1_ratios is not None and (
+            np.ndim(self.l1_ratios) != 1 or np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)
+        ):
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
         if self.penalty == "elasticnet" and self.l1_ratios is None:
             raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from majorant._checks import Array
 from majorant.estimators import storage
 from majorant.estimators.archive import Field, check_arrays
+from majorant.estimators.settings import read_feature_penalty
 
 Notes = dict[str, Any] | None
 Written = tuple[dict[str, Any], dict[str, Array]]  # what JSON holds, and arrays
@@ -98,6 +99,7 @@ def check_savable(model: Any, fields: Mapping[str, Field], arrays: Mapping[str, 
     """Raise if a file of a model could not be read again: its numbers or settings have been changed since the fit."""
     try:
         storage.check_settings_of(model)
+        read_feature_penalty(getattr(model, "feature_penalty", None), getattr(model, "n_features_in_", 0))
         check_arrays(fields, arrays)
     except ValueError as problem:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {problem}") from None

@@ -63,9 +63,12 @@ def read_feature_penalty(value: Any, features: int) -> Array:
     """Return one finite factor ≥ 0 per feature; one for all if there are none."""
     if value is None:
         return np.ones(1)
-    factors = np.asarray(value, dtype=np.float64)
+    try:
+        factors = np.asarray(value, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        factors = np.empty((0, 0))  # which is refused
     if factors.shape != (features,) or not (factors >= 0).all() or not np.isfinite(factors).all():
-        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {factors!r:.80}")
+        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {value!r:.80}")
     return factors
 
 

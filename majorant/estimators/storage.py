@@ -38,6 +38,7 @@ from majorant.estimators.archive import (
     opened,
     readable,
 )
+from majorant.estimators.settings import read_feature_penalty
 
 FORMAT = "majorant model"
 VERSION = 1
@@ -106,8 +107,8 @@ def naming(path: str | Path) -> Iterator[None]:
     """Let what is said of a file begin with its name."""
     try:
         yield
-    except ValueError as problem:
-        raise ValueError(f"{path} cannot be read: {problem}") from None
+    except ValueError as problem:  # which may repeat what the file holds
+        raise ValueError(f"{path} cannot be read: {' '.join(str(problem).split()):.400}") from None
 
 
 def read(path: str | Path, kind: str, fields: Mapping[str, Field]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -293,11 +294,15 @@ def check_settings_of(model: Any) -> None:
 
 def _as_given(name: str, value: Any) -> Any:
     """Return a setting as an estimator takes it: pairs are those of a dict."""
-    if name not in PAIRS or not isinstance(value, list) or not all(isinstance(each, list) for each in value):
+    if name not in PAIRS or not isinstance(value, list) or (name == "n_latent" and _are_counts(value)):
         return value
-    if not all(len(pair) == 2 and isinstance(pair[0], str | int | float) for pair in value):
+    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int | float) for pair in value):
         raise ValueError(f"it says that the setting {name!r} is {value!r:.80}, which it cannot be")
     return dict(value)
+
+
+def _are_counts(values: list[Any]) -> bool:
+    return all(isinstance(each, int) for each in values)
 
 
 def precision(name: Any) -> np.dtype[Any]:
@@ -310,6 +315,7 @@ def precision(name: Any) -> np.dtype[Any]:
 def restore(model: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Give a linear classifier what was learnt."""
     restore_ending(model, facts)
+    read_feature_penalty(getattr(model, "feature_penalty", None), arrays["coef"].shape[1])
     model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
     model.n_features_in_, model.gap_ = model.coef_.shape[1], model.result_.gap
     for name in ERRORS:

@@ -188,7 +188,7 @@ def layout_from(saved: dict[str, Any], names: list[str]) -> FrameLayout:
     try:
         layout = _layout_of(saved)
         whole = layout.names == names and layout.is_whole()
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
         whole = False
     if not whole:
         raise ValueError(f"it says of data frames {saved!r:.80}, which does not go with its coefficients")

@@ -49,7 +49,7 @@ def are_of(terms: Sequence[Term], count: int) -> bool:
     """Return whether terms have a name, and are of some of so many alternatives, each once."""
     for term in terms:
         which = term.alternatives or ()
-        numbers = all(isinstance(a, int) and 0 <= a < count for a in which)
+        numbers = all(type(a) is int and 0 <= a < count for a in which)
         if not isinstance(term.name, str | int) or not numbers or len(set(which)) < len(which):
             return False
     return True

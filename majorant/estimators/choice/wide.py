@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,9 @@ class WideLayout:
         if len(self.values) != count or len(self.sources) != len(self.terms) or not are_of(self.terms, count):
             return False
         each = [self.availability, *(source for source in self.sources if isinstance(source, tuple))]
-        pairs = all(0 <= a < count and isinstance(of, str | int | float) for source in each for a, of in source)
-        return pairs and all(isinstance(source, str | int | tuple | None) for source in self.sources)
+        pairs = [pair for source in each for pair in source]
+        known = all(type(a) is int and 0 <= a < count and (isinstance(of, str) or isfinite(of)) for a, of in pairs)
+        return known and all(isinstance(source, str | tuple | None) for source in self.sources)
 
     def _distinct(self, frame: Any) -> tuple[Array, Array]:
         """Return one row of each kind, and for every row which kind it is."""
