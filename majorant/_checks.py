@@ -75,6 +75,15 @@ def whole(name: str, value: object, *, least: int) -> int:
     return int(value)
 
 
+def refuse_null_ending(name: str, labels: Any) -> None:
+    """Raise if a string ends in a NUL character: arrays of strings drop it, and what is left may be another label."""
+    if not isinstance(labels, list | tuple) and getattr(getattr(labels, "dtype", None), "kind", "") != "O":
+        return
+    for label in labels:
+        if isinstance(label, str) and label.endswith("\0"):
+            raise ValueError(f"{name} must not hold names that end in a NUL character, got {label!r}; rename it")
+
+
 def one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     """Return ``value`` if it is a known name."""
     if value not in known:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from majorant import ChainCRF
+from majorant import ChainCRF, Chunks, LatentChainCRF
 from tests.test_chain_crf import X_TEST, Y_TEST, X, Y
 
 
@@ -135,3 +137,70 @@ def test_a_stream_keeps_its_classes():
     model.partial_fit(X, Y, classes=iter(["RARE", "ADJ", "DET", "NOUN", "VERB"]))
     with pytest.raises(ValueError, match=r"classes=\['ADJ' 'DET'\] differ from those of the first call"):
         model.partial_fit(X, Y, classes=["ADJ", "DET"])
+
+
+# --- matrices of another width, and labels that arrays of strings would cut ------------------------------
+
+
+TWO = [np.eye(2), np.eye(2)[::-1]]
+LABELS = [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("kind", [ChainCRF, LatentChainCRF])
+def test_matrices_of_another_width_than_at_the_fit_are_refused(kind, tmp_path):
+    model = kind().fit(TWO, LABELS)
+    assert model.predict(TWO) == LABELS
+    model.save(tmp_path / "model.npz")
+    for same in (model, kind.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        assert same.predict([*TWO, np.empty((0, 2))]) == [*LABELS, []]
+        for other in (np.eye(3), np.eye(1), sp.csr_array(np.eye(3))):
+            width = rf"sequence 1: a matrix with {other.shape[0]} columns, but the model was fitted to 2"
+            for method in (same.predict, same.predict_marginals):
+                with pytest.raises(ValueError, match=width):
+                    method([np.eye(2), other])
+            with pytest.raises(ValueError, match=width):
+                same.score([np.eye(2), other], [[0, 1], [0] * other.shape[0]])
+        with pytest.raises(ValueError, match="a matrix with 3 columns, but the model was fitted to 2"):
+            same.predict(np.eye(3), lengths=[2, 1])
+
+
+def test_matrices_of_several_widths_are_refused():
+    with pytest.raises(ValueError, match="sequence 1: a matrix with 3 columns, but those before it have 2"):
+        ChainCRF().fit([np.eye(2), np.eye(3)], [[0, 1], [0, 1, 1]])
+    stream = ChainCRF().partial_fit(TWO, LABELS)
+    before = contents(stream)
+    with pytest.raises(ValueError, match="a matrix with 3 columns, but those before it have 2"):
+        stream.partial_fit([np.eye(3)], [[0, 1, 1]])
+    assert contents(stream) == before
+    assert stream.partial_fit(TWO, LABELS).predict(TWO) == LABELS
+
+
+def test_matrices_of_several_widths_are_refused_in_sources():
+    def chunks(*widths):
+        return lambda: (([np.eye(k)], [[0, 1, 0][:k]]) for k in widths)
+
+    with pytest.raises(ValueError, match=r"chunk 1: .* a matrix with 3 columns, but those before it have 2"):
+        ChainCRF().fit(Chunks(chunks(2, 3)))
+    with pytest.raises(ValueError, match=r"chunk 1: .* a matrix with 3 columns, but the model was fitted to 2"):
+        ChainCRF().fit(Chunks(chunks(2, 2))).predict(Chunks(chunks(2, 3)))
+    with ThreadPoolExecutor(2) as workers, pytest.raises(ValueError, match="a matrix with 3 columns, but those before"):
+        ChainCRF().fit(Chunks([chunks(2), chunks(3)]), executor=workers)
+
+
+def test_a_matrix_is_refused_by_a_model_of_named_attributes():
+    with pytest.raises(ValueError, match="a matrix with 2 columns, but the model was fitted to attributes that have"):
+        ChainCRF().fit(X, Y).predict(TWO)
+
+
+@pytest.mark.parametrize("kind", [ChainCRF, LatentChainCRF])
+def test_labels_that_end_in_a_null_are_refused(kind):
+    with pytest.raises(ValueError, match=r"y must not hold names that end in a NUL character, got 'x\\x00'"):
+        kind().fit([[["a"], ["b"]]], [["x", "x\0"]])
+    assert kind().fit([[["a"], ["b"]]], [["x", "x\0y"]]).classes_.tolist() == ["x", "x\0y"]
+
+
+def test_classes_that_end_in_a_null_are_refused():
+    with pytest.raises(ValueError, match=r"classes must not hold names that end in a NUL character, got 'y\\x00'"):
+        ChainCRF().partial_fit([[["a"], ["b"]]], [["x", "y"]], classes=["x", "y", "y\0"])
+    with pytest.raises(ValueError, match=r"chunk 0: y must not hold .* got 'x\\x00'"):
+        ChainCRF().fit(Chunks(lambda: iter([([[["a"], ["b"]]], [["x", "x\0"]])])))

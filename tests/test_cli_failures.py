@@ -116,6 +116,19 @@ def test_models_that_are_none(folder):
     assert "majorant fit" in call("predict", "bare.npz", data, code=1)
 
 
+@pytest.mark.parametrize("notes", [["schema"], {"schema": 3}, {"schema": {"encoding": {}}}, {"templates": 3}])
+def test_models_with_notes_that_are_damaged(folder, notes):
+    data = write(folder / "t.csv", flowers())
+    majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).save("m.npz", notes=notes)
+    assert "m.npz" in call("predict", "m.npz", data, code=1)
+    majorant.ChainCRF().fit([[["a"], ["b"]]], [["x", "y"]]).save("c.npz", notes=notes)
+    (folder / "t.conll").write_text("a x\n")
+    assert "c.npz" in call("crf", "tag", "c.npz", "t.conll", code=1)
+    choice = majorant.ConditionalLogit(C=1.0).fit([[0.0], [1.0], [1.0], [0.5]], [0, 1, 1, 0], [0, 0, 1, 1])
+    choice.save("l.npz", notes=notes)
+    assert "log-likelihood" in call("info", "l.npz")
+
+
 def test_wrong_usage():
     assert "No such option" in call("fit", "x.csv", "--boo", code=2)
     assert "No such command" in call("train", code=2)

@@ -221,7 +221,7 @@ def test_warnings_point_to_the_line_that_fits():
         lambda: LogisticRegression(C=100.0, max_iter=1).fit(majorant.Chunks(lambda: [(X, y)])),
     )
     for fit in fits:
-        with pytest.warns(ConvergenceWarning, match="limit of 1 steps") as said:
+        with pytest.warns(ConvergenceWarning, match="limit of 1 step;") as said:
             fit()
         assert {each.filename for each in said} == {__file__}
 

@@ -102,10 +102,13 @@ class Tagger:
         refuse_other_kinds(path, ("ChainCRF",), purpose)
         estimator = majorant.ChainCRF.load(path)
         notes = estimator.notes_
-        if not notes or "templates" not in notes:
+        if not isinstance(notes, dict) or "templates" not in notes:
             raise ValueError(f"{path} holds a model without its templates: train it with majorant crf train")
-        reading = Reading(skip=tuple(notes["skip"]))
-        return cls(estimator, TemplateSet.from_json(notes["templates"]), notes["label_column"], reading)
+        try:
+            reading = Reading(skip=tuple(notes["skip"]))
+            return cls(estimator, TemplateSet.from_json(notes["templates"]), notes["label_column"], reading)
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise ValueError(f"{path} holds templates, but they are damaged ({problem!s:.200})") from None
 
     def save(self, path: str, facts: dict[str, Any]) -> None:
         """Write the model, with the templates and what is known of its training."""

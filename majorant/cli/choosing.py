@@ -137,7 +137,8 @@ class Chosen:
 def saved_choices(path: str) -> Chosen:
     """Return a choice model from a file."""
     model = load_choices(path)
-    return Chosen(model, model.summary(), "hessian", (model.notes_ or {}).get("rows"))
+    rows = model.notes_.get("rows") if isinstance(model.notes_, dict) else None
+    return Chosen(model, model.summary(), "hessian", rows)
 
 
 def load_choices(path: str) -> Any:
@@ -175,8 +176,12 @@ def foresee(
     Where it is to be compared with what was ``chosen``, that is in the column of the fit, or in another.
     """
     model = load_choices(path)
-    notes = model.notes_ or {}
-    layout = layout_from(notes["layout"]) if "layout" in notes else getattr(model, "_layout", None)
+    layout, notes = getattr(model, "_layout", None), model.notes_ if isinstance(model.notes_, dict) else {}
+    if "layout" in notes:  # of hidden classes
+        try:
+            layout = layout_from(notes["layout"], model._features)
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(layout, LongLayout):
         raise ValueError(f"{path} holds a model without the columns it reads: fit it with majorant choice")
     layout = replace(layout, choice=choice or layout.choice)

@@ -53,7 +53,7 @@ def _say_probe(path: str, as_json: bool) -> None:
     from majorant.cli.sweeps import show_sweep
 
     found = LinearProbe.load(path)
-    facts = {**_facts(found), "C": found.C_, **(found.notes_ or {})}
+    facts = {**_facts(found), "C": found.C_, **(found.notes_ if isinstance(found.notes_, dict) else {})}
     if as_json:
         show_json({"model": path, **facts, "sweep": [row._asdict() for row in found.scores_.rows]})
         return
@@ -89,7 +89,7 @@ def _table(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     from majorant.cli.trained import Trained
 
     estimator = LogisticRegression.load(path)
-    trained = Trained.of(estimator)
+    trained = Trained.of(estimator, path)
     if trained is None:
         names = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
         return _facts(estimator), _coefficients(estimator, list(names))

@@ -35,17 +35,22 @@ class Trained:
     @classmethod
     def load(cls, path: str, *, target: str | None = None, missing: str | None = None) -> Trained:
         """Read a model; another target or rule for missing values takes the place of its own."""
-        found = cls.of(LogisticRegression.load(path))
+        found = cls.of(LogisticRegression.load(path), path)
         if found is None:
             raise ValueError(f"{path} holds a model without the columns it reads: train it with majorant fit")
         schema = found.schema.with_rule(missing)
         return replace(found, schema=schema if target is None else replace(schema, target=target))
 
     @classmethod
-    def of(cls, estimator: LogisticRegression) -> Trained | None:
+    def of(cls, estimator: LogisticRegression, path: str) -> Trained | None:
         """Return an estimator with the schema that it was saved with, or None if that was from Python, without one."""
         notes = estimator.notes_
-        return cls(estimator, Schema.from_json(notes["schema"]), notes) if notes and "schema" in notes else None
+        if not isinstance(notes, dict) or "schema" not in notes:
+            return None
+        try:
+            return cls(estimator, Schema.from_json(notes["schema"]), notes)
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise ValueError(f"{path} says how it reads columns, but that is damaged ({problem!s:.200})") from None
 
     def probabilities(self, source: Tables) -> Iterator[Part]:
         """Yield chunk by chunk what is predicted; values that were not trained on are warned of at the end."""

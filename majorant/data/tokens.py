@@ -161,10 +161,10 @@ class Encoder:
         if not np.isfinite(X.data).all():
             row = int(np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], side="right")) - 1
             raise ValueError(f"values must be finite, got {X.data[~np.isfinite(X.data)][0]} in its row {row}")
+        self._vocabulary.check_columns(X.shape[1], self._grow)
         self._keep_values()
         if X.shape[1] > len(self._columns):
-            new = self._numbers(map(str, range(len(self._columns), X.shape[1])))
-            self._columns = np.concatenate([self._columns, np.fromiter(new, dtype=np.uintc)])
+            self._columns = np.fromiter(self._numbers(map(str, range(X.shape[1]))), dtype=np.uintc)
         self._attributes.frombytes(self._columns[X.indices].tobytes())
         self._values.frombytes(X.data.tobytes())
         self._counts.frombytes(np.diff(X.indptr).astype(np.uintc).tobytes())

@@ -21,7 +21,8 @@ BETWEEN = "\0"
 class Vocabulary:
     """Attributes and their numbers, in the order in which they were met."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), columns: int | None = None) -> None:
+        self.columns = columns  # of the matrices that were met, if any were
         self._found: defaultdict[str, int] = defaultdict()
         self._found.default_factory = self._found.__len__
         self._texts = _TextsByName(self._found)
@@ -59,7 +60,7 @@ class Vocabulary:
                 self._packed = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Vocabulary, (self.names(),)  # the dict refers to itself
+        return Vocabulary, (self.names(), self.columns)  # the dict refers to itself
 
     def names(self) -> list[str]:
         """Return the attributes, each at its number."""
@@ -73,13 +74,29 @@ class Vocabulary:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Forget what is met in the block if it fails."""
-        known = len(self)
+        known, columns = len(self), self.columns
         try:
             yield
         except BaseException:
+            self.columns = columns
             while len(self) > known:
                 self._numbers.popitem()
             raise
+
+    def check_columns(self, columns: int, grow: bool) -> None:
+        """Refuse a matrix whose width is not that of those before, whose columns are called 0, 1, ….
+
+        A vocabulary from a file knows names alone: so many of these as follow each other.
+        """
+        known = self.columns or next(number for number in count() if str(number) not in self._numbers) or None
+        if known is None and not grow:
+            raise ValueError(f"a matrix with {columns} columns, but the model was fitted to attributes that have names")
+        if known not in (None, columns):
+            raise ValueError(
+                f"a matrix with {columns} columns, but {'those before it have' if grow else 'the model was fitted to'} "
+                f"{known}"
+            )
+        self.columns = columns
 
     def numbers(self, names: Iterable[str], grow: bool) -> Iterator[int]:
         """Return the number of each name; new names get one if the vocabulary may grow."""

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from majorant._checks import Array, whole
+from majorant._checks import Array, refuse_null_ending, whole
 from majorant._solution import Fitted, Result
 from majorant.data import Sequences
 from majorant.data.tokens import Tokens, encode, split_rows
@@ -86,9 +86,10 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         ----------
         X : iterable of sequences, or a source
             A sequence is a list of tokens, a token a dict, a list of strings or a string; or a sequence is a matrix
-            with a row for each token. With ``lengths``, one matrix with the rows of all sequences. A generator is read
-            once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of pairs (tokens, labels)) brings its own
-            labels and weights, and may be larger than memory: it is read once, and its numbers again at every pass.
+            with a row for each token, and as many columns as all others. With ``lengths``, one matrix with the rows of
+            all sequences. A generator is read once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of
+            pairs (tokens, labels)) brings its own labels and weights, and may be larger than memory: it is read once,
+            and its numbers again at every pass.
         y : iterable of sequences of labels
         sample_weight : array, or list of arrays, optional
             Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
@@ -127,7 +128,9 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
 
     def _read_more(self, X: Any, y: Any) -> Sequences:
         """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
-        tokens, names = encode(X, self._vocabulary), np.asarray(list(chain.from_iterable(y)))
+        labels = list(chain.from_iterable(y))
+        refuse_null_ending("validation labels", labels)
+        tokens, names = encode(X, self._vocabulary), np.asarray(labels)
         unknown = np.setdiff1d(names, self.classes_)
         if len(unknown):
             raise ValueError(f"validation labels hold classes that are not trained on: {unknown}")
@@ -142,7 +145,7 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any, lengths: Any = None) -> list[list[Any]]:
         """Return the likeliest labels of each sequence, which may come from a source: it is read chunk by chunk.
 
-        Attributes that are not known count for nothing.
+        Attributes that are not known count for nothing; matrices must have the columns of those of the fit.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from majorant._checks import Array, one_of
+from majorant._checks import Array, one_of, refuse_null_ending
 from majorant._solution import Fitted, Outcome, Result, stream_result
 from majorant._threads import numerics, sharing, threads
 from majorant.callbacks import Fit, ProgressLine
@@ -171,7 +171,9 @@ class ChainCRF(ChainEstimator):
         return self
 
     def _stream_classes(self, classes: Any, first: bool) -> Array | None:
-        named = None if classes is None else np.unique(np.asarray(list(classes)))
+        listed = None if classes is None else list(classes)
+        refuse_null_ending("classes", listed)
+        named = None if listed is None else np.unique(np.asarray(listed))
         if first:
             return named
         if named is not None and not np.array_equal(named, self.classes_):

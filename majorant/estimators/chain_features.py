@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant.data import Sequences
 from majorant.data.sequences import inner_tokens
 from majorant.data.tokens import Encoder, Tokens, split_rows
@@ -82,6 +82,7 @@ def label_names(labels: Vocabulary) -> Array:
     if not all(strings) and not all(numbers):
         odd = next(name for name, s, k in zip(names, strings, numbers, strict=True) if not (s if any(strings) else k))
         raise TypeError(f"labels must be all strings or all numbers, got {odd!r}")
+    refuse_null_ending("y", names)
     return np.asarray(names)
 
 

@@ -78,6 +78,8 @@ class Found:
 
     def merge(self, other: Found) -> None:
         """Add what was found elsewhere, by numbers of its own."""
+        if other.vocabulary.columns is not None:
+            self.vocabulary.check_columns(other.vocabulary.columns, grow=True)
         attributes = np.fromiter(self.vocabulary.numbers(other.vocabulary.names(), grow=True), dtype=np.int64)
         labels = np.fromiter(self.labels.numbers(other.labels.names(), grow=True), dtype=np.int64)
         label_names(self.labels)

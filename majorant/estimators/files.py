@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array
 from majorant.estimators import storage
 from majorant.estimators.saved import Notes, Saved, Written
+from majorant.estimators.stream import Stream
+from majorant.solvers.stream import ProximalStream
 
 STREAM = "stream"
 
 
 class Files(Saved):
     """``save`` and ``load``, for a linear classifier, its stream included if that is wished."""
+
+    _fields = storage.linear_fields()
 
     def save(self: Any, path: Any, notes: Notes = None, stream: bool = False) -> None:
         """Write the fitted model to a file that holds data only.
@@ -33,7 +38,7 @@ class Files(Saved):
         check_is_fitted(self, "coef_")
         if stream and not hasattr(self, "_stream"):
             raise ValueError("stream=True needs a model that has learnt by partial_fit; there is no stream to save")
-        self._write(path, notes, {STREAM: {"state": self._stream, "dtype": self._dtype.str}} if stream else {})
+        self._save(path, notes, {STREAM: {"state": self._stream, "dtype": self._dtype.str}} if stream else {})
 
     def _written(self: Any, notes: Notes) -> Written:
         return storage.facts_of(self, notes), storage.arrays_of(self)
@@ -42,13 +47,25 @@ class Files(Saved):
         storage.restore(self, facts, arrays)
         rebuild = storage.read_part(path, type(self).__name__, STREAM)
         if rebuild is not None:
-            _take_up(self, path, rebuild())
+            _take_up(self, rebuild())
 
 
-def _take_up(model: Any, path: Any, part: Any) -> None:
+def _take_up(model: Any, part: Any) -> None:
     """Give a loaded model its stream."""
-    try:
-        model._stream, model._centre = part["state"], part["state"].centre
-        model._dtype = storage.precision(part["dtype"])
-    except (AttributeError, KeyError, TypeError) as problem:
-        raise ValueError(f"the stream in {path} cannot be read ({problem})") from None
+    stream = part.get("state") if isinstance(part, dict) else None
+    if not isinstance(stream, Stream) or not _suits(stream, *model.coef_.shape):
+        raise ValueError("its stream is damaged: it is none of this model")
+    model._stream, model._centre, model._dtype = stream, stream.centre, storage.precision(part.get("dtype"))
+
+
+def _suits(stream: Stream, rows: int, columns: int) -> bool:
+    """Return whether a stream has parameters, and is measured from a centre, as a model of this shape would."""
+    if not isinstance(stream.learnt, ProximalStream) or not isinstance(stream.settings, dict):
+        return False
+    size = rows * (columns + bool(stream.settings.get("fit_intercept")))
+    return _are_numbers(stream.learnt.theta, size) and (stream.centre is None or _are_numbers(stream.centre, columns))
+
+
+def _are_numbers(values: Any, size: int) -> bool:
+    is_vector = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape == (size,)
+    return is_vector and bool(np.isfinite(values).all())

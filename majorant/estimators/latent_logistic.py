@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from majorant._checks import Array, whole
+from majorant._checks import Array, refuse_null_ending, whole
 from majorant._restarts import best_of, with_spread
 from majorant._solution import Fitted, Outcome, Progress, Result
 from majorant._threads import mapped, sharing, threads
@@ -205,6 +205,7 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
             self._check_settings()
             if resume_from is not None and self.n_init > 1:
                 raise ValueError(f"resume_from goes on with one fit: n_init must be 1, got {self.n_init}")
+            refuse_null_ending("y", y)
             rows, y = validated(self, X, y, reset=True)
             check_classification_targets(y)
             check_labels(y)

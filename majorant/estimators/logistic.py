@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant._solution import Fitted, Outcome, Result
 from majorant._threads import sharing
 from majorant.callbacks import Fit, ProgressLine
@@ -393,6 +393,7 @@ class LogisticRegression(
 
     def _validate(self, X: Any, y: Any, *, reset: bool, there: bool = False) -> tuple[Any, Array]:
         """Return rows and labels; rows on a device come here, unless they are wanted ``there``."""
+        refuse_null_ending("y", y)
         if there and is_on_device(X):
             check_device_solver(self.solver)
             X, y = read_tensors(self, X, y, reset=reset)

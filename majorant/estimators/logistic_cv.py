@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn import get_config
@@ -14,9 +14,10 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, validate_data
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant._solution import Outcome, Result
 from majorant.estimators import storage
+from majorant.estimators.archive import Field, are_any, are_counts, are_positive
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.cv_attributes import Folds
 from majorant.estimators.cv_source import additive_score, check_folds, fold_path
@@ -24,7 +25,7 @@ from majorant.estimators.fitting import warn_outside
 from majorant.estimators.fold import Brought, Rows, fit_rows, knowing, score_rows
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
-from majorant.estimators.logistic_path import read_grid, walk
+from majorant.estimators.logistic_path import check_grid, read_grid, walk
 from majorant.estimators.placing import refuse_beside
 from majorant.estimators.saved import Notes, Saved, Written
 from majorant.estimators.settings import check_labels, check_settings, read_offset
@@ -33,6 +34,8 @@ from majorant.estimators.tensors import is_tensor, read_tensors, to_array
 from majorant.objective import Objective
 from majorant.sources import Source
 
+# More ℓ1 ratios than this, each a copy of what the others have found, no file has.
+MOST_RATIOS = 100
 # Settings of its own; all others are those of the fits.
 OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
 # What is learnt here, and not taken over from the fit of all rows.
@@ -322,12 +325,23 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
 
     # --- files --------------------------------------------------------------------------------------------
 
+    _fields: ClassVar[dict[str, Field]] = {
+        **storage.linear_fields(),
+        "Cs": Field("f", ("Cs",), are_positive),
+        "C": Field("f", (1,), are_positive),
+        "paths": Field("f", ("folds", "Cs", storage.coefficient_rows, "parameters"), are_any),
+        "scores": Field("fiu", ("folds", "Cs"), are_any),
+        "steps": Field("iu", ("folds", "Cs"), are_counts),
+    }
+
     def _written(self, notes: Notes) -> Written:
         arrays = {"Cs": self.Cs_, "C": np.atleast_1d(self.C_)[:1], **Folds.of(self).arrays()}
         return storage.facts_of(self, notes), storage.arrays_of(self) | arrays
 
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         storage.restore(self, facts, arrays)
+        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > MOST_RATIOS:
+            raise ValueError(f"the array 'paths' does not go with {self.n_features_in_} columns, or with l1_ratios")
         self.Cs_ = arrays["Cs"]
         self._show(Folds.from_arrays(arrays, self.l1_ratios), float(arrays["C"][0]))
 
@@ -337,21 +351,30 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         """Return the settings of the fits."""
         return {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
 
-    def _read_settings(self) -> Array:
-        """Return the grid, if all settings are in order."""
+    def _check_settings(self) -> None:
+        """Refuse settings that mean nothing, whatever the grid is."""
         check_settings(self)
         if self.penalty is None:
             raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
-        if self.l1_ratios is not None and (np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)):
+        if self.l1_ratios is not None and (
+            np.ndim(self.l1_ratios) != 1 or np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)
+        ):
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
         if self.penalty == "elasticnet" and self.l1_ratios is None:
             raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")
+        check_grid(self.Cs)
+        LogisticRegression(**self._settings())._check_settings()
+
+    def _read_settings(self) -> Array:
+        """Return the grid, if all settings are in order."""
+        self._check_settings()
         grid = read_grid(self.Cs)
         for C in grid:
             LogisticRegression(**self._settings(), C=float(C))._check_settings()
         return grid
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Rows:
+        refuse_null_ending("y", y)
         y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
         if is_tensor(X):
             y = read_tensors(self, X, y, reset=True)[1]

@@ -37,7 +37,7 @@ class RegularizationPath(NamedTuple):
 
 def read_grid(Cs: Any) -> Array:
     """Return the grid: so many points between 10⁻⁴ and 10⁴, or the points themselves, as they are given."""
-    if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and Cs > 0:
+    if is_count(Cs):
         return np.logspace(-4, 4, int(Cs))
     try:
         grid = np.asarray(Cs, dtype=np.float64)
@@ -46,6 +46,17 @@ def read_grid(Cs: Any) -> Array:
     if grid.ndim != 1 or len(grid) == 0 or not (grid > 0).all():
         raise ValueError(f"Cs must be a whole number of points or a list of positive numbers, got {Cs!r}")
     return grid
+
+
+def is_count(Cs: Any) -> bool:
+    """Return whether a grid is given by how many points it has."""
+    return isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and bool(Cs > 0)
+
+
+def check_grid(Cs: Any) -> None:
+    """Raise unless this is a grid, without writing it out."""
+    if not is_count(Cs):
+        read_grid(Cs)
 
 
 def logistic_regression_path(

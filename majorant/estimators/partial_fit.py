@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant._solution import Fitted, stream_result
 from majorant._threads import numerics
 from majorant.data import Labelled
@@ -94,6 +94,7 @@ class PartialFit:
     def _stream_classes(self: Any, classes: Any, first: bool) -> Array:
         if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes must be passed on the first call to partial_fit: a chunk may not hold them all")
+        refuse_null_ending("classes", classes)
         named = self.classes_ if classes is None else np.unique(classes)
         if not first and not np.array_equal(named, self.classes_):
             raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")

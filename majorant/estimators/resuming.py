@@ -56,11 +56,14 @@ def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
     if path is None:
         return None
     kind = type(estimator).__name__
-    rebuild = storage.read_part(path, kind, PART)
+    with storage.naming(path):
+        rebuild, before = storage.read_part(path, kind, PART), storage.read_facts(path, kind)
+        settings = storage.fact(before, "settings", dict)
     if rebuild is None:
         raise ValueError(f"resume_from={str(path)!r} holds a model, but no checkpoint: only callbacks write those")
-    _refuse_other_settings(storage.read(path, kind)[0]["settings"], storage.settings_of(estimator))
-    part = rebuild()
+    _refuse_other_settings(settings, storage.settings_of(estimator))
+    with storage.naming(path):
+        part = rebuild()
     if not _is_whole(part):
         raise ValueError(f"resume_from={str(path)!r} holds a checkpoint that this package did not write")
     differs = difference(part["data"], saving.fingerprint)

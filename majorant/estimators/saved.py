@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array
 from majorant.estimators import storage
+from majorant.estimators.archive import Field, check_arrays
+from majorant.estimators.settings import read_feature_penalty
 
 Notes = dict[str, Any] | None
 Written = tuple[dict[str, Any], dict[str, Array]]  # what JSON holds, and arrays
@@ -18,6 +20,7 @@ class Saved:
     """``save`` and ``load``, for an estimator that says what it writes (``_written``) and takes up what was read."""
 
     _learnt: ClassVar[str] = "coef_"  # what a fitted one has
+    _fields: ClassVar[Mapping[str, Field]]  # what its arrays are
 
     def save(self, path: Any, notes: Notes = None) -> None:
         """Write the fitted model to a file that holds data only, and none of the rows.
@@ -42,11 +45,14 @@ class Saved:
         {'trained': 'in November'}
         """
         check_is_fitted(self, self._learnt)
-        self._write(path, notes, {})
+        self._save(path, notes, {})
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Return the model that :meth:`save` wrote, or :class:`~majorant.Checkpoint`.
+
+        All of the file is checked: one that is damaged, or that was made by hand, is a ValueError that says what is
+        wrong with it.
 
         Parameters
         ----------
@@ -67,10 +73,17 @@ class Saved:
         >>> bool((majorant.LogisticRegression.load(path).predict(X) == model.predict(X)).all())
         True
         """
-        facts, arrays = storage.read(path, cls.__name__)
-        model = cls(**storage.settings_from(facts))
-        model._restore(path, facts, arrays)
+        with storage.naming(path):
+            facts, arrays = storage.read(path, cls.__name__, cls._fields)
+            model: Self = storage.built(cls, facts)
+            model._restore(path, facts, arrays)
         return model
+
+    def _save(self, path: Any, notes: Notes, parts: Mapping[str, Any]) -> None:
+        """Write a model that can be read again."""
+        facts, arrays = self._written(notes)
+        check_savable(self, self._fields, arrays)
+        storage.write(path, type(self).__name__, facts, arrays, parts)
 
     def _write(self, path: Any, notes: Notes, parts: Mapping[str, Any]) -> None:
         storage.write(path, type(self).__name__, *self._written(notes), parts)
@@ -80,3 +93,13 @@ class Saved:
 
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         raise NotImplementedError
+
+
+def check_savable(model: Any, fields: Mapping[str, Field], arrays: Mapping[str, Array]) -> None:
+    """Raise if a file of a model could not be read again: its numbers or settings have been changed since the fit."""
+    try:
+        storage.check_settings_of(model)
+        read_feature_penalty(getattr(model, "feature_penalty", None), getattr(model, "n_features_in_", 0))
+        check_arrays(fields, arrays)
+    except ValueError as problem:
+        raise ValueError(f"this {type(model).__name__} cannot be saved: {problem}") from None

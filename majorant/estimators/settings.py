@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from majorant._checks import Array, finite_array, one_of, whole
+from majorant._checks import Array, finite_array, one_of, refuse_null_ending, whole
 from majorant._threads import even_slices, mapped, sharing
 from majorant.estimators.named import ACCEPTED
 from majorant.estimators.threads import fit_threads
@@ -72,9 +72,12 @@ def read_feature_penalty(value: Any, features: int) -> Array:
     """Return one finite factor ≥ 0 per feature; one for all if there are none."""
     if value is None:
         return np.ones(1)
-    factors = np.asarray(value, dtype=np.float64)
+    try:
+        factors = np.asarray(value, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        factors = np.empty((0, 0))  # which is refused
     if factors.shape != (features,) or not (factors >= 0).all() or not np.isfinite(factors).all():
-        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {factors!r:.80}")
+        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {value!r:.80}")
     return factors
 
 
@@ -94,8 +97,9 @@ def check_class_count(count: int, solver: str, multi_class: str) -> None:
 
 
 def check_labels(y: Array) -> None:
-    """Refuse labels that cannot be put in order, such as numbers and strings together."""
+    """Refuse labels that cannot be put in order, such as numbers and strings together, or that files do not keep."""
     if y.dtype == object:
+        refuse_null_ending("y", y)
         try:
             np.unique(y)
         except TypeError:
@@ -235,6 +239,7 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
     P = np.asarray(P, dtype=np.float64)
     if P.ndim != 2 or P.shape[1] < 2:
         raise ValueError(f"P must have one column per class, at least two, got shape {P.shape}")
+    refuse_null_ending("classes", classes)
     names, order = np.unique(np.arange(P.shape[1]) if classes is None else np.asarray(classes), return_index=True)
     if len(names) != P.shape[1]:
         raise ValueError(f"classes must name the {P.shape[1]} columns of P, each differently, got {classes!r}")

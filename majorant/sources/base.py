@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 
 # Told of rows as they are read.
 Watcher: TypeAlias = Callable[[int], None]
@@ -30,6 +30,7 @@ class Labels:
     @classmethod
     def of(cls, y: Any) -> Labels:
         """Return labels that are written out."""
+        refuse_null_ending("labels", y)
         y = np.asarray(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant._extras import needed
 from majorant.sources.base import Chunk, Labels, Piece, Source, rows_per_chunk
 from majorant.sources.paths import found_files
@@ -229,6 +229,7 @@ def _labels(chunk: Chunk, column: pa.Array, name: str) -> Labels:
     encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     names: Array = encoded.dictionary.to_numpy(zero_copy_only=False)
     if names.dtype == object:
+        refuse_null_ending(f"the label {name!r}", names)
         names = np.array(names.tolist())
     if names.dtype.kind == "f" and np.isnan(names).any():
         row = int(np.argmax(np.isnan(column.to_numpy(zero_copy_only=False))))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant.cli.tables.numbers import TRUTH
 
 # 7, -1, +1 and 2.0 are numbers; 007 is a name.
@@ -34,6 +34,7 @@ def find_classes(labels: Iterable[str], target: str) -> Array:
             f"target {target!r} holds {len(different)} different numbers such as {fractions[0]}: "
             "a quantity, not the names of classes"
         )
+    refuse_null_ending(f"target {target!r}", different)
     return np.array(different, dtype=str)
 
 

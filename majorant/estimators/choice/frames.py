@@ -183,13 +183,22 @@ class ChoiceFrames:
         return self
 
 
-def layout_from(saved: dict[str, Any]) -> FrameLayout:
-    """Return a layout that was saved."""
-    kind, fields = saved["kind"], {name: value for name, value in saved.items() if name != "kind"}
+def layout_from(saved: dict[str, Any], names: list[str]) -> FrameLayout:
+    """Return a layout that was saved, if its coefficients have these names."""
+    try:
+        layout = _layout_of(saved)
+        whole = layout.names == names and layout.is_whole()
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise ValueError(f"it says of data frames {saved!r:.80}, which does not go with its coefficients")
+    return layout
+
+
+def _layout_of(saved: dict[str, Any]) -> FrameLayout:
+    kind, fields = saved["kind"], {name: _tuple(value) for name, value in saved.items() if name != "kind"}
     fields["terms"] = tuple(Term(term["name"], _tuple(term["alternatives"])) for term in saved["terms"])
-    if kind == "long":
-        return LongLayout(**fields | {"alternatives": tuple(saved["alternatives"])})
-    return WideLayout(**{name: _tuple(value) for name, value in fields.items()})
+    return {"long": LongLayout, "wide": WideLayout}[kind](**fields)
 
 
 def _tuple(value: Any) -> Any:

@@ -15,6 +15,7 @@ from majorant.estimators.choice.sets import Situations, flagged_largest, is_miss
 from majorant.estimators.choice.terms import (
     INTERCEPT,
     Term,
+    are_of,
     availability_of,
     by_alternative,
     column_of,
@@ -138,6 +139,13 @@ class LongLayout:
     def as_json(self) -> dict[str, Any]:
         """Return what JSON can hold of it."""
         return {"kind": "long", **asdict(self)}
+
+    def is_whole(self) -> bool:
+        """Return whether columns have names, and terms are of the alternatives that there are."""
+        columns = self.choice, self.group, *(self.alternative, self.availability, self.offset)
+        named = all(isinstance(each, str | int | None) for each in columns) and None not in columns[:2]
+        scalars = all(isinstance(each, str | int | float) for each in self.alternatives)
+        return named and scalars and are_of(self.terms, len(self.alternatives))
 
     def _which(self, frame: Any) -> Array:
         if self.alternative is None:

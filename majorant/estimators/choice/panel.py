@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant.data.collapsing import Sample
 from majorant.estimators.choice.basis import in_units, refuse_beyond, units
 from majorant.estimators.choice.sets import Situations, named, refuse_missing
@@ -102,6 +102,7 @@ def refuse_constant(people: People) -> None:
 
 
 def _read_persons(table: Situations, persons: Any) -> Array:
+    refuse_null_ending("persons", persons)
     refuse_missing("persons", np.ravel(np.asarray(persons)), "who made each choice")
     return table.of_groups("persons", persons)
 

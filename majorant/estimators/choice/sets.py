@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant.data import Choices
 from majorant.design.csr import CsrDesign
 from majorant.design.dense import DenseDesign
@@ -219,6 +219,7 @@ def _read_flags(y: Any, rows: int) -> Array:
 def _read_groups(groups: Any, rows: int) -> Array:
     if groups is None:
         raise ValueError("groups must name the choice situation of each row, got None: fit(X, y, groups)")
+    refuse_null_ending("groups", groups)
     values = np.asarray(groups)
     if values.shape != (rows,):
         raise ValueError(f"groups must have one entry per row of X ({rows}), got shape {values.shape}")

@@ -45,6 +45,16 @@ def names_of(terms: Sequence[Term], alternatives: Sequence[str]) -> list[str]:
     return names
 
 
+def are_of(terms: Sequence[Term], count: int) -> bool:
+    """Return whether terms have a name, and are of some of so many alternatives, each once."""
+    for term in terms:
+        which = term.alternatives or ()
+        numbers = all(type(a) is int and 0 <= a < count for a in which)
+        if not isinstance(term.name, str | int) or not numbers or len(set(which)) < len(which):
+            return False
+    return True
+
+
 def refuse_none(terms: Sequence[Term]) -> None:
     """Refuse a utility without any term."""
     if not terms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from majorant.estimators.choice.sets import Situations, named
 from majorant.estimators.choice.terms import (
     INTERCEPT,
     Term,
+    are_of,
     availability_of,
     by_alternative,
     column_of,
@@ -107,6 +109,16 @@ class WideLayout:
     def as_json(self) -> dict[str, Any]:
         """Return what JSON can hold of it."""
         return {"kind": "wide", **asdict(self)}
+
+    def is_whole(self) -> bool:
+        """Return whether columns have names, and terms and their sources are of the alternatives that there are."""
+        count = len(self.labels)
+        if len(self.values) != count or len(self.sources) != len(self.terms) or not are_of(self.terms, count):
+            return False
+        each = [self.availability, *(source for source in self.sources if isinstance(source, tuple))]
+        pairs = [pair for source in each for pair in source]
+        known = all(type(a) is int and 0 <= a < count and (isinstance(of, str) or isfinite(of)) for a, of in pairs)
+        return known and all(isinstance(source, str | tuple | None) for source in self.sources)
 
     def _distinct(self, frame: Any) -> tuple[Array, Array]:
         """Return one row of each kind, and for every row which kind it is."""

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.utils.validation import validate_data
 
-from majorant._checks import Array
+from majorant._checks import Array, refuse_null_ending
 from majorant.design import Design, Moments
 from majorant.estimators.tensors import is_on_device, is_tensor, read_tensor, read_tensors, to_array
 from majorant.sources import Source
@@ -36,6 +36,7 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     Neither is copied that has a usable type already: half precision stays what it is.
     """
     refuse_what_cannot_be_split(X)
+    refuse_null_ending("y", y)
     if is_on_device(X):
         return X, read_tensors(estimator, X, to_array(y), reset=True)[1]
     return validate_data(estimator, X, to_array(y), **_as_they_are())

@@ -13,21 +13,28 @@ from majorant._atomic import replacing
 from majorant._checks import Array
 from majorant._extras import needed
 from majorant.estimators import storage
+from majorant.estimators.archive import Field, are_any, are_counts, check_arrays, readable
 from majorant.estimators.probe.table import Row, SweepTable
+from majorant.estimators.saved import check_savable
 
 if TYPE_CHECKING:
     from majorant.estimators.probe.linear_probe import LinearProbe
 
 FORMAT = "majorant probe"
 ENDING = ".safetensors"
-# Settings that may be arrays or functions, which no file holds: they are then left to their defaults.
-OBJECTS = ("validation", "metric")
+WHAT = "safetensors file of a probe"
+FIELDS = {
+    **storage.linear_fields(),
+    "sweep": Field("f", ("sweep", len(Row._fields)), are_any),
+    "best": Field("iu", (), are_counts),
+}
 
 
 def write(probe: LinearProbe, path: Any, notes: dict[str, Any] | None) -> None:
     """Write a fitted probe, in the form that the name of the file asks for."""
     facts, arrays = storage.facts_of(probe, notes), storage.arrays_of(probe)
     table = {"sweep": np.array(probe.scores_.rows), "best": np.array(probe.scores_.best)}
+    check_savable(probe, FIELDS, arrays | table)
     if Path(path).suffix != ENDING:
         storage.write(path, type(probe).__name__, facts, arrays | table)
         return
@@ -41,11 +48,17 @@ def write(probe: LinearProbe, path: Any, notes: dict[str, Any] | None) -> None:
 
 def read(cls: type[LinearProbe], path: Any) -> LinearProbe:
     """Return the probe of a file, whichever form it has."""
-    facts, arrays = _read_safetensors(path) if Path(path).suffix == ENDING else storage.read(path, cls.__name__)
-    given = storage.settings_from(facts)
-    probe = cls(**{name: value for name, value in given.items() if name not in OBJECTS or value is not None})
-    storage.restore(probe, facts, arrays)
-    probe.scores_ = SweepTable([Row(*row) for row in arrays["sweep"].tolist()], int(arrays["best"]))
+    with storage.naming(path):
+        if Path(path).suffix == ENDING:
+            facts, arrays = _read_safetensors(path)
+        else:
+            facts, arrays = storage.read(path, cls.__name__, FIELDS)
+        probe: LinearProbe = storage.built(cls, facts)
+        storage.restore(probe, facts, arrays)
+        rows, best = [Row(*row) for row in arrays["sweep"].tolist()], int(arrays["best"])
+        if not 0 <= best < len(rows) or not all(row.C > 0 for row in rows):
+            raise ValueError(f"the array 'sweep' has {len(rows)} rows, of which row {best} cannot be the best")
+        probe.scores_ = SweepTable(rows, best)
     return probe
 
 
@@ -64,18 +77,27 @@ def _one_sided(weight: Array, bias: Array) -> dict[str, Array]:
 
 def _read_safetensors(path: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     _safetensors()
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
-        with safe_open(path, framework="numpy") as file:
+    with readable(WHAT):
+        file: Any = safe_open(path, framework="numpy")
+    with file:
+        with readable(WHAT):
             header = json.loads((file.metadata() or {}).get("probe", "null"))
-            if header is None:
-                raise ValueError(f"{path} holds tensors, but no probe that majorant has saved")
+        if header is None:
+            raise ValueError("it holds tensors, but no probe that majorant has saved")
+        with readable(WHAT):
             found = _one_sided(file.get_tensor("weight"), file.get_tensor("bias"))
-    except SafetensorError as problem:
-        raise ValueError(f"{path} is not a safetensors file, or is incomplete ({problem})") from None
-    facts = header.pop("facts")
-    return facts, found | {name: np.array(values, dtype=dtype) for name, (dtype, values) in header.items()}
+            beside = {name: _array(*header[name]) for name in FIELDS if name in header}
+    arrays = found | beside
+    check_arrays(FIELDS, arrays)
+    return storage.fact(header, "facts", dict), arrays
+
+
+def _array(dtype: str, values: Any) -> Array:
+    """Return an array from JSON. Strings are as long as they are, whatever the file says."""
+    kind = np.dtype(dtype).kind
+    return np.array(values, dtype=str if kind == "U" else bytes if kind == "S" else dtype)
 
 
 def _safetensors() -> Any:

@@ -21,7 +21,7 @@ from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.fitting import warn_outside
 from majorant.estimators.linear import LinearClassifier
 from majorant.estimators.logistic import LogisticRegression
-from majorant.estimators.logistic_path import read_grid, walk
+from majorant.estimators.logistic_path import check_grid, is_count, read_grid, walk
 from majorant.estimators.probe import files
 from majorant.estimators.probe.enough import NearEnough, foretold
 from majorant.estimators.probe.features import moments, read_rows, take
@@ -265,8 +265,8 @@ class LinearProbe(LinearClassifier):
             raise ValueError(f"{missing} must be given with {other}, got None")
         return self.validation if X_val is None else (X_val, y_val)
 
-    def _read_settings(self) -> Array:
-        """Return the grid, if all settings are in order."""
+    def _check_settings(self) -> None:
+        """Refuse settings that mean nothing, whatever the grid is."""
         check_metric(self.metric)
         if self.patience is not None:
             whole("patience", self.patience, least=1)
@@ -275,12 +275,21 @@ class LinearProbe(LinearClassifier):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if not (self.callback is None or callable(self.callback)):
             raise ValueError(f"callback must be a function of a row of the table, got {self.callback!r}")
+        check_grid(self.Cs)
+        self._head_for(1.0)._check_settings()
+
+    def _read_settings(self) -> Array:
+        """Return the grid, if all settings are in order."""
+        self._check_settings()
         grid = probe_grid(self.Cs)
         for C in grid:
-            LogisticRegression(
-                C=float(C), fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter, n_jobs=self.n_jobs
-            )._check_settings()
+            self._head_for(float(C))._check_settings()
         return grid
+
+    def _head_for(self, C: float) -> LogisticRegression:
+        return LogisticRegression(
+            C=C, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter, n_jobs=self.n_jobs
+        )
 
     def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         model = LogisticRegression(**self._settings(X, tol=self.tol), C=self.C_)
@@ -354,7 +363,7 @@ class LinearProbe(LinearClassifier):
 
 def probe_grid(Cs: Any) -> Array:
     """Return the grid from the strongest penalty on: so many points between 10⁻⁶ and 10⁵, or those that are given."""
-    if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and Cs > 0:
+    if is_count(Cs):
         return np.logspace(STRONGEST, WEAKEST, int(Cs))
     return np.sort(read_grid(Cs))
 
