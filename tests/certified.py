@@ -37,11 +37,13 @@ def judge(seed):
         assert ended.result.outcome is not Outcome.CONVERGED or F.free_intercept, (seed, ended.result)
         return "separated"
     truth = Truth(F)
+    if ended.result.outcome is Outcome.UNBOUNDED:  # by less than the tolerance of a linear program
+        assert truth.margin(np.where(F.penalty.penalised, 0.0, ended.params)) > 0, (seed, ended.result)
+        return "separated"
     best = truth.optimum(np.asarray(ended.params))
     for found in (stopped, resumed, ended):
         hold(seed, F, truth, best, found.params, found.result.gap, found.certificate)
     look(seed, F, truth, best, rng)
-    assert ended.result.outcome is not Outcome.UNBOUNDED, (seed, ended.result)
     return "certified" if ended.result.gap <= 1e-8 else f"{ended.result.outcome.value}, not certified"
 
 

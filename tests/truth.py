@@ -47,6 +47,15 @@ class Truth:
         np.add.at(Z, self.row, e)
         return s - top[self.row] - np.log(Z)[self.row], e / Z[self.row]
 
+    def margin(self, theta):
+        """Return by how much θ favours what was observed, at least: where that is positive the data are separated."""
+        scores, apart = self.Φ @ theta.astype(np.longdouble), []
+        for row in np.unique(self.row[self.weight > 0]):
+            here, seen = self.row == row, self.target > 0
+            if (here & ~seen).any():
+                apart.append(scores[here & seen].min() - scores[here & ~seen].max())
+        return min(apart)
+
     def value(self, theta):
         log_p, _ = self.probabilities(theta)
         seen = self.target > 0
