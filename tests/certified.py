@@ -25,7 +25,7 @@ ROUNDING = 16 * float(np.finfo(np.longdouble).eps)
 
 def judge(seed):
     """Return what kind of problem it was; raise where something is claimed that is not so."""
-    F, rng = drawn(seed, rows=(4, 14))
+    F, rng = drawn(seed, rows=(4, 14), odd=True)
     solver, steps = SOLVERS[rng.integers(len(SOLVERS))], int(rng.integers(0, 12))
     stopped = minimize(F, solver, max_steps=steps)
     resumed = minimize(F, solver, start=stopped, max_steps=int(rng.integers(0, 12)))

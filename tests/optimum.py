@@ -149,6 +149,7 @@ def _row_space(task):
     return np.linalg.svd(rows, full_matrices=False)[2]
 
 
+@np.errstate(all="ignore")  # steps without an optimum lead beyond all numbers
 def least(task, starts, seconds=10.0):
     """Return the lowest point (W, level) that damped Newton finds from the best of the starts."""
     where = Coordinates.of(task)

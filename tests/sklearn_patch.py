@@ -41,10 +41,13 @@ MAY_FAIL = (
     ("tests/test_common.py::test_check_param_validation", NAME, "settings are checked in another way"),
 )
 
-theirs = sklearn.linear_model.LogisticRegression
-for module in [each for name, each in sys.modules.items() if name.startswith("sklearn.")]:
-    if vars(module).get(NAME) is theirs and module.__name__ != theirs.__module__:  # where its cross-validation is, too
-        setattr(module, NAME, majorant.LogisticRegression)
+
+def pytest_configure(config):
+    """Replace the class in every module of scikit-learn but its own, where its cross-validation is, too."""
+    theirs = sklearn.linear_model.LogisticRegression
+    for module in [each for name, each in sys.modules.items() if name.startswith("sklearn.")]:
+        if vars(module).get(NAME) is theirs and module.__name__ != theirs.__module__:
+            setattr(module, NAME, majorant.LogisticRegression)
 
 
 def names_it(item):

@@ -180,7 +180,7 @@ def test_steps_in_single_precision_count_and_keep_to_the_limit():
         for start in (None, np.full(F.size, 0.1)):
             few = minimize(F, QuasiNewton(), tol=1e-12, max_steps=most, start=start)
             assert few.trace["step"][-1] == most
-            assert f"limit of {most} steps" in few.result.message
+            assert f"limit of {most} step" in few.result.message
 
 
 def test_steps_on_a_sample_count_and_keep_to_the_limit():

@@ -89,19 +89,22 @@ class Truth:
         return theta
 
 
-def drawn(seed, rows=(25, 90)):
-    """Return a small problem of some kind, with or without weights, offsets, penalties and an intercept."""
+def drawn(seed, rows=(25, 90), *, odd=False):
+    """Return a small problem of some kind, with or without weights, offsets, penalties and an intercept.
+
+    An odd one may have columns in other units, copies of columns, and weights, offsets and penalties of any size.
+    """
     rng = np.random.default_rng(seed)
     kind, t, p = KINDS[seed % 3], int(rng.integers(*rows)), int(rng.integers(1, 4))
     weight = rng.choice([0.0, 0.5, 1.0, 3.0], size=t) if rng.random() < 0.3 else None
     weight = None if weight is None or not weight.any() else weight
-    scale, odd = np.exp(rng.normal(size=p)), np.random.default_rng([seed, 1])
-    if odd.random() < 0.3:  # other units, exactly
-        scale *= 2.0 ** odd.integers(-40, 41, size=p)
-    copies = p > 1 and odd.random() < 0.15
+    scale, more = np.exp(rng.normal(size=p)), np.random.default_rng([seed, 1])
+    if odd and more.random() < 0.3:  # other units, exactly
+        scale *= 2.0 ** more.integers(-40, 41, size=p)
+    copies = odd and p > 1 and more.random() < 0.15
     if kind == "enumerated":
         sizes = rng.integers(1, 5, size=t)
-        features = _copied(rng.normal(size=(sizes.sum(), p)) * scale, copies, odd)
+        features = _copied(rng.normal(size=(sizes.sum(), p)) * scale, copies, more)
         log_h = rng.normal(size=sizes.sum()) if rng.random() < 0.3 else None
         data = Choices(features, sizes, chosen=rng.integers(0, sizes), weight=weight, log_measure=log_h)
         model, classes = Enumerated(), 1
@@ -110,16 +113,16 @@ def drawn(seed, rows=(25, 90)):
         X = rng.normal(size=(t, p)) * scale + (rng.normal(size=p) if rng.random() < 0.5 else 0.0)
         model, classes = (Binary(), 1) if kind == "binary" else (Multinomial(n), n)
         offset = rng.normal(size=(t, classes)) if rng.random() < 0.3 else None
-        if offset is not None and weight is not None and odd.random() < 0.5:
-            offset, weight = 700 * np.sign(offset), weight * 10.0 ** odd.integers(-12, 13, size=t)
-        X = _copied(X, copies, odd)
+        if odd and offset is not None and weight is not None and more.random() < 0.5:
+            offset, weight = 700 * np.sign(offset), weight * 10.0 ** more.integers(-12, 13, size=t)
+        X = _copied(X, copies, more)
         data = Labelled(X, rng.integers(0, n, size=t), weight, offset, constant=bool(rng.random() < 0.5))
     columns = data.n_features
     penalty = [np.ones(columns), np.zeros(columns), 10 ** rng.uniform(-3, 1) * np.ones(columns)][seed % 7 % 3]
     if rng.random() < 0.4:
         penalty = penalty * (rng.random(columns) < 0.5)
-    if odd.random() < 0.15:
-        penalty = penalty * 10.0 ** odd.integers(-9, 10, size=columns)
+    if odd and more.random() < 0.15:
+        penalty = penalty * 10.0 ** more.integers(-9, 10, size=columns)
     return Objective(model, data, ridge=np.tile(penalty, classes)), rng
 
 
