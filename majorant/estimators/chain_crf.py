@@ -100,7 +100,7 @@ class ChainCRF(ChainEstimator):
         c1: float = 0.0,
         solver: str = "auto",
         tol: float = 1e-3,
-        max_iter: int = 1000,
+        max_iter: int = 10_000,
         min_freq: float = 0,
         all_possible_states: bool = False,
         all_possible_transitions: bool = False,

@@ -113,7 +113,7 @@ class LatentChainCRF(ChainEstimator):
         n_init: int = 1,
         solver: str = "auto",
         tol: float = 1e-4,
-        max_iter: int = 1000,
+        max_iter: int = 10_000,
         min_freq: float = 0,
         all_possible_states: bool = False,
         all_possible_transitions: bool = False,
