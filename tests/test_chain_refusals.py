@@ -119,7 +119,7 @@ def test_a_fit_whose_warning_is_an_error_changes_nothing():
     model.set_params(max_iter=1, tol=1e-12)
     with pytest.raises(ConvergenceWarning):  # warnings are errors here
         model.fit(X_TEST, Y_TEST)
-    model.set_params(max_iter=1000, tol=1e-3)
+    model.set_params(max_iter=10_000, tol=1e-3)
     assert contents(model) == before
 
 
