@@ -185,8 +185,8 @@ def test_clones_and_settings():
         (dict(n_latent={"a": 0}), "n_latent must be a whole number of at least 1, got 0"),
         (dict(n_latent={"z": 2}), r"n_latent names labels that y does not hold: \['z'\]"),
         (dict(n_init=0), "n_init must be a whole number of at least 1, got 0"),
-        (dict(c2=0.0), "c2 must be positive, got 0.0"),
-        (dict(c2=float("nan")), "c2 must be positive, got nan"),
+        (dict(c2=0.0), "c2 must be a positive number, got 0.0"),
+        (dict(c2=float("nan")), "c2 must be a positive number, got nan"),
         (dict(solver="bbm"), "solver must be one of"),
         (dict(decoding="best"), "decoding must be one of"),
     ],
@@ -197,8 +197,6 @@ def test_bad_settings_are_refused(settings, sentence):
 
 
 def test_bad_data_are_refused():
-    with pytest.raises(ValueError, match="one label only, 'a': there is nothing to tell apart"):
-        LatentChainCRF(2).fit([[["x"], ["x"]]], [["a", "a"]])
     with pytest.raises(ValueError, match="nan"):
         LatentChainCRF(2).fit([[{"x": float("nan")}, {"x": 1.0}]], [["a", "b"]])
     with pytest.raises(ValueError, match="finite"):
@@ -207,6 +205,16 @@ def test_bad_data_are_refused():
         LatentChainCRF(2).fit(X, Y, [np.linspace(1, 2, len(y)) for y in Y])
     with pytest.raises(ValueError, match="there is nothing to learn from"):
         LatentChainCRF(2).fit([], [])
+
+
+@pytest.mark.parametrize("n_latent", [1, 2, {"a": 3}], ids=str)
+def test_one_label_is_certain(n_latent):
+    model = LatentChainCRF(n_latent, n_init=2).fit([[["x"], ["z"]], [["z"]]], [["a", "a"], ["a"]])
+    assert model.result_.converged
+    assert model.n_states_.tolist() == [1]
+    assert model.predict([[["x"], ["y"]], []]) == [["a", "a"], []]
+    assert model.predict_marginals([[["x"]]]) == [[{"a": 1.0}]]
+    assert model.predict_latent([[["x"]]]) == [[("a", 0)]]
 
 
 def test_more_states_than_tokens_stay_finite():

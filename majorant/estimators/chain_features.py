@@ -82,6 +82,8 @@ def label_names(labels: Vocabulary) -> Array:
     if not all(strings) and not all(numbers):
         odd = next(name for name, s, k in zip(names, strings, numbers, strict=True) if not (s if any(strings) else k))
         raise TypeError(f"labels must be all strings or all numbers, got {odd!r}")
+    if any(name != name for name in names):
+        raise ValueError("y holds NaN, which is no label: leave out what has none, or name it, as in 'unknown'")
     return np.asarray(names)
 
 
