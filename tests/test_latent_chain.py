@@ -139,6 +139,24 @@ def test_scores_that_are_far_apart_stay_finite():
         assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("states", [(1, 1, 1), (2, 1, 2)])
+def test_a_loss_that_is_no_number_is_infinite(states):
+    """Tokens leave no doubt of their labels, but one label never follows another: log Z is too small for a number."""
+    universe = Universe.of(np.array([0, 4, 8]), np.arange(9), 3, 3)
+    tokens = np.arange(3)
+    data = Sequences.of(universe, np.array([0, 3]), np.arange(4), universe.number[tokens], None, tokens.astype(np.int32))
+    twin, model = hidden(data, states), LatentChain(states)
+    never = {(0, 1): -200.0, (2, 1): -200.0, (0, 2): -800.0, (1, 2): -800.0}
+    theta = np.full(twin.universe.size, 1e4)
+    steps = [(model.owner[k // twin.universe.n], model.owner[k % twin.universe.n]) for k in twin.universe.steps]
+    theta[len(twin.universe.label) :] = [never.get(step, 0.0) for step in steps]
+    assert model.loss_and_gradient(theta, twin)[0] == np.inf
+    assert model.loss(model.scores(theta, twin), twin) == np.inf
+    assert Objective(model, twin, ridge=1.0).value(theta) == np.inf
+    if states == (1, 1, 1):
+        assert Chain().loss_and_gradient(theta, data)[0] == np.inf
+
+
 def test_parts_make_no_difference():
     model, data = problem((2, 1, 2), lengths=(3, 0, 4, 2, 1, 5), weights=True)
     theta = np.random.default_rng(6).normal(size=data.universe.size)

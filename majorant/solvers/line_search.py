@@ -48,7 +48,7 @@ def best_step(
         if a == 0.0:  # recomputed, it might have another sign
             return downhill
         at_a, s = ray.value_and_slope(a)
-        if not at_a <= value + rise * abs(value):  # too far, if it is a number at all
+        if not (at_a <= value + rise * abs(value) and isfinite(s)):  # too far, perhaps for any number
             # What descends there, as no convex function does, is another valley.
             return abs(s) if isfinite(s) and s != 0 else -downhill
         lower = at_a <= value or rise > RISE
