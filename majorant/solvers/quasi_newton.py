@@ -292,9 +292,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if state.pairs:
             yield state.changed(pairs=())
         assert state.market is not None
-        for offer in reversed(state.market.offers):
-            if offer.quality >= state.lease.quality:
-                yield _bought(objective, state, here, offer).changed(pairs=())
+        offers = state.market.offers[::-1]
+        for offer in [each for each in offers if each.quality >= state.lease.quality] or offers:
+            yield _bought(objective, state, here, offer).changed(pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
