@@ -42,8 +42,8 @@ SNAPSHOTS = 100
 SLOW, VERY_SLOW, PATIENCE = 0.9, 0.98, 2
 # The same where every round is a pass. Those that settle what is rare are slow, and certificates wait for them.
 SLOW_PASS = 0.87
-# Where the next look is more passes away than this, quasi-Newton steps come before it, which certify sooner.
-FAR, STEPS = 5.0, 30
+# Where the next look is more passes away than this, quasi-Newton steps certify sooner.
+FAR = 5.0
 MOST_ROUNDS = 500
 # Of the diagonal that scales steps. Attributes of a token are far from independent, so the diagonal is too stiff where
 # they are frequent: at c2 ≤ 0.01, 0.75 saves an eighth of the passes of 1, and 0.5 loses as much where tokens are many.
@@ -76,7 +76,7 @@ class Ascent:
 
     @property
     def far(self) -> bool:
-        """Whether the next look is so far away that quasi-Newton steps are worth it before."""
+        """Whether the next look is so far away that quasi-Newton steps are worth more."""
         if not 0 < self.rate < 1:
             return self.rate > 0
         return bool(self.passes * np.log(NEXT_LOOK) / np.log(self.rate) > FAR)
@@ -109,12 +109,9 @@ class Ascent:
             return _started_over(objective, seed)
         if after.contracts and not after.far:
             return Begun(point, sweeps=after)
-        done, scale = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",), after.scale(objective)
+        done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
         best = point if before is None or point.value < before.value else before
-        if after.contracts and after.work.selects:
-            return Begun(best, scale, least_factor=0.0, sweeps=after, steps=STEPS, account=done)
-        # Rounds have ended, or read all sequences each, and then cost more than steps until the next look.
-        return Begun(best, scale, least_factor=0.0, account=done)
+        return Begun(best, after.scale(objective), least_factor=0.0, account=done)
 
     def scale(self, objective: Objective) -> Factorize:
         """Return what steps are scaled by: a power of the diagonal of the Hessian, of the marginals that there are.
