@@ -116,8 +116,8 @@ class Ascent:
     def scale(self, objective: Objective) -> Factorize:
         """Return what steps are scaled by: a power of the diagonal of the Hessian, of the marginals that there are.
 
-        These are nearer to those at the optimum than the ones of θ: with a small penalty θ has to grow far, and p(1 − p)
-        to shrink, while marginals begin at what was observed.
+        These are nearer to those at the optimum than the ones of θ: with a small penalty θ has to grow far, and
+        p(1 − p) to shrink, while marginals begin at what was observed.
         """
         objective.spend(curvatures=1)
         entries = (self.work.hessian_diagonal() + objective.ridge) ** POWER
