@@ -66,7 +66,8 @@ def minimize(
     metrics : mapping of names to functions of θ, optional
         Evaluated at every step and kept in the trace; their time is not counted. See :func:`held_out`.
     callback : callable, optional
-        Called with the latest row of the trace and θ (read-only); a true answer stops the run. One that has a method
+        Called with the latest row of the trace and θ (read-only); a true answer stops the run; its time is not counted,
+        either. One that has a method
         ``follow`` is first given a function that returns the :class:`~majorant._solution.Progress` of the run.
     threads : int or None
         Threads for BLAS while this runs; None leaves them as they are. One is the default because spinning BLAS
@@ -111,6 +112,7 @@ def minimize(
         solver.drive(spending, _first_state(spending, solver, start, monitor), monitor.observe)
         if saddles:
             _leave_saddles(spending, solver, monitor, saddles)
+        monitor.finish()
     assert monitor.result is not None
     return Solution(
         monitor.params,

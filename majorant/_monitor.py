@@ -62,9 +62,10 @@ class Mark(NamedTuple):
 
 
 class Monitor:
-    """The observer that :func:`majorant.minimize` gives to a solver. Its own time and passes are not counted.
+    """The observer that :func:`majorant.minimize` gives to a solver.
 
-    ``objective`` is the solver's, whose account is read; what the monitor looks at itself goes to another one.
+    ``objective`` is the solver's, whose account is read; what the monitor looks at itself goes to another one. Its time
+    counts, but for that of metrics, of callbacks, and of F and ∇F where a solver does not need them.
     """
 
     def __init__(
@@ -164,14 +165,12 @@ class Monitor:
         self._clock = Stopwatch(progress.seconds, progress.cpu_seconds)
 
     def _marked(self) -> Mark:
-        work, clock = self._work, self._clock
         return Mark(
             self._steps,
             self.trace.entries,
             self._passes(),
-            work.curvatures - self._before.curvatures,
-            clock.seconds,
-            clock.cpu_seconds,
+            self._work.curvatures - self._before.curvatures,
+            *self._clock.read(),
             self._last_estimate,
             (self._lookout.memory, self._is_bounded),
         )
@@ -183,35 +182,53 @@ class Monitor:
 
     def observe(self, state: State) -> bool:
         """Record a state; return whether to stop."""
-        self._clock.pause()
         seen = Seen(self._objective, state, self._cuts)
+        self._clock.read()
         self.result = self._fatal(seen)
+        if state.point is None:  # F and ∇F were found for the trace
+            self._clock.skip()
         if self.result is None:
             self._seen, self._certified, self._mark = seen, False, self._marked()
             self._steps += state.unseen
             row = {} if state.stalled else self._record(seen)
             self.result = self._judge(seen)
-            if self.callback and row and self.callback(row, read_only(state.theta)) and self.result is None:
+            if row and self._called_back(row, state.theta) and self.result is None:
                 self.result = self._say(Outcome.STOPPED, "stopped by the callback")
         self._steps += 1
-        self._clock.go_on()
         return self.result is not None
 
+    def finish(self) -> None:
+        """Book what it took to end the run, certificate included, to the last entry of the trace."""
+        if self.trace.entries:
+            seconds, cpu_seconds = self._clock.read()
+            self.trace.correct({"seconds": seconds, "cpu_seconds": cpu_seconds})
+
+    def _called_back(self, row: dict[str, float], theta: Array) -> bool:
+        if self.callback is None:
+            return False
+        self._clock.read()
+        stops = bool(self.callback(row, read_only(theta)))
+        self._clock.skip()
+        return stops
+
     def _record(self, seen: Seen) -> dict[str, float]:
+        size, gap = norm(seen.point.gradient), seen.gap
+        seconds, cpu_seconds = self._clock.read()
         row = {
             "step": float(self._steps),
             "passes": self._passes(),
             "curvatures": float(self._work.curvatures - self._before.curvatures),
-            "seconds": self._clock.seconds,
-            "cpu_seconds": self._clock.cpu_seconds,
+            "seconds": seconds,
+            "cpu_seconds": cpu_seconds,
             "objective": seen.point.value,
-            "gradient_norm": norm(seen.point.gradient),
-            "gap": seen.gap,
+            "gradient_norm": size,
+            "gap": gap,
         }
         for name, metric in self.metrics.items():
             if name in row:
                 raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
             row[name] = float(metric(read_only(seen.point.theta)))
+        self._clock.skip()  # metrics
         self.trace.append(row)
         return row
 

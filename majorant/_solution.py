@@ -96,8 +96,9 @@ class Trace(Mapping[str, Array]):
     """One array per column, one entry per step, the starting point first.
 
     Columns: ``step``, ``passes`` over the data, ``curvatures`` evaluated, ``seconds`` and ``cpu_seconds`` (of the
-    process; metrics not counted in either), ``objective``, ``gradient_norm``, ``gap``, and whatever metrics were
-    asked for.
+    process), ``objective``, ``gradient_norm``, ``gap``, and whatever metrics were asked for. Seconds begin when data
+    have been read and checked, and hold all that follows, certificates included; the last entry also holds what it took
+    to end. Not counted are metrics, callbacks, and F and ∇F where a stochastic solver does not need them.
 
     Examples
     --------
@@ -171,6 +172,23 @@ class Trace(Mapping[str, Array]):
             self._columns = {name: [] for name in row}
         for name, value in row.items():
             self._columns[name].append(value)
+
+    def correct(self, row: Mapping[str, float]) -> None:
+        """Write other numbers to the last step.
+
+        Parameters
+        ----------
+        row : mapping of names to numbers
+
+        Examples
+        --------
+        >>> trace = Trace.of({"step": np.arange(3), "objective": np.array([4.0, 2.0, 1.0])})
+        >>> trace.correct({"objective": 0.5})
+        >>> trace["objective"]
+        array([4. , 2. , 0.5])
+        """
+        for name, value in row.items():
+            self._columns[name][-1] = value
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._columns:

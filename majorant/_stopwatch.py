@@ -1,4 +1,4 @@
-"""What a run takes, without who looks on."""
+"""What a run takes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import time
 
 
 class Stopwatch:
-    """Seconds of the wall clock, and of the processor for this process, all its threads together, up to a pause."""
+    """Seconds of the wall clock, and of the processor for this process, all its threads together."""
 
     def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
-        self.seconds, self.cpu_seconds = seconds, cpu_seconds
-        self.go_on()
+        self._seconds, self._cpu_seconds = seconds, cpu_seconds
+        self.skip()
 
-    def go_on(self) -> None:
-        """Count from now on."""
-        self._since = time.perf_counter(), time.process_time()
-
-    def pause(self) -> None:
-        """Count no more."""
+    def read(self) -> tuple[float, float]:
+        """Return the seconds so far."""
         wall, cpu = self._since
-        self.seconds += time.perf_counter() - wall
-        self.cpu_seconds += time.process_time() - cpu
+        self.skip()
+        self._seconds += self._since[0] - wall
+        self._cpu_seconds += self._since[1] - cpu
+        return self._seconds, self._cpu_seconds
+
+    def skip(self) -> None:
+        """Leave out what was done since the seconds were last read."""
+        self._since = time.perf_counter(), time.process_time()

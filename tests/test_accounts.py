@@ -1,5 +1,6 @@
 """What a fit spends, counted where it is spent: products with X, certificates, looks at separation."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 
 from majorant import (
     Binary,
+    ChainCRF,
     Labelled,
     LogisticRegression,
     Multinomial,
@@ -96,3 +98,36 @@ def test_a_state_forgets_what_it_knew_elsewhere():
     assert State(np.ones(9), point=here.point).point is None  # the same numbers, but who knows whose
     assert replace(here, theta=np.zeros(9)).point is None
     assert replace(here, stalled=True).point is here.point
+
+
+# --- seconds ----------------------------------------------------------------------------------------------
+
+
+def random_chains(seed, many=80, length=12, attributes=60, labels=6):
+    """Sequences whose labels have little to do with their attributes: fits take many steps."""
+    rng = np.random.default_rng(seed)
+    X = [[[f"a{k}" for k in rng.integers(0, attributes, size=4)] for _ in range(length)] for _ in range(many)]
+    return X, [[int(label) for label in rng.integers(0, labels, size=length)] for _ in range(many)]
+
+
+def random_rows(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20_000, 50))
+    return X, np.argmax(X[:, :5] + rng.gumbel(size=(20_000, 5)), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "drawn"),
+    [(ChainCRF(c2=1e-4, tol=1e-8), random_chains), (LogisticRegression(C=np.inf, n_jobs=1), random_rows)],
+    ids=["chains", "rows"],
+)
+def test_the_trace_holds_the_seconds_of_a_fit(model, drawn):
+    X, y = drawn(0)
+    model.fit(X, y)  # compiles
+    missing = []
+    for _ in range(5):
+        started = time.process_time()
+        model.fit(X, y)
+        total = time.process_time() - started
+        missing.append(total - model.trace_["cpu_seconds"][-1] - 0.05 * total)
+    assert min(missing) < 2e-3  # to read and check X and y

@@ -44,6 +44,34 @@ X, Y = sentences(60)
 X_TEST, Y_TEST = sentences(20, seed=1)
 
 
+def drawn(seed, words, many, length=6, labels=8):
+    """Sequences of words, frequent and rare; if these are many, labels are learnt by heart."""
+    rng = np.random.default_rng(seed)
+    frequent = 1 / np.arange(1, words + 1) ** 0.7
+    X, y = [], []
+    for _ in range(many):
+        drawn = [rng.choice(words, size=4, replace=False, p=frequent / frequent.sum()) for _ in range(length)]
+        X.append([[f"w{k}" for k in each] for each in drawn])
+        y.append([int((each.min() + rng.integers(0, 2)) % labels) for each in drawn])
+    return X, y
+
+
+@pytest.mark.parametrize("c2", [1e-5, 1e-4, 1e-3])
+def test_small_penalties_take_few_passes(c2):
+    model = ChainCRF(c2=c2, tol=1e-5).fit(*drawn(0, words=1500, many=300))
+    assert model.result_.converged
+    assert model.trace_["passes"][-1] < 150
+
+
+def test_the_limit_of_steps_is_that_of_the_user_and_far_away_otherwise():
+    X, y = drawn(1, words=12, many=60)
+    model = ChainCRF(c2=1e-4, tol=1e-6).fit(X, y)
+    assert model.result_.converged
+    assert model.n_iter_ > 1000
+    with pytest.warns(ConvergenceWarning, match="stopped at the limit of 7 steps"):
+        assert ChainCRF(c2=1e-4, tol=1e-6, max_iter=7).fit(X, y).n_iter_ == 7
+
+
 @pytest.mark.parametrize("solver", ["auto", "proximal", "sbm", "bbm", "lbfgs"])
 def test_every_solver_learns_the_grammar(solver):
     model = ChainCRF(c2=0.1, solver=solver).fit(X, Y)

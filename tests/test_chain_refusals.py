@@ -43,15 +43,18 @@ from tests.test_chain_crf import X_TEST, Y_TEST, X, Y
         ({}, [[["a"]], [["b"]]], [["x"], [1]], TypeError, "all strings or all numbers, got 1"),
         ({}, [[["a"]]], [[None]], TypeError, "all strings or all numbers, got None"),
         ({}, np.ones((2, 3)), [["x"], ["y"]], ValueError, "needs lengths"),
-        ({}, [[{"a": b"x"}]], [["x"]], TypeError, "'a' must be .* got bytes"),
+        ({}, [[{"a": 1j}]], [["x"]], TypeError, "'a' must be .* got complex"),
+        ({}, [[["a"], ["b"]]], [[1.0, np.nan]], ValueError, "y holds NaN, which is no label: leave out"),
         ({}, [[{"a": 10**400}]], [["x"]], OverflowError, "token 0 of sequence 0"),
         ({}, [[[]]], [["x"]], ValueError, "no feature is left"),
         ({"min_freq": 100}, X, Y, ValueError, "no feature is left"),
         ({}, [], [], ValueError, "no label"),
-        ({"c2": 0}, X, Y, ValueError, "c2 must be positive, got 0"),
+        ({"c2": 0}, X, Y, ValueError, "c2 must be a positive number, got 0"),
+        ({"c2": "1"}, X, Y, ValueError, "c2 must be a positive number, got '1'"),
+        ({"tol": "1"}, X, Y, ValueError, "tol must be a number of at least 0, got '1'"),
         ({"c1": 0.1}, X, Y, ValueError, "c1=0"),
         ({"solver": "adam"}, X, Y, ValueError, "solver must be one of"),
-        ({"min_freq": -1}, X, Y, ValueError, "min_freq must be at least 0, got -1"),
+        ({"min_freq": -1}, X, Y, ValueError, "min_freq must be a number of at least 0, got -1"),
         ({"random_state": "now"}, X, Y, ValueError, "random_state must be a whole number of at least 0, got 'now'"),
         (
             {"solver": "bbm"},
@@ -121,7 +124,7 @@ def test_a_fit_whose_warning_is_an_error_changes_nothing():
     model.set_params(max_iter=1, tol=1e-12)
     with pytest.raises(ConvergenceWarning):  # warnings are errors here
         model.fit(X_TEST, Y_TEST)
-    model.set_params(max_iter=1000, tol=1e-3)
+    model.set_params(max_iter=10_000, tol=1e-3)
     assert contents(model) == before
 
 

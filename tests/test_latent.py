@@ -341,6 +341,16 @@ def test_line_searches_do_not_end_on_higher_ground():
         assert ray.value_and_slope(a)[0] < start[0]
 
 
+@pytest.mark.parametrize("beyond", [(np.inf, np.nan), (np.nan, np.nan), (np.inf, np.inf), (0.0, np.nan)], ids=str)
+def test_line_searches_turn_back_where_there_are_no_numbers(beyond):
+    class Parabola:
+        def value_and_slope(self, a):
+            return beyond if a > 1e-4 else ((a - 1e-6) ** 2, 2 * (a - 1e-6))
+
+    a = best_step(Parabola(), None, 0.1)
+    assert 0 < a <= 2e-6
+
+
 # --- several starts ---------------------------------------------------------------------------------------
 
 

@@ -139,6 +139,43 @@ def test_scores_that_are_far_apart_stay_finite():
         assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("states", [(1, 1, 1), (2, 1, 2)])
+def test_a_loss_that_is_no_number_is_infinite(states):
+    """Tokens leave no doubt of their labels, but one label never follows another: log Z is too small for a number."""
+    universe = Universe.of(np.array([0, 4, 8]), np.arange(9), 3, 3)
+    y = np.arange(3, dtype=np.int32)
+    data = Sequences.of(universe, np.array([0, 3]), np.arange(4), universe.number[y], None, y)
+    twin, model = hidden(data, states), LatentChain(states)
+    never = {(0, 1): -200.0, (2, 1): -200.0, (0, 2): -800.0, (1, 2): -800.0}
+    theta = np.full(twin.universe.size, 1e4)
+    steps = [(model.owner[k // twin.universe.n], model.owner[k % twin.universe.n]) for k in twin.universe.steps]
+    theta[len(twin.universe.label) :] = [never.get(step, 0.0) for step in steps]
+    assert model.loss_and_gradient(theta, twin)[0] == np.inf
+    assert model.loss(model.scores(theta, twin), twin) == np.inf
+    assert Objective(model, twin, ridge=1.0).value(theta) == np.inf
+    if states == (1, 1, 1):
+        assert Chain().loss_and_gradient(theta, data)[0] == np.inf
+
+
+@pytest.mark.parametrize("states", [(1, 1, 1), (2, 1, 2)])
+def test_scores_that_are_far_apart_add_up_to_the_loss_or_to_none(states):
+    told = 0
+    for seed in range(40):
+        model, data = problem(states, seed=seed, lengths=(4, 2))
+        theta = np.random.default_rng(seed).choice([300.0, 1000.0, 3000.0]) * np.random.default_rng([seed]).normal(
+            size=data.universe.size
+        )
+        truth = 0.0
+        for _, y, every, score in paths(model, data, theta):
+            own = (model.owner[every] == y).all(axis=1)
+            truth += np.logaddexp.reduce(score) - np.logaddexp.reduce(score[own])
+        loss, gradient = model.loss_and_gradient(theta, data)
+        if np.isfinite(loss) and np.isfinite(gradient).all():
+            assert loss == pytest.approx(truth, rel=1e-9)
+            told += 1
+    assert told > 5
+
+
 def test_parts_make_no_difference():
     model, data = problem((2, 1, 2), lengths=(3, 0, 4, 2, 1, 5), weights=True)
     theta = np.random.default_rng(6).normal(size=data.universe.size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -185,8 +187,8 @@ def test_clones_and_settings():
         (dict(n_latent={"a": 0}), "n_latent must be a whole number of at least 1, got 0"),
         (dict(n_latent={"z": 2}), r"n_latent names labels that y does not hold: \['z'\]"),
         (dict(n_init=0), "n_init must be a whole number of at least 1, got 0"),
-        (dict(c2=0.0), "c2 must be positive, got 0.0"),
-        (dict(c2=float("nan")), "c2 must be positive, got nan"),
+        (dict(c2=0.0), "c2 must be a positive number, got 0.0"),
+        (dict(c2=float("nan")), "c2 must be a positive number, got nan"),
         (dict(solver="bbm"), "solver must be one of"),
         (dict(decoding="best"), "decoding must be one of"),
     ],
@@ -197,8 +199,6 @@ def test_bad_settings_are_refused(settings, sentence):
 
 
 def test_bad_data_are_refused():
-    with pytest.raises(ValueError, match="one label only, 'a': there is nothing to tell apart"):
-        LatentChainCRF(2).fit([[["x"], ["x"]]], [["a", "a"]])
     with pytest.raises(ValueError, match="nan"):
         LatentChainCRF(2).fit([[{"x": float("nan")}, {"x": 1.0}]], [["a", "b"]])
     with pytest.raises(ValueError, match="finite"):
@@ -207,6 +207,16 @@ def test_bad_data_are_refused():
         LatentChainCRF(2).fit(X, Y, [np.linspace(1, 2, len(y)) for y in Y])
     with pytest.raises(ValueError, match="there is nothing to learn from"):
         LatentChainCRF(2).fit([], [])
+
+
+@pytest.mark.parametrize("n_latent", [1, 2, {"a": 3}], ids=str)
+def test_one_label_is_certain(n_latent):
+    model = LatentChainCRF(n_latent, n_init=2).fit([[["x"], ["z"]], [["z"]]], [["a", "a"], ["a"]])
+    assert model.result_.converged
+    assert model.n_states_.tolist() == [1]
+    assert model.predict([[["x"], ["y"]], []]) == [["a", "a"], []]
+    assert model.predict_marginals([[["x"]]]) == [[{"a": 1.0}]]
+    assert model.predict_latent([[["x"]]]) == [[("a", 0)]]
 
 
 def test_more_states_than_tokens_stay_finite():
@@ -258,3 +268,90 @@ def test_a_fit_goes_on_on_either_side_of_a_saddle(share, tmp_path):
     np.testing.assert_array_equal(again._weights.theta, whole._weights.theta)
     np.testing.assert_array_equal(again.trace_["passes"], whole.trace_["passes"])
     assert str(again.result_) == str(whole.result_)
+
+
+# --- against all paths ------------------------------------------------------------------------------------
+
+
+class AllPaths:
+    """Every path of states of some sequences, in long double: how often each weight of a model counts on it."""
+
+    def __init__(self, model, X):
+        many = zip(model.classes_.tolist(), model.n_states_.tolist(), strict=True)
+        self.states = [(label, k) for label, states in many for k in range(states)]
+        self.weights = {**model.state_features_, **model.transition_features_}
+        place = {name: k for k, name in enumerate(self.weights)}
+        self.theta = np.array(list(self.weights.values()), dtype=np.longdouble)
+        self.each = []
+        for tokens in X:
+            every = list(itertools.product(self.states, repeat=len(tokens)))
+            counts = np.zeros((len(every), len(place)), dtype=np.longdouble)
+            for row, path in zip(counts, every, strict=True):
+                for token, state in zip(tokens, path, strict=True):
+                    for name, value in token.items():
+                        if (name, state) in place:
+                            row[place[name, state]] += value
+                for step in itertools.pairwise(path):
+                    if step in place:
+                        row[place[step]] += 1
+            self.each.append((every, counts))
+
+    def probabilities(self):
+        """The paths of each sequence, and how likely they are."""
+        for every, counts in self.each:
+            scores = counts @ self.theta
+            yield every, np.exp(scores - np.logaddexp.reduce(scores))
+
+    def objective(self, theta, y, weight, c2):
+        total = c2 * (theta @ theta)
+        for (every, counts), labels, w in zip(self.each, y, weight, strict=True):
+            scores, own = counts @ theta, [[label for label, _ in path] == labels for path in every]
+            total += w * (np.logaddexp.reduce(scores) - np.logaddexp.reduce(scores[own]))
+        return total
+
+
+def tiny(seed):
+    """A few short sequences, and settings of a model for them."""
+    rng = np.random.default_rng(seed)
+    labels, names = ["a", "b", "c"][: rng.integers(1, 4)], ["p", "q", "r"][: rng.integers(1, 4)]
+    size = 10.0 ** rng.integers(-2, 3)
+    X, y = [], []
+    for length in [*rng.integers(0, 4, size=3).tolist(), 3]:
+        some = [[name for name in names if rng.random() < 0.6] for _ in range(length)]
+        X.append([{name: float(size * rng.normal()) if seed % 2 else 1.0 for name in each} for each in some])
+        y.append([str(label) for label in rng.choice(labels, size=length)])
+    held = sorted({label for each in y for label in each})
+    n_latent = int(rng.integers(1, 3)) if seed % 3 else {held[0]: int(rng.integers(1, 4))}
+    settings = dict(
+        c2=float(10.0 ** rng.uniform(-3, 2)),
+        max_iter=int(rng.choice([2, 300])),
+        all_possible_states=bool(rng.random() < 0.5),
+        all_possible_transitions=bool(rng.random() < 0.5),
+        random_state=seed,
+    )
+    return X, y, rng.exponential(size=len(X)), LatentChainCRF(n_latent, **settings)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(60))
+def test_models_are_what_all_paths_say(seed):
+    X, y, weight, model = tiny(seed)
+    model.fit(X, y, weight)
+    paths = AllPaths(model, X)
+    F = functools.partial(paths.objective, y=y, weight=weight, c2=model.c2)
+    assert model.trace_["objective"][-1] == pytest.approx(float(F(paths.theta)), rel=1e-9, abs=1e-12)
+    steps = 1e-6 * np.eye(len(paths.theta), dtype=np.longdouble)
+    gradient = [(F(paths.theta + step) - F(paths.theta - step)) / 2e-6 for step in steps]
+    size = float(np.sqrt(np.square(gradient).sum()))
+    assert model.trace_["gradient_norm"][-1] == pytest.approx(size, rel=1e-5, abs=1e-7 * model.trace_["objective"][0])
+
+    likeliest, marginals = model.predict_latent(X), model.predict_marginals(X)
+    by_path = model.predict(X)
+    by_token = model.set_params(decoding="marginal").predict(X)
+    for j, (every, p) in enumerate(paths.probabilities()):
+        assert by_path[j] == [label for label, _ in likeliest[j]]
+        assert p[every.index(tuple(likeliest[j]))] >= p.max() * (1 - 1e-9)
+        for t, found in enumerate(marginals[j]):
+            of_labels = {c: float(p[[path[t][0] == c for path in every]].sum()) for c in model.classes_.tolist()}
+            assert found == pytest.approx(of_labels, abs=1e-10)
+            assert of_labels[by_token[j][t]] >= max(of_labels.values()) - 1e-9

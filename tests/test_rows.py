@@ -129,11 +129,11 @@ def test_exponentials_logarithms_and_reductions(dtype, blocks):
 
 
 @pytest.mark.parametrize(("dtype", "lowest"), [(np.float32, -87.0), (np.float64, -708.0)])
-def test_what_is_too_small_is_the_least_and_what_is_no_number_stays_none(dtype, lowest):
+def test_what_is_too_small_is_the_least_or_nothing_and_what_is_no_number_stays_none(dtype, lowest):
     A = np.array([[-np.inf, -1e30, 2 * lowest, lowest, np.nan, 0.0, -0.0, 80.0]], dtype)
     exponentials, logarithms, sums, tops = np.empty_like(A), np.empty_like(A), np.empty(1, dtype), np.empty(1, dtype)
     functions(A, exponentials, logarithms, sums, tops, (0,))
-    assert (exponentials[0, :3] == exponentials[0, 3]).all()
+    assert (exponentials[0, :3] == (exponentials[0, 3] if dtype == np.float32 else 0.0)).all()
     assert 0 < exponentials[0, 3] < 1e-37
     assert np.isnan(exponentials[0, 4])
     close(exponentials[0, 5:], np.exp([0.0, 0.0, 80.0]).astype(dtype), 100)

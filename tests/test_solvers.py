@@ -26,6 +26,7 @@ from majorant import (
     ProximalMajorization,
     QuasiNewton,
     SteepestDescent,
+    StochasticMajorization,
     held_out,
     minimize,
 )
@@ -311,7 +312,7 @@ def test_metrics_and_callbacks_cost_neither_time_nor_passes(solver, monkeypatch)
     np.testing.assert_allclose(trace["slow"], without.trace["objective"], rtol=1e-12)
 
 
-def test_seconds_are_those_of_the_solver_alone(monkeypatch):
+def test_seconds_are_those_of_evaluations(monkeypatch):
     clock, evaluate = Clock(monkeypatch), Objective.point
 
     def timed(F, theta, **settings):
@@ -322,6 +323,34 @@ def test_seconds_are_those_of_the_solver_alone(monkeypatch):
     trace = minimize(problems.make(problems.binary), LBFGS(), callback=lambda row, theta: clock.pass_by(7.0, 5.0)).trace
     np.testing.assert_array_equal(trace["seconds"], 3 * trace["passes"])  # one evaluation is one pass
     np.testing.assert_array_equal(trace["cpu_seconds"], 2 * trace["passes"])
+
+
+@pytest.mark.parametrize("name", ["gap", "estimated_gap"])
+def test_seconds_hold_what_it_takes_to_certify(name, monkeypatch):
+    F, clock, certify = problems.make(problems.binary), Clock(monkeypatch), getattr(Objective, name)
+
+    def timed(F, *arguments):
+        clock.pass_by(3.0, 2.0)
+        return certify(F, *arguments)
+
+    monkeypatch.setattr(Objective, name, timed)
+    trace = minimize(F, QuasiNewton(), callback=lambda row, theta: None).trace
+    assert clock.wall > 100
+    assert trace["seconds"][-1] == clock.wall - 100
+    assert trace["cpu_seconds"][-1] == clock.processor - 50
+
+
+def test_an_objective_that_a_solver_does_not_need_costs_no_seconds(monkeypatch):
+    clock, evaluate = Clock(monkeypatch), Objective.point
+
+    def timed(F, theta, **settings):
+        clock.pass_by(3.0, 2.0)
+        return evaluate(F, theta, **settings)
+
+    monkeypatch.setattr(Objective, "point", timed)
+    trace = minimize(problems.make(problems.binary), StochasticMajorization(), max_steps=3).trace
+    assert clock.wall > 100
+    assert not trace["seconds"].any()
 
 
 @pytest.mark.parametrize("solver", [BatchMajorization(), LBFGS(), ConjugateGradient()], ids=str)

@@ -18,13 +18,15 @@ TEXTS = ["a", "b", "", "x:y", "é"]
 
 def meaning(token):
     """The attributes of a token and their values, one after the other."""
+    if isinstance(token, bytes):
+        token = token.decode()
     if isinstance(token, str):
         return [(token, 1.0)]
     if not isinstance(token, dict):
-        return [(name, 1.0) for name in token]
+        return [(name.decode() if isinstance(name, bytes) else name, 1.0) for name in token]
     found = []
     for name, value in token.items():
-        if isinstance(value, str | list | tuple | dict):
+        if isinstance(value, str | bytes | list | tuple | dict):
             found += [(f"{name}:{inner}", weight) for inner, weight in meaning(value)]
         else:
             found.append((name, float(value)))
@@ -35,6 +37,8 @@ def a_value(rng, kinds):
     kind = rng.choice(kinds)
     return {
         "string": str(rng.choice(TEXTS)),
+        "bytes": str(rng.choice(TEXTS)).encode(),
+        "list of bytes": [str(text).encode() for text in rng.choice(TEXTS, size=2)],
         "true": True,
         "false": False,
         "float": float(rng.normal()),
@@ -51,7 +55,7 @@ def a_value(rng, kinds):
 KINDS = [
     ["string"], ["true"], ["true", "false"], ["one", "true"], ["float"], ["float", "int"], ["string", "true"],
     ["string", "float", "one"], ["numpy"], ["numpy", "float32", "bool_", "string"], ["list", "string"],
-    ["dict", "float"],
+    ["dict", "float"], ["bytes"], ["bytes", "string", "float", "list of bytes"],
 ]  # fmt: skip
 FORMS = ["lists", "tuples", "dicts", "mixed"]
 
@@ -131,6 +135,12 @@ def outcome(tokens, grow):
 def test_what_is_wrong_is_said_alike_for_whole_sequences_and_token_by_token(tokens, grow):
     assert outcome(tokens, grow) == outcome(iter(tokens), grow)
     assert outcome(tuple(tokens), grow) == outcome(iter(tokens), grow)
+
+
+def test_bytes_that_are_no_text_stay_apart():
+    vocabulary = Vocabulary()
+    tokens = encode([[{"w": b"\xff"}, {"w": b"\xfe"}, {"w": b"\xff"}]], vocabulary, grow=True)
+    assert tokens.attributes.tolist() == [0, 1, 0]
 
 
 def test_a_vocabulary_forgets_what_it_met_in_vain():

@@ -121,7 +121,7 @@ def train(
     c2: Penalty = 1.0,
     solver: SolverName = "auto",
     tol: Tolerance = 1e-3,
-    max_iter: Steps = 1000,
+    max_iter: Steps = 10_000,
     min_freq: MinFreq = 0,
     all_states: AllStates = False,
     all_transitions: AllTransitions = False,

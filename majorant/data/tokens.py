@@ -2,7 +2,7 @@
 
 A token is a list of strings, a dict, or a row of numbers. A dict follows python-crfsuite: a number is a value of the
 attribute ``key``, true and false are 1 and 0, a string makes the attribute ``key:string``, lists and sets of strings
-make one for each, and dicts inside do the same one level down.
+make one for each, and dicts inside do the same one level down. Values that are bytes are strings in UTF-8.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def _flat(token: Mapping[str, Any]) -> tuple[list[str], list[float]]:
 
 def _flat_value(name: str, value: Any) -> tuple[list[str], list[float]]:
     """Return what a value that is no plain number or string stands for."""
-    if isinstance(value, str):
-        return [f"{name}:{value}"], [1.0]
+    if isinstance(value, str | bytes):
+        return [f"{name}:{_string(name, value)}"], [1.0]
     if isinstance(value, int | float | np.number | np.bool_):
         return [name], [float(value)]
     if isinstance(value, Mapping):
@@ -248,6 +248,8 @@ def _flat_value(name: str, value: Any) -> tuple[list[str], list[float]]:
 
 
 def _string(name: str, value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
     if not isinstance(value, str):
         raise TypeError(f"the values in {name!r} must be strings, got {type(value).__name__}: {value!r:.40}")
     return value

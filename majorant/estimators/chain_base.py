@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import cached_property
 from itertools import chain
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from majorant.estimators.chain_weights import FittedWeights, StreamedWeights
 from majorant.estimators.fitting import publish
 from majorant.estimators.notebook import InNotebooks
 from majorant.estimators.placing import check_executor, refuse_beside
-from majorant.estimators.settings import check_callbacks
+from majorant.estimators.settings import check_callbacks, check_number
 from majorant.models import Chain, LatentChain
 
 
@@ -34,6 +35,7 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
     """Labels of sequences: everything but how weights are found, and what labels are made of."""
 
     c2: float
+    tol: float
     max_iter: int
     min_freq: float
     all_possible_states: bool
@@ -274,11 +276,11 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         self._weights, self.classes_, self._vocabulary = weights, classes, vocabulary
 
     def _check_settings(self) -> None:
-        if not 0 < self.c2 < np.inf:
-            raise ValueError(f"c2 must be positive, got {self.c2!r}")
+        if not (isinstance(self.c2, Real) and 0 < self.c2 < np.inf):
+            raise ValueError(f"c2 must be a positive number, got {self.c2!r}")
         whole("max_iter", self.max_iter, least=0)
-        if not self.min_freq >= 0:
-            raise ValueError(f"min_freq must be at least 0, got {self.min_freq!r}")
+        check_number("tol", self.tol, least=0.0)
+        check_number("min_freq", self.min_freq, least=0.0)
         check_callbacks(self.callbacks)
 
     def _seed(self) -> int:

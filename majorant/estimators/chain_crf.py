@@ -59,7 +59,8 @@ class ChainCRF(ChainEstimator):
         objective is typically within 1e-4 of its minimum. Where nothing can be certified, the share of its norm at zero
         to which the gradient has to fall.
     max_iter : int
-        Steps.
+        Most steps. The default is there for fits that ``tol`` would never end: the fewer attributes there are for many
+        tokens, and the smaller ``c2``, the more steps a certificate takes, which may be thousands.
     min_freq : float
         Pairs are left out whose values sum to less, as in CRFsuite: with values of one, those that occur less often.
         One difference: at 0 no pair is left out that occurs, where CRFsuite leaves out those whose values sum to less
@@ -100,7 +101,7 @@ class ChainCRF(ChainEstimator):
         c1: float = 0.0,
         solver: str = "auto",
         tol: float = 1e-3,
-        max_iter: int = 1000,
+        max_iter: int = 10_000,
         min_freq: float = 0,
         all_possible_states: bool = False,
         all_possible_transitions: bool = False,

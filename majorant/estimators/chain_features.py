@@ -83,6 +83,8 @@ def label_names(labels: Vocabulary) -> Array:
         odd = next(name for name, s, k in zip(names, strings, numbers, strict=True) if not (s if any(strings) else k))
         raise TypeError(f"labels must be all strings or all numbers, got {odd!r}")
     refuse_null_ending("y", names)
+    if any(name != name for name in names):
+        raise ValueError("y holds NaN, which is no label: leave out what has none, or name it, as in 'unknown'")
     return np.asarray(names)
 
 

@@ -47,8 +47,8 @@ class LatentChainCRF(ChainEstimator):
     Parameters
     ----------
     n_latent : int, or dict of labels to int
-        States of each label; a label that is not in the dict has one. More states than a label has tokens do no harm
-        but to the time that a pass takes.
+        States of each label; a label that is not in the dict has one, and so has the only label of y, whose states
+        nothing tells apart. More states than a label has tokens do no harm but to the time that a pass takes.
     c2 : float
         Penalty: c2 times the sum of squared weights.
     decoding : {"viterbi", "marginal"}
@@ -113,7 +113,7 @@ class LatentChainCRF(ChainEstimator):
         n_init: int = 1,
         solver: str = "auto",
         tol: float = 1e-4,
-        max_iter: int = 1000,
+        max_iter: int = 10_000,
         min_freq: float = 0,
         all_possible_states: bool = False,
         all_possible_transitions: bool = False,
@@ -168,10 +168,9 @@ class LatentChainCRF(ChainEstimator):
         unknown = sorted(set(known) - set(labels), key=repr)
         if unknown:
             raise ValueError(f"n_latent names labels that y does not hold: {unknown}")
-        many = np.array([known.get(label, 1) for label in labels], dtype=np.int64)
-        if len(labels) < 2 and many.max() > 1:
-            raise ValueError(f"y holds one label only, {labels[0]!r}: there is nothing to tell apart")
-        return many
+        if len(labels) == 1:  # whose states nothing tells apart
+            return np.ones(1, dtype=np.int64)
+        return np.array([known.get(label, 1) for label in labels], dtype=np.int64)
 
     def _take_up(self, states: Array) -> None:
         self.n_states_ = states

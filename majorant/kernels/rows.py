@@ -15,7 +15,8 @@ tuple, to wherever one of them is mentioned, and LLVM would take that apart agai
 ``zeros(A)``             a row of zeros, of the precision of a matrix
 ``chosen(a, M, t)``      a, or zero where the bit of a place is not set in row t of a matrix of bytes, one a block
 ``a + b``, ``a * b``…    place by place; either may be a number
-``exp(a)``, ``log(a)``   to the last digits of the type; of what is below e^−87 (−708), that
+``exp(a)``, ``log(a)``   to the last digits of the type; of what is below −87 as of that, in double precision below
+                         −708 zero
 ``at_least(a, x)``       a, or the number x where a is below
 ``total(a)``             the sum
 ``largest(a)``           the largest
@@ -341,7 +342,7 @@ def log(context: Any, a: Any) -> Any:
 
 def _exp(builder: Any, row: Row, x: Any) -> Any:
     digits, lowest, degree = _facts(row)
-    constant = _constants(row)
+    constant, given = _constants(row), x
     x = _larger(builder, x, constant(lowest))
     # Adding 1.5·2^digits leaves k in the last digits of the sum, ready to become an exponent.
     magic = constant(1.5 * 2.0**digits)
@@ -353,7 +354,11 @@ def _exp(builder: Any, row: Row, x: Any) -> Any:
     p = _polynomial(builder, row, r, 1 / np.cumprod([1.0, *range(1, degree + 1)]))
     whole = _integers(row)
     bits = builder.shl(builder.bitcast(shifted, whole), whole([digits] * LANES))
-    return builder.bitcast(builder.add(builder.bitcast(p, whole), bits), p.type)
+    power = builder.bitcast(builder.add(builder.bitcast(p, whole), bits), p.type)
+    if row.number != types.float64:
+        return power
+    # Certificates are of sums over paths: one that is left out makes them looser, one that is too likely false.
+    return builder.select(builder.fcmp_ordered("<", given, constant(lowest)), constant(0.0), power)
 
 
 def _log(builder: Any, row: Row, x: Any) -> Any:

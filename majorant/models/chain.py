@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from majorant.kernels.sparse import Features
 from majorant.models import chain_online as online
 from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
-from majorant.models.chain_dual import ChainAscent
+from majorant.models.chain_dual import ChainAscent, transition_curvature
 from majorant.models.chain_dual_blocks import AscentInBlocks
 
 # At most so many blocks; and a token is worth so many parameters that gradients of blocks have to be added up for.
@@ -84,7 +85,7 @@ class Chain(Model[Sequences]):
         flat, R, B = _empty_scores(batch)
         total = sum_paths(*split_scores(scores, batch), batch, R, B)
         observed = _observed_scores(batch)
-        return max(total - float(scores @ observed), 0.0), flat - observed
+        return as_loss(total - float(scores @ observed)), flat - observed
 
     def loss_and_gradient(self, theta: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and its gradient, sequence by sequence: scores are not kept."""
@@ -97,7 +98,7 @@ class Chain(Model[Sequences]):
             batch.features, batch.starts, batch.y, batch.weight, theta, universe.table(theta), A, universe.floor,
             kernels.chain.room_for(batch.starts, universe.width), universe.blocks, G, table, B,
         )  # fmt: skip
-        return max(loss, 0.0), universe.joined_parts(G, table, B)
+        return as_loss(loss), universe.joined_parts(G, table, B)
 
     def loss_at_zero(self, batch: Sequences) -> float:
         """Return the loss of parameters of zero: every label is as likely as another."""
@@ -131,14 +132,12 @@ class Chain(Model[Sequences]):
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
         """Return Σ_t v² p(1 − p), as if tokens were independent: to scale steps by."""
-        _, P, B = _empty_scores(batch)
-        one = batch.unweighted()
-        sum_paths(*split_scores(scores, batch), one, P, B)
+        _, P, pairs = _empty_scores(batch)
+        sum_paths(*split_scores(scores, batch), batch.unweighted(), P, pairs)
+        B = transition_curvature(batch, P)
         P *= 1 - P
-        B *= 1 - B / max(B.sum(), 1.0)
         if batch.weight is not None:
             P *= batch.weight[:, None]
-            B *= batch.weight.mean() if len(batch.weight) else 1.0
         return _lift(P, B, batch.features.squared(), batch)
 
     def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
@@ -162,6 +161,11 @@ class Chain(Model[Sequences]):
         _, P, pairs = _empty_scores(batch)
         sum_paths(*split_scores(scores, batch), batch.unweighted(), P, pairs)
         return P[:, : batch.universe.n].copy()
+
+
+def as_loss(loss: float) -> float:
+    """Return a loss, which rounding may have made negative; infinite where log Z was too small for a number."""
+    return max(loss, 0.0) if isfinite(loss) else inf
 
 
 def split_scores(flat: Array, batch: Sequences) -> tuple[Array, Array]:

@@ -120,8 +120,8 @@ class ChainAscent:
         G, table, B = np.zeros(universe.size), universe.table(), np.zeros((universe.width, universe.width))
         for data, kept in self._seen():
             _add_curvature(data, kept.nodes, G, table)
-            B += (first_weights(data, np.float32) @ kept.pairs.reshape(len(data), -1)).reshape(B.shape)
-        return universe.joined_parts(G, table, B * (1 - B / max(B.sum(), 1.0)))
+            B += transition_curvature(data, kept.nodes)
+        return universe.joined_parts(G, table, B)
 
 
 def _add_curvature(data: Sequences, nodes: Array, G: Array, table: Array) -> None:
@@ -132,6 +132,17 @@ def _add_curvature(data: Sequences, nodes: Array, G: Array, table: Array) -> Non
         μ = nodes[begin:end].astype(np.float64)
         R = μ * (1 - μ) if each is None else μ * (1 - μ) * each[begin:end, None]
         kernels.chain.lifted(x.part(begin, end), R, G, table, data.universe.blocks)
+
+
+def transition_curvature(data: Sequences, P: Array) -> Array:
+    """Return Σ_t w a(1 − a) for each pair of labels, a = P(y_{t−1}) P(y_t): as if tokens were independent."""
+    B, inner = np.zeros((data.universe.width, data.universe.width)), data.inner_tokens()
+    for begin in range(0, len(inner), TOKENS):
+        t = inner[begin : begin + TOKENS]
+        before, after = P[t - 1].astype(np.float64), P[t].astype(np.float64)
+        weighted = before if data.weight is None else before * data.weight[t, None]
+        B += weighted.T @ after - (weighted * before).T @ after**2
+    return B
 
 
 def n_marginals(universe: Universe, tokens: int, sequences: int) -> int:

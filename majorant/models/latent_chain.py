@@ -13,7 +13,7 @@ from majorant._checks import Array, one_of, whole
 from majorant.curvature import Factors
 from majorant.data.sequences import Sequences
 from majorant.models.base import Model, require_data
-from majorant.models.chain import Chain, split_scores, sum_paths
+from majorant.models.chain import Chain, as_loss, split_scores, sum_paths
 
 DECODINGS = ("viterbi", "marginal")
 # The chain over states, as if they were labels.
@@ -111,7 +111,7 @@ class LatentChain(Model[Sequences]):
         total = sum_paths(U, A, batch, R, B)
         own = kernels.chain_latent.owned_by(self.first, A, batch.starts)
         observed = kernels.chain_latent.take_off(U, batch.starts, batch.y, batch.weight, own, R, B)
-        return max(total - observed, 0.0), flat
+        return as_loss(total - observed), flat
 
     def loss_and_gradient(self, theta: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and its gradient, sequence by sequence: scores are not kept."""
@@ -124,7 +124,7 @@ class LatentChain(Model[Sequences]):
             kernels.chain.room_for(batch.starts, universe.width),
             kernels.chain_latent.owned_by(self.first, A, batch.starts), universe.blocks, G, table, B,
         )  # fmt: skip
-        return max(loss, 0.0), universe.joined_parts(G, table, B)
+        return as_loss(loss), universe.joined_parts(G, table, B)
 
     def loss_at_zero(self, batch: Sequences) -> float:
         """Return the loss of parameters of zero: a label is as likely as it has states."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -28,6 +27,8 @@ KEPT = 4
 MANY_PARAMETERS = 100_000
 # Rounding errors of F and of sums over parameters, relative to them: far more than there are.
 ROUNDING = 1e-13
+# What is added to the products of slopes, relative to the largest: those of slopes that are the same have no inverse.
+SINGULAR = 1e-15
 # Squares of larger slopes may overflow, in single precision slopes themselves.
 STEEPEST = 1e30
 # Parameters that are worked on at a time: a fit holds most when it looks, and vectors would add up.
@@ -108,13 +109,11 @@ class Cuts:
     def _best_weights(self) -> tuple[float, Array]:
         """Return the best bound that a mean of the cuts gives, and the weights of that mean."""
         constants, offs, products = *self._numbers(), self._products()
-        best, weights = -np.inf, np.zeros(0)
-        for a in _candidates(constants, products):
-            norm = np.sqrt(max(float(a @ products @ a), 0.0)) + float(a @ offs)
-            value = float(a @ constants) - 0.5 * norm**2
-            if value > best:
-                best, weights = value, a
-        return best, weights
+        each = _candidates(constants, products)
+        norms = np.sqrt(np.maximum(((each @ products) * each).sum(axis=1), 0.0)) + each @ offs
+        values = each @ constants - 0.5 * norms**2
+        best = int(values.argmax())
+        return float(values[best]), each[best]
 
     def _numbers(self) -> tuple[Array, Array]:
         return np.array([cut.constant for cut in self._cuts]), np.array([cut.off for cut in self._cuts])
@@ -133,8 +132,8 @@ class Cuts:
         """Return the products of all slopes, in double precision."""
         products = np.zeros((len(self._cuts), len(self._cuts)))
         for some in _stretches(len(self._root)):
-            slopes = [cut.slope[some].astype(np.float64, copy=False) for cut in self._cuts]
-            products += [[a @ b for b in slopes] for a in slopes]
+            slopes = np.array([cut.slope[some] for cut in self._cuts], dtype=np.float64)
+            products += slopes @ slopes.T
         return products
 
 
@@ -147,14 +146,20 @@ def _stretches(size: int) -> Iterator[slice]:
     return (slice(begin, begin + SOME) for begin in range(0, size, SOME))
 
 
-def _candidates(constants: Array, products: Array) -> Iterator[Array]:
-    """Yield weights, one of which maximises aᵀc − ½aᵀPa: for some of them positive, that is a linear system."""
+def _candidates(constants: Array, products: Array) -> Array:
+    """Return weights, a row each, one of which maximises aᵀc − ½aᵀPa: for some of them positive, a linear system.
+
+    All systems are solved at once, with ones on the diagonal of what is not among those some. Any weights give a bound,
+    so what rounding does to them does no harm.
+    """
     many = len(constants)
-    for count in range(1, many + 1):
-        for some in map(list, combinations(range(many), count)):
-            system = np.ones((count + 1, count + 1))
-            system[:count, :count], system[count, count] = products[np.ix_(some, some)], 0.0
-            a = np.zeros(many)
-            a[some] = np.linalg.lstsq(system, np.append(constants[some], 1.0))[0][:count]
-            if (a >= 0).all() and a.sum() > 0:
-                yield a / a.sum()
+    scale = float(products.diagonal().max()) or 1.0
+    some = (np.arange(1, 2**many)[:, None] >> np.arange(many)) % 2 == 1
+    systems = np.zeros((len(some), many + 1, many + 1))
+    among = some[:, :, None] & some[:, None, :]
+    systems[:, :many, :many] = np.where(among, products / scale + SINGULAR * np.eye(many), np.eye(many))
+    systems[:, :many, many] = systems[:, many, :many] = some
+    sides = np.column_stack([some * constants / scale, np.ones(len(some))])
+    a = np.linalg.solve(systems, sides[:, :, None])[:, :many, 0]
+    a = a[(a >= 0).all(axis=1)]
+    return np.asarray(a / a.sum(axis=1, keepdims=True))

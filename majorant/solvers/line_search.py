@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Protocol
 
 # Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
@@ -47,8 +48,9 @@ def best_step(
         if a == 0.0:  # recomputed, it might have another sign
             return downhill
         at_a, s = ray.value_and_slope(a)
-        if at_a > value + rise * abs(value):
-            return abs(s) or -downhill  # what descends there, as no convex function does, is another valley
+        if not (at_a <= value + rise * abs(value) and isfinite(s)):  # too far, perhaps for any number
+            # What descends there, as no convex function does, is another valley.
+            return abs(s) if isfinite(s) and s != 0 else -downhill
         lower = at_a <= value or rise > RISE
         return 0.0 if abs(s) <= flat_enough * -downhill and lower else s
 

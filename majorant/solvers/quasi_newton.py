@@ -17,9 +17,9 @@ are cheap, steps turn into Newton's, by conjugate gradients (``majorant.solvers.
 was learnt is adapted: a curvature gets new factors, and secant pairs change by a known amount. Tall data start from a
 sample, wide dense ones in the space of their rows (``majorant.solvers.row_space``); wide sparse data by dual coordinate
 descent (``majorant.solvers.dual``) as long as that contracts well, and there F may rise now and then. So do chains,
-sequence by sequence (``majorant.solvers.ascent``), with steps in between where that is slow; where it cannot be, they
-start by an online pass and go on scaled by the root of its precision. Starts are in ``majorant.solvers.starts``,
-curvatures in ``majorant.solvers.preconditioners``.
+sequence by sequence (``majorant.solvers.ascent``); where that cannot be, they start by an online pass and go on scaled
+by the root of its precision. Starts are in ``majorant.solvers.starts``, curvatures in
+``majorant.solvers.preconditioners``.
 """
 
 from __future__ import annotations
@@ -68,9 +68,8 @@ COARSE, COARSE_AIM = 1e-5, 5e-6
 POOR = 1e-3
 # A curvature from another penalty is found anew if the first step gains so many times less, or more, than it says.
 ASTRAY = 10.0
-# Sweeps go on once a step gains less than this share of what all steps since have gained; the space of the rows is
-# tried once steps in all columns have cost so many times as much.
-FADED, RENTED = 0.007, 1.0
+# The space of the rows is tried once steps in all columns have cost so many times as much.
+RENTED = 1.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,8 +87,6 @@ class QuasiNewtonState(State):
     truncates: bool = False  # whether they are Newton's, by conjugate gradients in the curvature that there is
     leaps: bool = True  # whether the last step was a whole one
     sweeps: Sweeps | None = None  # until they are left for quasi-Newton steps
-    until: int = 0  # the step at which they go on, at the latest
-    entered: float = np.inf  # F where they were left
     least_factor: float | None = None  # of ``solve``, if it is right but for a factor, which the last pair tells
     most: int = NARROW_STEPS  # steps that may still be made unseen
     given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
@@ -259,7 +256,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
         """Return the state after one quasi-Newton step."""
         here = known(objective, state)
-        if state.sweeps is not None and state.steps >= state.until:
+        if state.sweeps is not None:
             return _entered(objective, state, state.sweeps.go_on(objective, here, self.seed))
         if state.rent >= state.rows_at and state.lease.is_slow(here.value, state.rows_at * state.steps / state.rent):
             state = state.changed(rows_at=np.inf)
@@ -277,11 +274,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             new, length = best_point_along(objective, here, step, flat_enough, leap=attempt.leaps)
             if improves(objective, new, here):
                 attempt = attempt.changed(pairs=self._paired(objective, attempt, here, new), leaps=length == 1.0)
-                moved = _moved(attempt, here, new, _promise(here, step), rent)
-                faded = state.sweeps is not None and here.value - new.value < FADED * (state.entered - new.value)
-                return moved.changed(until=moved.steps) if faded else moved
-        over = {"stalled": True} if state.sweeps is None else {"until": state.steps}
-        return state.changed(unseen=0, **over)
+                return _moved(attempt, here, new, _promise(here, step), rent)
+        return state.changed(unseen=0, stalled=True)
 
     def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
         """Yield the state, then without its pairs, which may be worn out, then with curvatures found here."""
@@ -292,9 +286,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if state.pairs:
             yield state.changed(pairs=())
         assert state.market is not None
-        for offer in reversed(state.market.offers):
-            if offer.quality >= state.lease.quality:
-                yield _bought(objective, state, here, offer).changed(pairs=())
+        offers = state.market.offers[::-1]
+        for offer in [each for each in offers if each.quality >= state.lease.quality] or offers:
+            yield _bought(objective, state, here, offer).changed(pairs=())
 
     def _with_curvature(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
         """Return the state with a curvature, another one if that is due."""
@@ -302,8 +296,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         state = state if state.market is market else state.changed(market=market)
         if not state.is_truncated:
             offer = market.due(lease, state.rent, here.value)
-            if offer is not None or state.sweeps is not None:
-                return state if offer is None else _bought(objective, state, here, offer)
+            if offer is not None:
+                return _bought(objective, state, here, offer)
             if not market.turns_to_products(lease, state.rent, here.value):
                 return state
             account = (*state.account, (state.steps, "Newton steps by conjugate gradients"))
@@ -341,8 +335,6 @@ def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> Qua
         least_factor=begun.least_factor,
         sweeps=begun.sweeps,
         steps=state.steps + begun.made,
-        until=state.steps + begun.steps,
-        entered=begun.point.value,
         unseen=begun.made,
         pairs=(),
         lease=lease,

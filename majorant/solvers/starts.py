@@ -43,7 +43,6 @@ class Begun:
     factorize: Factorize | None = None
     least_factor: float | None = None  # of it, if it is right but for a factor, which secant pairs tell
     sweeps: Sweeps | None = None  # of a start that is not done yet
-    steps: int = 0  # to be made before these go on, at most
     quality: int = 1  # of the curvature: better than a diagonal
     made: int = 0  # steps on the way, if it was by steps
     account: tuple[str, ...] = ()  # what was done
