@@ -183,10 +183,12 @@ class Monitor:
     def observe(self, state: State) -> bool:
         """Record a state; return whether to stop."""
         seen = Seen(self._objective, state, self._cuts)
-        self._clock.read()
-        self.result = self._fatal(seen)
-        if state.point is None:  # F and ∇F were found for the trace
+        if state.point is None:  # F and ∇F are found for the trace
+            self._clock.read()
+            self.result = self._fatal(seen)
             self._clock.skip()
+        else:
+            self.result = self._fatal(seen)
         if self.result is None:
             self._seen, self._certified, self._mark = seen, False, self._marked()
             self._steps += state.unseen
@@ -212,23 +214,25 @@ class Monitor:
         return stops
 
     def _record(self, seen: Seen) -> dict[str, float]:
-        size, gap = norm(seen.point.gradient), seen.gap
-        seconds, cpu_seconds = self._clock.read()
+        assert self._mark is not None
         row = {
             "step": float(self._steps),
             "passes": self._passes(),
             "curvatures": float(self._work.curvatures - self._before.curvatures),
-            "seconds": seconds,
-            "cpu_seconds": cpu_seconds,
+            "seconds": self._mark.seconds,
+            "cpu_seconds": self._mark.cpu_seconds,
             "objective": seen.point.value,
-            "gradient_norm": size,
-            "gap": gap,
+            "gradient_norm": norm(seen.point.gradient),
+            "gap": seen.gap,
         }
+        if self.metrics:
+            self._clock.read()
         for name, metric in self.metrics.items():
             if name in row:
                 raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
             row[name] = float(metric(read_only(seen.point.theta)))
-        self._clock.skip()  # metrics
+        if self.metrics:
+            self._clock.skip()
         self.trace.append(row)
         return row
 

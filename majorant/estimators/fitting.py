@@ -89,7 +89,7 @@ def run(
         tol=tol,
         gradient_tol=gradient_tol,
         max_steps=max_steps,
-        callback=followers,
+        callback=followers if followers.each else None,
         threads=None,
         saddles=saddles,
         certified=certified,
