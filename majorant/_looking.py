@@ -80,6 +80,11 @@ class Lookout:
         return concordant.suits(self._objective, self._largest)
 
     @property
+    def hidden(self) -> bool:
+        """Whether rounding hides how far the optimum is from any point."""
+        return self._hidden
+
+    @property
     def suits(self) -> bool:
         """Whether there is such a certificate, and it can be seen."""
         return not self._hidden and self._there_is_one

@@ -290,8 +290,9 @@ class Monitor:
             # A small gradient misleads where a Hessian says that there is more to gain, or no more is certified.
             if not self._objective.certifiable and (found.estimate > tol or found.gap > tol):
                 converged, self._last_estimate = False, size
-            return converged or found.gap <= self.limits.tol
-        return converged
+            converged = converged or found.gap <= self.limits.tol
+        # A gradient is no sign of an optimum where rounding hides the curvature along some direction.
+        return converged and not (self._lookout.hidden and not self._objective.certifiable)
 
     def _gains_nothing(self, seen: Seen) -> bool:
         """Return whether neither the next step nor one scaled by the Hessian's diagonal seems to gain ``tol``·F."""

@@ -342,5 +342,7 @@ def test_what_rounding_hides_is_not_looked_for_again(monkeypatch):
         return replace(certify(*args, **settings), gap=np.nan, region=None, decrement=np.inf)
 
     monkeypatch.setattr(concordant, "certify", hidden)
-    assert minimize(F, QuasiNewton()).result.converged
+    assert (
+        minimize(F, QuasiNewton()).result.outcome is Outcome.STALLED
+    )  # a small gradient is then no sign of an optimum
     assert len(looks) == 1

@@ -109,6 +109,7 @@ def test_constant_columns_of_other_sizes_without_an_intercept_are_undetermined()
     assert np.isinf(model.coef_error_).all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("exponent", [24, 42, 50])
 @pytest.mark.parametrize("C", [1e11, 1e13])
 def test_a_penalised_column_has_a_part_in_no_flat_direction(exponent, C):
@@ -151,6 +152,27 @@ def test_solvers_of_choice_models_agree_in_all_units(solver, s):
     exact = ConditionalLogit().fit(*choices_in_units(np.ones(3)))
     assert model.result_.converged
     np.testing.assert_allclose(model.coef_ * s, exact.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "bbm"])
+def test_a_small_gradient_is_no_optimum_where_the_hessian_sees_nothing(solver):
+    r = np.random.default_rng(0)
+    X = r.normal(size=(40, 2))
+    X[:, 1] = X[:, 0] + 1e-8 * X[:, 1]
+    y = ((X[:, 1] - X[:, 0]) * 1e8 + r.logistic(size=40) > 0).astype(int)
+    with pytest.warns(ConvergenceWarning):
+        LogisticRegression(C=np.inf, solver=solver).fit(X, y)
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-4, 1e-5, 1e-6])
+def test_choices_separated_by_nearly_collinear_columns(apart):
+    r = np.random.default_rng(1)
+    x = r.normal(size=180).round(2)
+    z = x.copy()
+    z[0] += apart  # where the first alternative was chosen, and nowhere else
+    with pytest.warns(ConvergenceWarning, match="quasi-completely separated along columns x0, x1"):
+        model = ConditionalLogit().fit(np.column_stack([x, z]), np.arange(180) % 3 == 0, np.arange(180) // 3)
+    assert np.isinf(model.coef_error_).all()
 
 
 def test_weights_and_offsets_of_any_size_raise_nothing():

@@ -27,8 +27,9 @@ from majorant.objective.objective import Objective
 # Non-zeros of a program that is solved in seconds, and its columns squared times what a constraint has; how often
 # constraints are added.
 LARGEST, MOST_WORK, ROUNDS = 10_000_000, 6_000_000, 200
-# Of constraints, and of what counts as a part of a direction, relative to its largest.
-TOLERANCE, PART = 1e-9, 1e-7
+# Of constraints, and of what counts as a part of a direction, relative to its largest; and the largest tolerance of
+# constraints where features have rounding errors.
+TOLERANCE, PART, LOOSEST = 1e-9, 1e-7, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +78,11 @@ def suits(F: Objective) -> bool:
     return stored * design.shape[0] * 2 * classes <= LARGEST and F.size**2 * stored * min(classes, 2) <= MOST_WORK
 
 
-def find(F: Objective, *, complete: bool = False) -> Separation | None:
+def find(F: Objective, *, complete: bool = False, rounding: float = 0.0) -> Separation | None:
     """Return how the data are separated along what is not penalised; None if they are not.
 
-    Where separation is known to be ``complete``, only the columns are looked for.
+    Where separation is known to be ``complete``, only the columns are looked for. Features may be off by ``rounding``,
+    relative to their size.
     """
     free = np.flatnonzero(~F.penalty.penalised)
     if not len(free):
@@ -89,11 +91,16 @@ def find(F: Objective, *, complete: bool = False) -> Separation | None:
     columns = _norms(found.at_least, 0)
     D, E = (sp.csr_array(each @ sp.diags_array(1 / columns)) for each in (found.at_least, found.equal))
     rows = _norms(D, 1)
+    tolerance = TOLERANCE
+    if rounding:  # a short row has the rounding errors of a long one
+        kept = rows > rounding / LOOSEST * rows.max()
+        D, rows = sp.csr_array(sp.diags_array(kept.astype(float)) @ D), np.where(kept, rows, rows.max())
+        tolerance = min(max(TOLERANCE, rounding * float(rows.max() / rows.min())), LOOSEST)
     D, E = (sp.csr_array(sp.diags_array(1 / each) @ matrix) for each, matrix in ((rows, D), (_norms(E, 1), E)))
-    raised = np.ones(D.shape[0], dtype=bool) if complete else _raised(D, E)
+    raised = np.ones(D.shape[0], dtype=bool) if complete else _raised(D, E, tolerance)
     if raised is None or not raised.any():
         return None
-    v = _shortest(D, E, raised * (rows.min() / rows))  # as far as the rows are long
+    v = _shortest(D, E, raised * (rows.min() / rows), tolerance)  # as far as the rows are long
     if v is None:
         return None
     direction, scale = np.zeros(F.size), np.ones(F.size)
@@ -109,31 +116,31 @@ def _norms(D: sp.csr_array, axis: int) -> Array:
 # --- the programs -------------------------------------------------------------------------------------------
 
 
-def _raised(D: sp.csr_array, E: sp.csr_array) -> Array | None:
+def _raised(D: sp.csr_array, E: sp.csr_array, tolerance: float) -> Array | None:
     """Return which comparisons some direction raises; None if a program was not solved."""
     raised = np.zeros(D.shape[0], dtype=bool)
     while not raised.all():
         cost = -np.asarray(D[~raised].sum(axis=0)).ravel()
-        v = _solved(cost / max(np.abs(cost).max(), 1.0), D, np.zeros(len(raised)), E, (-1.0, 1.0))
+        v = _solved(cost / max(np.abs(cost).max(), 1.0), D, np.zeros(len(raised)), E, (-1.0, 1.0), tolerance)
         if v is None:
             return None
-        more = ~raised & (D @ v > PART)
+        more = ~raised & (D @ v > max(PART, 100 * tolerance))
         if not more.any():
             break
         raised |= more
     return raised
 
 
-def _shortest(D: sp.csr_array, E: sp.csr_array, least: Array) -> Array | None:
+def _shortest(D: sp.csr_array, E: sp.csr_array, least: Array, tolerance: float) -> Array | None:
     """Return the direction with the least Σ|v_i| that raises comparisons by so much at least, as v = a − b."""
     d = D.shape[1]
     twice = [sp.hstack([each, -each], format="csr") for each in (D, E)]
-    found = _solved(np.ones(2 * d), twice[0], least, twice[1], (0.0, None))
+    found = _solved(np.ones(2 * d), twice[0], least, twice[1], (0.0, None), tolerance)
     return None if found is None else found[:d] - found[d:]
 
 
 def _solved(
-    cost: Array, D: sp.csr_array, least: Array, E: sp.csr_array, bounds: tuple[float, float | None]
+    cost: Array, D: sp.csr_array, least: Array, E: sp.csr_array, bounds: tuple[float, float | None], tolerance: float
 ) -> Array | None:
     """Return the v of least cost with Dv ≥ least, Ev = 0 and bounds, by the constraints that matter."""
     from scipy.optimize import linprog  # which takes long to load, for what few fits ask
@@ -142,7 +149,7 @@ def _solved(
     chosen = np.zeros(m, dtype=bool)
     chosen[np.arange(min(4 * d + 50, m)) * m // max(min(4 * d + 50, m), 1)] = True
     equal = {"A_eq": E, "b_eq": np.zeros(E.shape[0])} if E.shape[0] else {}
-    options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
+    options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": TOLERANCE}
     for _ in range(ROUNDS):
         found = linprog(
             cost, A_ub=-D[chosen], b_ub=-least[chosen], **equal, bounds=bounds, method="highs", options=options
@@ -150,7 +157,7 @@ def _solved(
         if found.status != 0:
             return None
         missing = np.where(chosen, 0.0, least - D @ found.x)
-        if missing.max(initial=0.0) <= TOLERANCE * max(float(np.abs(found.x).max(initial=0.0)), 1.0):
+        if missing.max(initial=0.0) <= tolerance * max(float(np.abs(found.x).max(initial=0.0)), 1.0):
             return np.asarray(found.x)
         worst = np.argsort(-missing)[: 2 * d + 50]
         chosen[worst[missing[worst] > 0]] = True

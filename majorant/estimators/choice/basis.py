@@ -107,7 +107,10 @@ def errors_of_columns(T: Array | None, errors: Array, theta: Array) -> Array:
         return errors * T
     # Orthonormal columns stand for those of X but for the last bits of these, which change scores by so much.
     lengths = np.linalg.norm(np.linalg.inv(T), axis=0)
-    return np.asarray(np.abs(T) @ (errors + ROUNDING * float(lengths @ np.abs(theta))))
+    off = errors + ROUNDING * float(lengths @ np.abs(theta))
+    if not np.isfinite(off).all():  # of orthonormal columns that are in all of X
+        return np.full(len(theta), np.inf)
+    return np.asarray(np.abs(T) @ off)
 
 
 def _sizes(design: Design) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,14 +10,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
-from majorant._solution import Fitted, Result
+from majorant._sentences import about_separation
+from majorant._solution import Fitted, Outcome, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
 from majorant.data import Choices
 from majorant.data.collapsing import Sample
 from majorant.estimators.accuracy import errors_of
 from majorant.estimators.atomic import all_or_nothing
-from majorant.estimators.choice.basis import errors_of_columns, in_units, of_columns, orthonormal, ridge_of
+from majorant.estimators.choice.basis import ROUNDING, errors_of_columns, in_units, of_columns, orthonormal, ridge_of
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
@@ -29,7 +31,7 @@ from majorant.estimators.threads import fit_threads
 from majorant.inference.choices import probabilities
 from majorant.inference.summary import Facts
 from majorant.models import Enumerated
-from majorant.objective import Objective, Threads
+from majorant.objective import Objective, Threads, separation
 from majorant.solvers import LBFGS, BatchMajorization, Newton, QuasiNewton, Solver
 
 SOLVERS = ("auto", "newton", "bbm", "lbfgs")
@@ -265,6 +267,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
             if other is not None:
                 T = other[1] if T is None else T[:, None] * other[1]
                 best, found, objective = self._fitted(other[0], T)
+                best = _unless_separated(objective, best, other[1])
         self._hessian, self._variances, self._basis = found.hessian, found.variances, T
         if found.variances is not None and T is not None:
             self._variances = found.variances * T**2
@@ -338,3 +341,20 @@ def _no_more(X: Any, y: Any) -> Any:
 
 def _no_files(*arguments: Any) -> None:
     raise TypeError("conditional logit is fitted in seconds and writes no checkpoints: save() the fitted model")
+
+
+def _unless_separated(objective: Objective, fitted: Fitted, T: Array) -> Fitted:
+    """Return the fit to orthonormal columns XT, as one without an optimum if the choices are separated.
+
+    Rounding of the orthonormal columns may end a separation of X, and so a certificate of theirs proves no optimum.
+    """
+    if fitted.result.outcome is Outcome.UNBOUNDED or not separation.suits(objective):
+        return fitted
+    rounding = ROUNDING * float(np.linalg.norm(np.linalg.inv(T), 2) * np.linalg.norm(T, 2))
+    found = separation.find(objective, rounding=rounding)
+    if found is None:
+        return fitted
+    found = separation.Separation(T @ found.direction, found.complete, np.ones(len(T)))
+    result = Result(Outcome.UNBOUNDED, about_separation(objective, found), float("nan"), fitted.result.account)
+    assert fitted.solution is not None
+    return replace(fitted, result=result, solution=replace(fitted.solution, certificate=None))

@@ -131,7 +131,7 @@ def certify(
     if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
         return replace(nothing, early=bool(np.isfinite(found.decrement)))
     if found.some is None and not _is_flat(F, found.metric):
-        return nothing
+        return replace(nothing, estimate=inf)  # along what the Hessian does not see there may be anything
     S = _spread(found.some or F, found, aim)
     return _certified(F, found, S) if S * found.decrement < 1 else nothing
 
