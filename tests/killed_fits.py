@@ -91,8 +91,9 @@ def survive(name, kills, rng, folder):
     usual, killed = time.perf_counter() - began, 0
     while killed < kills:
         path.unlink(missing_ok=True)
-        while not (done := _lives(name, path, result, rng.uniform(0, 1.3) * usual)):
-            killed += 1
+        patience = usual  # which grows: to read a checkpoint may take longer than a small fit
+        while not (done := _lives(name, path, result, rng.uniform(0, 1.3) * patience)):
+            killed, patience = killed + 1, 1.2 * patience
         with np.load(result) as file:
             differs = difference(whole, dict(file))
         left = sorted(each.name for each in Path(folder).iterdir() if each not in (path, result))
