@@ -72,6 +72,7 @@ def chains(r):
         [{f"a{k}": float(r.choice([1.0, 0.5, 3.0])) for k in range(attributes) if r.random() < 0.6} for _ in range(t)]
         for t in lengths
     ]
+    X[0][0].setdefault("a0", 1.0)  # data without any feature are refused
     Y = [[f"l{r.integers(labels)}" for _ in range(t)] for t in lengths]
     c2, tol = float(10 ** r.uniform(-4, 3)), float(10 ** r.uniform(-8, -3))
     given = dict(all_possible_states=bool(r.integers(2)), all_possible_transitions=bool(r.integers(2)))
