@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch coverage test-lowest fuzz dist lint format bench docs look figures reproduction clean
+.PHONY: demo test test-torch coverage test-lowest fuzz dist lint format bench house hops golden docs look figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -92,6 +92,13 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.robustness
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.chain --json out/chain.json --plot docs/figures/chain.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.latent --json out/latent.json
+
+# What there is to read, by folders, and the way of six fits through it: functions, calls, frames at a product with X.
+house: .venv/ready
+	$(BIN)/python -m benchmarks.house --folders
+
+hops: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.hops
 
 # docs/reproduction, from whatever data sets are there. About half an hour.
 reproduction: .venv/ready
