@@ -93,6 +93,10 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.chain --json out/chain.json --plot docs/figures/chain.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.latent --json out/latent.json
 
+# Fits that a change of the code alone leaves as they are, to the bit: tests/golden.json has them.
+golden: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.golden
+
 # What there is to read, by folders, and the way of six fits through it: functions, calls, frames at a product with X.
 house: .venv/ready
 	$(BIN)/python -m benchmarks.house --folders
