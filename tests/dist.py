@@ -17,7 +17,7 @@ ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 SOURCE_FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md"}
 SOURCE_FILES |= {"SECURITY.md", "pyproject.toml", ".gitignore"}
 SOURCE_FOLDERS = {"majorant", "tests", "examples", "benchmarks", "docs"}
-SOURCE_ENDINGS = {".py", ".md", ".rst", ".png", ".svg", ".html", ".css", ".js", ".txt", ".ipynb"}
+SOURCE_ENDINGS = {".py", ".md", ".rst", ".png", ".svg", ".html", ".css", ".js", ".txt", ".ipynb", ".json"}
 MEGABYTES = {".whl": 1.0, ".gz": 6.0}
 
 
