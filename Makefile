@@ -108,7 +108,7 @@ hops: .venv/ready
 reproduction: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce all --tune --out docs/reproduction
 	OMP_NUM_THREADS=1 $(BIN)/majorant reproduce latent --runs 5 --out docs/reproduction
-	$(BIN)/python -c 'from majorant.experiments.report import errata_page; print(errata_page(), end="")' > docs/errata.md
+	$(BIN)/python -c 'from reproduction.report import errata_page; print(errata_page(), end="")' > docs/errata.md
 
 # The site, into docs/_build/html: examples are run, warnings are errors, nothing is fetched. Under ten minutes.
 docs: .venv/docs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from majorant.experiments.bound import curves, draw
+from reproduction.figures import bound_curves, draw_bound
 
 if __name__ == "__main__":
-    draw(curves(), sys.argv[1] if len(sys.argv) > 1 else "bound.png")
+    draw_bound(bound_curves(), sys.argv[1] if len(sys.argv) > 1 else "bound.png")

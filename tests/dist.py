@@ -1,7 +1,7 @@
 """What is in a release: ``python -m tests.dist dist`` exits with 1 if anything is there that should not be.
 
-The wheel holds the package and nothing else: no tests, no results, nothing compiled. The experiments' code is part of
-it, since ``majorant reproduce`` and ``majorant compare`` are; what they found is not.
+The wheel holds the package and nothing else: no tests, no experiments, no results, nothing compiled. The source
+distribution holds the experiments (``reproduction/``), but not what they found.
 """
 
 import re
@@ -16,7 +16,7 @@ DATA = {"majorant/py.typed", "majorant/datasets/ecoli.data"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 SOURCE_FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md"}
 SOURCE_FILES |= {"SECURITY.md", "pyproject.toml", ".gitignore"}
-SOURCE_FOLDERS = {"majorant", "tests", "examples", "benchmarks", "docs"}
+SOURCE_FOLDERS = {"majorant", "reproduction", "tests", "examples", "benchmarks", "docs"}
 SOURCE_ENDINGS = {".py", ".md", ".rst", ".png", ".svg", ".html", ".css", ".js", ".txt", ".ipynb", ".json"}
 MEGABYTES = {".whl": 1.0, ".gz": 6.0}
 

@@ -40,6 +40,9 @@ def main() -> None:
     for command in ([script], [sys.executable, "-m", "majorant"]):
         assert speaks(*command, "--version") == f"majorant {majorant.__version__}\n"
         assert "Usage: majorant" in speaks(*command, "--help")
+    done = subprocess.run([script, "reproduce"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done
+    assert "a source checkout of majorant" in done.stderr, done.stderr
     rows = (f"{k % 7},{k % 3},{'x' if k % 7 > 3 else 'y'}" for k in range(70))
     (here / "rows.csv").write_text("\n".join(["a,b,kind", *rows]))
     speaks(script, "fit", "rows.csv", "--target", "kind", "--model", "rows.npz")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from majorant.experiments import claims
-from majorant.experiments.study import Study
+from reproduction import claims
+from reproduction.study import Study
 
 
 def run(solver, objective, seed=0, outcome="step limit", **columns):

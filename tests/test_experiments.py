@@ -14,22 +14,11 @@ import numpy as np
 import pytest
 
 from majorant import LBFGS, SGD
-from majorant.experiments import (
-    EXPERIMENTS,
-    FIGURES,
-    Experiment,
-    Method,
-    Options,
-    bound,
-    document,
-    report,
-    run,
-    store,
-    texts,
-)
-from majorant.experiments.problem import prepare
-from majorant.experiments.selection import cross_validated, tuned
-from majorant.experiments.study import read_studies, read_study
+from reproduction import document, report, store
+from reproduction.experiments import EXPERIMENTS, FIGURES, Experiment, Method
+from reproduction.figures import compute_bound
+from reproduction.runner import Options, cross_validated, run, tuned
+from reproduction.study import read_studies, read_study
 from tests.commands import invoke
 
 ROOT = Path(__file__).parent.parent
@@ -140,7 +129,7 @@ def test_runs_differ_by_seed_and_repeat_with_it(tmp_path):
 
 def test_starts_are_close_to_the_origin_whatever_the_scale():
     for name in ("toy", "ecoli"):
-        problem = prepare(EXPERIMENTS[name])
+        problem = EXPERIMENTS[name].problem()
         scores = problem.objective.model.scores(problem.start(3), problem.objective.data)
         assert 0.001 < np.std(scores) < 0.05
 
@@ -158,7 +147,7 @@ def test_missing_data_are_reported_not_raised(tmp_path, monkeypatch):
 INTERRUPTED = """
 import os, sys
 from majorant.cli import main
-from majorant.experiments import store
+from reproduction import store
 
 number, write, left = int(sys.argv.pop(1)), store.write, iter(range(4, -1, -1))
 
@@ -203,7 +192,7 @@ def test_an_interrupt_is_one_line(tmp_path):
 
 
 def test_cross_validation_and_tuning_are_kept(tmp_path, monkeypatch):
-    problem = prepare(replace(EXPERIMENTS["ecoli"], rows=120))
+    problem = replace(EXPERIMENTS["ecoli"], rows=120).problem()
     file = store.file_of(tmp_path, "ecoli")
     choice = cross_validated(problem, file)
     assert choice["best"] == choice["ridges"][int(np.argmax(choice["scores"]))]
@@ -211,21 +200,21 @@ def test_cross_validation_and_tuning_are_kept(tmp_path, monkeypatch):
     labels = {method.label: method.solver for method in tuned(problem, file)}
     assert labels["SGD tuned"].schedule == "constant"
     assert labels["ASGD tuned"].schedule != "constant"
-    monkeypatch.setattr("majorant.experiments.selection.tune", None)  # whoever tunes again fails
-    monkeypatch.setattr("majorant.experiments.selection.minimize", None)
+    monkeypatch.setattr("reproduction.runner.tune", None)  # whoever tunes again fails
+    monkeypatch.setattr("reproduction.runner.minimize", None)
     assert {method.label: method.solver for method in tuned(problem, file)} == labels
     assert cross_validated(problem, file) == choice
 
 
 def test_the_ridge_of_ecoli_is_the_one_that_cross_validation_finds(tmp_path):
-    choice = cross_validated(prepare(EXPERIMENTS["ecoli"]), store.file_of(tmp_path, "ecoli"))
+    choice = cross_validated(EXPERIMENTS["ecoli"].problem(), store.file_of(tmp_path, "ecoli"))
     assert choice["best"] == EXPERIMENTS["ecoli"].ridge == EXPERIMENTS["ecoli-updates"].ridge
 
 
 def test_report_and_figures(tmp_path):
     experiment = replace(EXPERIMENTS["toy"], passes=2)
     run(experiment, tmp_path, Options(runs=1))
-    bound.run(tmp_path)
+    compute_bound(tmp_path)
     paths = report.write_report(tmp_path)
     assert {path.name for path in paths} == {"report.md", "report.html", "bound.png", "toy-passes.png", "toy-data.png"}
     text, page = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
@@ -256,7 +245,7 @@ def test_first_order_methods_run_as_long_as_the_others_take():
 
 
 def test_the_evidence_of_the_errata_exists():
-    for row in texts.ERRATA:
+    for row in report.ERRATA:
         path, test = row[-1].strip("`").split("::")
         assert f"def {test}(" in (ROOT / path).read_text()
 

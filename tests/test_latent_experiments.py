@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majorant import LatentMultinomial, Newton, Objective, datasets, minimize
-from majorant.experiments import latent, latent_report, store
+from reproduction import latent, store
 from tests.commands import invoke
 from tests.problems import shared_data
 
@@ -55,7 +55,6 @@ def test_the_space_of_the_rows_is_enough():
 def test_the_command_writes_a_table_and_says_what_holds(tmp_path, monkeypatch):
     shared_data("latent/wine.data.gz")
     monkeypatch.setattr(latent, "RIDGES", {"wine": 1.0})
-    monkeypatch.setattr(latent_report, "RIDGES", {"wine": 1.0})
     done = invoke("reproduce", "latent", "--runs", "1", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert "With one state the objective is convex" in done.output.replace("\n", " ")
@@ -64,8 +63,8 @@ def test_the_command_writes_a_table_and_says_what_holds(tmp_path, monkeypatch):
     assert report.count("| 4 |") == 1
     again = invoke("reproduce", "latent", "--runs", "1", "--out", tmp_path, "--json")
     told = json.loads(again.stdout)
-    results = latent_report.Results(list(store.read(store.file_of(tmp_path, "latent")).values()))
-    assert told["findings"] == latent_report.findings(results)
+    results = latent.Results(list(store.read(store.file_of(tmp_path, "latent")).values()))
+    assert told["findings"] == latent.findings(results)
     assert max(results.everywhere("rise")) <= 1e-10
     one = [results.column("wine", 1, label, "test") for label in latent.SOLVERS]
     np.testing.assert_allclose(one, [one[0]] * len(one), atol=0.05)

@@ -71,6 +71,16 @@ def test_the_demo_prints_its_table_and_where_the_figure_is(tmp_path):
     assert f"{tmp_path}/ecoli-passes.png" in out
 
 
+def test_a_package_without_the_experiments_says_what_it_takes_to_reproduce_them(tmp_path):
+    shutil.copytree(ROOT / "majorant", tmp_path / "majorant", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "majorant", "reproduce", "bound"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("majorant: error: the experiments are not part of the installed package")
+    assert "a source checkout of majorant" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_package_runs_as_the_command():
     assert "Usage: majorant" in run("-m", "majorant")
 

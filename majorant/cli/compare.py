@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -13,10 +14,9 @@ from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, 
 from majorant.cli.output import on_terminal, show, show_json, show_table, spoken_warnings
 
 if TYPE_CHECKING:
+    from majorant._comparison import Entry, Problem
     from majorant.cli.tables import Tables, Wanted
     from majorant.data import Labelled
-    from majorant.experiments.comparison import Entry
-    from majorant.experiments.problem import Problem
 
 COMPARING = "The comparison"
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
@@ -99,7 +99,7 @@ def compare(
 
 def _problem(source: Tables, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
     from majorant import datasets
-    from majorant.experiments.problem import pose
+    from majorant._comparison import Problem
     from majorant.models import Binary, Multinomial
 
     by_name = source.path in datasets.NAMES and not Path(source.path).exists()
@@ -107,7 +107,7 @@ def _problem(source: Tables, wanted: Wanted, ridge: float, share: float, seed: i
     train, test, n = read(source, wanted, share, seed)
     if n < 2:
         raise ValueError(f"{source.name} holds one class only: there is nothing to tell apart")
-    return pose(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
+    return Problem.of(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
 
 
 def _read_named(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
@@ -136,7 +136,7 @@ def _read_file(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple
 
 
 def _compare(problem: Problem, names: list[str], **settings: Any) -> tuple[list[Entry], float]:
-    from majorant.experiments.comparison import compare as run_all
+    from majorant._comparison import compare as run_all
 
     if not on_terminal(sys.stderr):
         return run_all(problem, names, **settings)
@@ -150,7 +150,7 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     """Return the means over runs of how a solver ended, and what its tuning cost."""
     import numpy as np
 
-    from majorant.experiments.comparison import NEAR
+    from majorant._comparison import NEAR
 
     facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
     if entry.runs:
@@ -202,11 +202,14 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def _write(folder: Path, entries: list[Entry], rows: list[dict[str, Any]], data: str) -> None:
     from majorant._atomic import replacing
-    from majorant.experiments import store
+    from majorant._comparison import versions
     from majorant.plotting import draw_curves
 
     runs = [run for entry in entries for run in entry.runs]
-    store.write(folder / "results.json", {"summary": rows, "runs": runs, "versions": store.versions()})
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / "results.json") as temporary:
+        results = {"summary": rows, "runs": runs, "versions": versions()}
+        temporary.write_text(json.dumps(results, allow_nan=False) + "\n", encoding="utf-8")
     with replacing(folder / "curves.png") as temporary:
         draw_curves(runs, temporary, zoom=True, title=Path(data).name)
 

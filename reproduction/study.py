@@ -1,4 +1,4 @@
-"""What the files of an experiment say: runs by solver, how far each was from the optimum and when it got near."""
+"""Finished experiments, read from files: runs by solver, their distances from the optimum, and when they came near."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array
-from majorant.experiments import store
+from reproduction import store
 
-WATCHED = 0.1  # share of a run that has to be left after it came near, to say that it stays
+WATCHED = 0.1  # share of a run that has to follow its arrival near the optimum, to say that it stays there
 
 
 @dataclass(frozen=True)
 class Study:
-    """A finished experiment: its plan and its runs, as read from files.
+    """A finished experiment: its plan and its runs.
 
     Distances are shares of the gap F(start) − F*: 1 at the start, 0 at the optimum.
     """
@@ -31,7 +31,7 @@ class Study:
 
     @property
     def title(self) -> str:
-        """Title for people."""
+        """Title of the experiment in text."""
         return str(self.plan["title"])
 
     @property
@@ -62,26 +62,25 @@ class Study:
         return (values - best) / (values[0] - best)
 
     def after(self, label: str, passes: float) -> float:
-        """Return the mean distance after so many passes."""
+        """Return the mean distance after a number of passes."""
         return float(np.mean([self.distances(run)[_entry_at(run, passes)] for run in self.of(label)]))
 
     def mean_after(self, label: str, column: str, passes: float) -> float:
-        """Return the mean of a column after so many passes."""
+        """Return the mean of a column after a number of passes."""
         return float(np.mean([run["trace"][column][_entry_at(run, passes)] for run in self.of(label)]))
 
     def reach(self, label: str, level: float, column: str = "passes", *, stays: bool = True) -> float:
-        """Return when a solver comes within ``level``, in passes or seconds: the median over its runs.
+        """Return the passes or seconds until a solver is within ``level``: the median over its runs, ∞ for never.
 
-        That is when it is there for good, or with ``stays=False`` when it is there for the first time.
+        They count to the entry from which on it stays there, or with ``stays=False`` to the first entry.
         """
-        return float(np.median([self._reach(run, level, column, stays) for run in self.of(label)]))
-
-    def _reach(self, run: dict[str, Any], level: float, column: str, stays: bool) -> float:
-        inside = self.distances(run) <= level
-        entries = np.flatnonzero(np.logical_and.accumulate(inside[::-1])[::-1] if stays else inside)
-        if len(entries) == 0 or (stays and not _was_seen_to_stay(run, entries[0])):
-            return np.inf
-        return float(run["trace"][column][entries[0]])
+        arrivals = []
+        for run in self.of(label):
+            inside = self.distances(run) <= level
+            entries = np.flatnonzero(np.logical_and.accumulate(inside[::-1])[::-1] if stays else inside)
+            arrived = len(entries) > 0 and (not stays or _was_seen_to_stay(run, entries[0]))
+            arrivals.append(run["trace"][column][entries[0]] if arrived else np.inf)
+        return float(np.median(arrivals))
 
     def seconds_per_pass(self, label: str) -> float:
         """Return the CPU seconds of a pass, the median over runs."""
@@ -97,12 +96,12 @@ class Study:
         return np.array([self.distances(run)[_entry_at(run, self.passes_run())] for run in self.of(label)])
 
     def passes_run(self) -> float:
-        """Return how many passes are compared."""
+        """Return the number of passes that are compared."""
         return float(self.plan["passes"])
 
 
 def _was_seen_to_stay(run: dict[str, Any], entry: int) -> bool:
-    """Return whether a run that was cut off had at least a tenth of it left; one that ended by itself stays."""
+    """Return whether at least a tenth of a run follows an entry; a run that ended by itself stays where it is."""
     if run["outcome"] == "non-finite":
         return False
     passes = run["trace"]["passes"]
@@ -117,7 +116,7 @@ def read_study(file: Path) -> Study:
 
 
 def read_studies(out: Path) -> dict[str, Study]:
-    """Return every study under ``out/results``, by name; what has no plan was not run to its end, or is none."""
+    """Return every study under ``out/results`` by name; files without a plan are no study, or not run to the end."""
     studies = [read_study(file) for file in store.files(out) if store.PLAN in store.read(file)]
     return {study.name: study for study in studies}
 

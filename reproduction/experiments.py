@@ -1,7 +1,7 @@
-"""The experiments of the paper as a table: data, λ, solvers and their settings, what is drawn against what.
+"""The experiments of the paper as a table: data, λ, solvers and their settings, axes of the figures.
 
-Gains, mini-batches, λ and ranks are those of the captions of the paper's figures. What the paper leaves open is
-decided here, and said in the report.
+Gains, mini-batches, λ and ranks are those of the captions of the paper's figures. Choices that the paper leaves open
+are made here and in :data:`reproduction.report.OPEN`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from majorant import datasets
+from majorant._comparison import Problem
+from majorant.data import Labelled
+from majorant.models import Multinomial
 from majorant.solvers import (
     LBFGS,
     SGD,
@@ -22,6 +29,8 @@ from majorant.solvers.sampling import StochasticSolver
 
 # Cross-validated once on the training rows (the paper does not say): ``Options(cv=True)`` repeats it.
 ECOLI_RIDGE = 1e-2
+TRAINING_SHARE = 0.9
+SPLIT_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class Method:
     step: float | None = None
 
     def solver_for(self, seed: int, rows: int, report_every: float | None) -> Solver[Any]:
-        """Return the solver of one run. ``report_every`` None reports every update of θ."""
+        """Return the solver of one run; ``report_every`` None reports every update of θ."""
         if not isinstance(self.solver, StochasticSolver):
             return self.solver
         every = min((self.solver.batch_size or 1) / rows, 1.0) if report_every is None else report_every
@@ -43,18 +52,18 @@ class Method:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure, or one row of one.
+    """A figure of the paper, or a row of one.
 
     Parameters
     ----------
     name, title : str
-        For files, and for people.
+        In names of files, and in text.
     dataset : str
         A name of :func:`majorant.datasets.load`.
     ridge : float
         λ, for the model that keeps all classes.
     methods : tuple of Method
-        What is compared.
+        The solvers that are compared.
     passes : float
         Length of a run, and of the comparison.
     first_order_passes : float, optional
@@ -63,7 +72,7 @@ class Experiment:
     report_every : float or None
         Passes between two points of a curve; None is every update.
     x, panels : tuples of str
-        What is drawn against what.
+        Columns of the trace on the horizontal axes, and on the vertical axes, of the figures.
     zoom : bool
         Whether the end of each panel is shown larger.
     rows : int, optional
@@ -96,8 +105,21 @@ class Experiment:
 
     @property
     def opponents_tuned(self) -> bool:
-        """Whether tuned gains belong beside the paper's: where curves are compared, not where single updates are."""
+        """Whether SGD and ASGD with tuned gains can be added: where curves are compared, not single updates."""
         return self.report_every is not None and any(method.label == "SGD" for method in self.methods)
+
+    def problem(self) -> Problem:
+        """Return the problem of the data, split into training and test rows; the same split serves every run."""
+        X, y = datasets.load(self.dataset)
+        order = np.random.default_rng(SPLIT_SEED).permutation(len(y))[: self.rows]
+        X, y = X[order], y[order]
+        if self.scale != 1.0:
+            factors = np.append(np.full(X.shape[1] - 1, self.scale), 1.0)  # the last column is constant
+            X = X @ sp.diags_array(factors) if sp.issparse(X) else X * factors
+        cut = round(TRAINING_SHARE * len(y))
+        train, test = Labelled(X[:cut], y[:cut]), Labelled(X[cut:], y[cut:])
+        model = Multinomial(int(y.max()) + 1, order="given")
+        return Problem.of(model, train, test, ridge=self.ridge, training=self.training)
 
 
 def sgd(gain: float, batch_size: int = 10, label: str = "SGD") -> Method:
@@ -184,7 +206,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     )
 }  # fmt: skip
 
-# What a person asks for, and the experiments that answer.
+# Figures by the name that the command takes, and their experiments.
 FIGURES: dict[str, tuple[str, ...]] = {
     "bound": (),
     "toy": ("toy", "toy-larger-gains"),

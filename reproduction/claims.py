@@ -1,6 +1,6 @@
-"""The claims of the paper, each with a rule that reads the measured runs and gives a verdict.
+"""The claims of the paper, each with a rule that reads the measured runs and returns a verdict.
 
-Nothing here is typed in: verdicts, numbers and the choice of the explanation all follow from the data.
+Verdicts, numbers and the choice of the explanation all follow from the runs.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from majorant._checks import Array
-from majorant.experiments.study import Study, mean_and_spread
+from reproduction.study import Study, mean_and_spread
 
 HOLDS, FAILS, ONLY_IF = "holds", "does not hold", "holds only if"
 
-SAME = 0.01  # "the same solution": so much of the gap to the optimum may be left
-NEAR = 0.05  # "converged", where curves are compared by eye
-UNSTABLE = 1.1  # "unstable": the objective has been higher than so many times its start
+SAME = 0.01  # "the same solution": the largest share of the gap to the optimum that is left
+NEAR = 0.05  # "converged", where curves are compared by eye: the same
+UNSTABLE = 1.1  # "unstable": the objective has been higher than its start times this
 COMPARABLE = 2.0  # "comparable": within this factor
 
 AS_GIVEN = ("SGD", "ASGD")
 TUNED = ("SGD tuned", "ASGD tuned")
 FULL_RANK = ("toy", "ecoli", "secstr", "mnist")
 LOW_RANK = ("digit1", "text", "gisette", "mnist4v9")
-# The toy set was made to show what the paper says of SGD on its own, unpublished one: agreement is no evidence.
+# The toy set was made to agree with the paper on SGD, since the paper's own is not published: agreement is no evidence.
 BUILT = f"{ONLY_IF} the data are made for it, as these are"
 STALE = "steps follow the sum of all past gradients, stale ones included (E2, E7), so θ lags behind and then overshoots"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim on a data set: what was measured, the verdict, and why."""
+    """A claim on a data set: the measurement in words, the verdict, and why."""
 
     claim: str
     where: str
@@ -47,23 +47,23 @@ class Finding:
 
 def findings(studies: Mapping[str, Study]) -> list[Finding]:
     """Return a verdict for each claim on each data set that was measured."""
-    there = {name: study for name, study in studies.items() if not study.missing}
+    run = {name: study for name, study in studies.items() if not study.missing}
     found: list[Finding] = []
-    if "toy" in there:
-        found += [single_pass(there["toy"]), stuck(there["toy"])]
-    if {"toy", "toy-larger-gains"} <= set(there):
-        found.append(unstable(there["toy"], there["toy-larger-gains"]))
-    if {"ecoli", "ecoli-updates"} <= set(there):
-        found.append(monotone(there["ecoli-updates"], there["ecoli"]))
-    compared = [there[name] for name in (*FULL_RANK, *LOW_RANK) if name in there]
+    if "toy" in run:
+        found += [single_pass(run["toy"]), stuck(run["toy"])]
+    if {"toy", "toy-larger-gains"} <= set(run):
+        found.append(unstable(run["toy"], run["toy-larger-gains"]))
+    if {"ecoli", "ecoli-updates"} <= set(run):
+        found.append(monotone(run["ecoli-updates"], run["ecoli"]))
+    compared = [run[name] for name in (*FULL_RANK, *LOW_RANK) if name in run]
     found += [fewer_passes(study) for study in compared]
     judged = [study for study in compared if study.name != "toy"]  # the paper shows its training curves only
     found += [better(study, column) for column in ("test_log_likelihood", "test_error") for study in judged]
-    if any(name in there for name in FULL_RANK):
-        found.append(no_tuning([there[name] for name in FULL_RANK if name in there]))
-    found += [fastest(there[name]) for name in LOW_RANK if name in there]
-    if "ecoli" in there:
-        found.append(batch_comparable(there["ecoli"]))
+    if any(name in run for name in FULL_RANK):
+        found.append(no_tuning([run[name] for name in FULL_RANK if name in run]))
+    found += [fastest(run[name]) for name in LOW_RANK if name in run]
+    if "ecoli" in run:
+        found.append(batch_comparable(run["ecoli"]))
     return found
 
 
@@ -105,8 +105,12 @@ def stuck(study: Study) -> Finding:
 
 def unstable(given: Study, larger: Study) -> Finding:
     """Judge "SGD is unstable until the gain is as small as 10⁻⁸"."""
-    rise = {label: _highest(study, label) for study in (given, larger) for label in study.labels if "SGD" in label}
-    rise = {label: value for label, value in rise.items() if "tuned" not in label}
+    rise = {}
+    for study in (given, larger):
+        for label in study.labels:
+            if "SGD" in label and "tuned" not in label:
+                traces = [run["trace"]["objective"] for run in study.of(label)]
+                rise[label] = float(np.median([max(trace) / trace[0] for trace in traces]))
     above = {label: value > UNSTABLE for label, value in rise.items()}
     verdict = BUILT if not above["SGD"] and above["SGD 1e-7"] else FAILS
     listed = ", ".join(f"{label} {value:.2f}" for label, value in rise.items())
@@ -145,14 +149,16 @@ def fastest(study: Study) -> Finding:
 
 
 def _race(study: Study, column: str, claim: str) -> Finding:
-    there = {label: study.reach(label, NEAR, column) for label in _racing(study)}
-    first = {label: study.reach(label, NEAR, column, stays=False) for label in there}
+    shown = ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED), *_present(study, ("proximal",)))
+    stays = {label: study.reach(label, NEAR, column) for label in shown}
+    first = {label: study.reach(label, NEAR, column, stays=False) for label in shown}
     unit = "passes" if column == "passes" else "CPU s"
-    listed = ", ".join(f"{k} {_amount(v)}{_earlier(first[k], v)}" for k, v in there.items())
+    earlier = {label: f" ({_amount(at)})" if at < stays[label] else "" for label, at in first.items()}
+    listed = ", ".join(f"{label} {_amount(at)}{earlier[label]}" for label, at in stays.items())
     measured = f"{unit} until it stays within {NEAR:.0%} of the gap (until it first is): {listed}"
-    if _wins(there, AS_GIVEN + TUNED):
+    if _wins(stays, AS_GIVEN + TUNED):
         verdict, why = HOLDS, "curvature helps where features differ in scale"
-    elif _wins(there, AS_GIVEN):
+    elif _wins(stays, AS_GIVEN):
         verdict = f"{ONLY_IF} SGD and ASGD keep the paper's gains"
         why = "a grid over gain, τ and mini-batch finds faster settings"
     elif _wins(first, AS_GIVEN + TUNED):
@@ -161,12 +167,8 @@ def _race(study: Study, column: str, claim: str) -> Finding:
         verdict = f"{ONLY_IF} SGD and ASGD keep the paper's gains, and coming near once counts, not staying there"
         why = f"a grid finds faster settings; {STALE}"
     else:
-        verdict, why = FAILS, _slower(study, column, there["SBM"])
+        verdict, why = FAILS, _slower(study, column, stays["SBM"])
     return Finding(claim, study.title, measured, verdict, why)
-
-
-def _racing(study: Study) -> tuple[str, ...]:
-    return ("SBM", *_present(study, AS_GIVEN), *_present(study, TUNED), *_present(study, ("proximal",)))
 
 
 def _wins(reach: Mapping[str, float], opponents: tuple[str, ...]) -> bool:
@@ -201,16 +203,15 @@ def better(study: Study, column: str) -> Finding:
     return Finding(claim, study.title, measured, verdict, why)
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
 def _not_better(beats: Mapping[str, bool], ends: Mapping[str, Array], sign: int) -> str:
+    def listed(labels: list[str]) -> str:
+        return " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
+
     sbm = ends["SBM"]
-    losing = [k for k, end in ends.items() if sign * (end.mean() - sbm.mean()) > _noise(sbm, end)]
-    alike = [k for k in AS_GIVEN if k in ends and not beats[k] and k not in losing]
-    parts = [f"{_listed(losing)} end{'s' * (len(losing) == 1)} better"] if losing else []
-    parts += [f"{_listed(alike)} differ{'s' * (len(alike) == 1)} by no more than the spread over runs"] if alike else []
+    losing = [label for label, end in ends.items() if sign * (end.mean() - sbm.mean()) > _noise(sbm, end)]
+    alike = [label for label in AS_GIVEN if label in ends and not beats[label] and label not in losing]
+    parts = [f"{listed(losing)} end{'s' * (len(losing) == 1)} better"] if losing else []
+    parts += [f"{listed(alike)} differ{'s' * (len(alike) == 1)} by no more than the spread over runs"] if alike else []
     return "; ".join(parts)
 
 
@@ -255,17 +256,9 @@ def _amount(value: float) -> str:
     return f"{value:.3g}" if np.isfinite(value) else "never"
 
 
-def _earlier(first: float, stays: float) -> str:
-    return f" ({_amount(first)})" if first < stays else ""
-
-
 def _noise(a: Array, b: Array) -> float:
     """Return twice the standard error of the difference of two means over runs."""
     return 2 * float(np.sqrt(a.var() / len(a) + b.var() / len(b)))
-
-
-def _highest(study: Study, label: str) -> float:
-    return float(np.median([max(run["trace"]["objective"]) / run["trace"]["objective"][0] for run in study.of(label)]))
 
 
 def _rises(study: Study, label: str) -> float:

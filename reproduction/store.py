@@ -1,32 +1,30 @@
-"""Results are files first: one JSON file for each experiment, one line of it for each finished computation.
+"""Result files: a JSON file for each experiment, and in it a line for each finished computation.
 
-An entry is named after a hash of its settings. With each one the file is written anew, whole or not at all, so whatever
-interrupts a run loses only what was not finished. The entry ``plan`` names those that belong to the latest run; figures
-and report read them.
+An entry is named after a hash of its settings. With each entry the file is written anew, whole or not at all: an
+interrupted run loses nothing that was finished. The entry ``plan`` names the entries of the latest run, which figures
+and report read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 
-from majorant import __version__
 from majorant._atomic import replacing
+from majorant._comparison import versions
 
 PLAN = "plan"
 DIGITS = 7
-LATER = 100  # entries kept of what comes after the comparison
+LATER = 100  # entries that are kept beyond the passes that are compared
 
 
 class Kept(NamedTuple):
-    """An entry: its name, what it says, and whether it was there already."""
+    """An entry: its name, its contents, and whether it was in the file before."""
 
     name: str
     contents: dict[str, Any]
@@ -39,39 +37,29 @@ def digest(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:10]
 
 
-def versions() -> dict[str, str]:
-    """Return what the numbers may depend on."""
-    return {
-        "majorant": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def file_of(out: Path, experiment: str) -> Path:
-    """Return where the results of an experiment are kept."""
+    """Return the path of the results of an experiment."""
     return out / "results" / f"{experiment}.json"
 
 
 def files(out: Path) -> list[Path]:
-    """Return the files of all experiments; what a killed writer has left behind is none."""
+    """Return the files of all experiments, without the temporary files of writers that were killed."""
     return [path for path in sorted((out / "results").glob("*.json")) if ".part" not in path.suffixes]
 
 
 def remember(path: Path, name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, Any]]) -> Kept:
-    """Return the entry that holds what ``compute`` gives for these settings; it is computed if it is not there."""
+    """Return the entry with these settings; ``compute`` is called for its contents if the file has none."""
     name = f"{name}-{digest(settings)}"
-    there = read(path).get(name)
-    if there is not None:
-        return Kept(name, there, True)
+    contents = read(path).get(name)
+    if contents is not None:
+        return Kept(name, contents, True)
     return Kept(name, put(path, name, {"settings": settings, "versions": versions(), **compute()}), False)
 
 
 def put(path: Path, name: str, contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Add an entry to a file, or replace it; return what a reader will find.
+    """Add an entry to a file, or replace it; return the contents as they are read back.
 
-    The file is read again first: what another process has finished in the meantime stays.
+    The file is read again first: entries that another process has added in the meantime stay.
     """
     entry: dict[str, Any] = json.loads(_line(contents))
     write(path, {**read(path), name: entry})
@@ -79,7 +67,7 @@ def put(path: Path, name: str, contents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, entries: Mapping[str, Any]) -> None:
-    """Write a JSON object, whole or not at all, with one line for each entry: what changed can be seen."""
+    """Write a JSON object, whole or not at all, with a line for each entry, so that a diff shows the changed ones."""
     lines = (f"{json.dumps(name)}:{_line(contents)}" for name, contents in entries.items())
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -96,15 +84,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the entries of a file by name, none if it is not there yet."""
+    """Return the entries of a file by name; none if there is no file."""
     entries: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return entries
 
 
 def thin(trace: Mapping[str, Any], columns: tuple[str, ...], dense_until: float) -> dict[str, list[float]]:
-    """Return the named columns, those there are, with seven digits.
+    """Return the named columns of a trace, as far as it has them, with seven digits.
 
-    Beyond ``dense_until`` passes only a hundred entries are kept, the last among them, ever further apart.
+    Beyond ``dense_until`` passes a hundred entries are kept, ever further apart, and the last.
     """
     entries = len(trace["passes"])
     beyond = int(np.searchsorted(trace["passes"], dense_until + 1e-6))
