@@ -45,8 +45,8 @@ def reproduce(
         raise typer.BadParameter(f"{what!r} is none of {', '.join(WHAT)}", param_hint="WHAT")
     if not (Path(majorant.__file__).parents[1] / "reproduction" / "__init__.py").is_file():
         raise ValueError(
-            "the experiments are not part of the installed package: get a source checkout of majorant, install it with "
-            "pip install --editable '.[cli,plot]', and run this command again"
+            "the experiments are not part of the installed package: run this command in a source checkout of majorant, "
+            "where make demo installs what it takes"
         )
     from reproduction import command
 
