@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("typer")
 
 import majorant
-from majorant.cli.tables import Schema, Source, Wanted
+from majorant.cli.readers import Source
+from majorant.cli.schema import Schema, Wanted
 from tests.commands import call, flowers, read, shell, warned, write, write_svmlight
 
 # --- round trips ------------------------------------------------------------------------------------------

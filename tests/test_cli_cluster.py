@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LogisticRegression
-from majorant.cli.tables import EncodedRows, Files, Reading, Schema, Source, Wanted, files_of
+from majorant.cli.readers import Files, Source, files_of
+from majorant.cli.schema import EncodedRows, Reading, Schema, Wanted
 from tests.commands import call, flowers, shell, write
 from tests.test_cli_scale import COLUMNS, EXACT, in_parts, same_models, warned_of
 

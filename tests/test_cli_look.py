@@ -98,8 +98,11 @@ def test_help_is_quick_since_it_loads_nothing():
     assert done.stderr == "[]"
 
 
-def test_without_typer_one_sentence():
-    code = "import sys; sys.modules['typer'] = None\nfrom majorant.cli import main\nmain()"
+@pytest.mark.parametrize("module", ["typer", "rich", "pyarrow"])
+def test_without_a_package_one_sentence(module):
+    code = f"import sys; sys.modules['{module}'] = None\nfrom majorant.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert done.stderr == "majorant: error: the command line needs typer and rich: pip install 'majorant[cli]'\n"
+    assert (
+        done.stderr == "majorant: error: the command line needs typer, rich and pyarrow: pip install 'majorant[cli]'\n"
+    )

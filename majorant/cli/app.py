@@ -12,7 +12,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from majorant.cli.advice import explain
 from majorant.cli.choice import choice
 from majorant.cli.compare import compare
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
@@ -172,7 +171,7 @@ def _report(problem: BaseException) -> int:
         where = f"{name}: " if name else ""
         fail(f"{where}{problem.strerror or problem}")
     elif isinstance(problem, ValueError | MemoryError | ImportError):
-        fail(explain(problem) or type(problem).__name__)
+        fail(str(problem) or type(problem).__name__)
     else:
         fail(f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)")
     return 1

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from majorant.cli.cluster import connected
-from majorant.cli.tables import EncodedRows, Files, Matrix, Reading, Schema, Table, Tables, Wanted
+from majorant.cli.readers import Files, Tables
+from majorant.cli.schema import EncodedRows, Reading, Schema, Wanted
+from majorant.cli.tables import Table
 from majorant.cli.training import Fit, check_class_weight
 from majorant.estimators import LogisticRegression
 from majorant.passes import PassLine
@@ -24,7 +26,7 @@ class Watched:
     rows: int | None
     line: PassLine
 
-    def __iter__(self) -> Iterator[Table | Matrix]:
+    def __iter__(self) -> Iterator[Table]:
         self.line.begin("first pass")
         for part in self.tables.chunks(self.rows):
             complete = self.wanted.complete(part)

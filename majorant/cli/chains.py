@@ -12,9 +12,9 @@ from typing import Any, TextIO
 import majorant
 from majorant import __version__
 from majorant._atomic import replacing
-from majorant.cli.columns.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
 from majorant.cli.columns.crfpp import read_templates
 from majorant.cli.columns.templates import CHUNKING, TemplateSet, window
+from majorant.cli.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
 from majorant.cli.output import progress, show, show_table, standard_output
 from majorant.cli.packing import open_packing
 from majorant.cli.saved import refuse_other_kinds

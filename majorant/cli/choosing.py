@@ -13,9 +13,10 @@ import numpy as np
 from majorant import ConditionalLogit, LatentClassLogit, __version__
 from majorant._checks import Array
 from majorant.cli.hidden import HiddenClasses
-from majorant.cli.refusals import MissingInChoice, UnusableFlag, UnusableType, UnusableWeight
-from majorant.cli.tables import Table, Tables
-from majorant.cli.tables.labels import WHOLE
+from majorant.cli.readers import Tables
+from majorant.cli.refusals import Refusal
+from majorant.cli.schema import refuse_negative
+from majorant.cli.tables import WHOLE, Table
 from majorant.estimators.choice.frames import layout_from
 from majorant.estimators.choice.long import LongLayout
 from majorant.estimators.choice.sets import flagged_largest
@@ -68,9 +69,7 @@ class LongColumns:
         """Return the file; names, and columns that are to be kept, are as they are written."""
         if not source.named:
             raise ValueError(f"the columns of {source.name} have no names: choices are read from CSV, TSV and Parquet")
-        table = source.read(frozenset({*self._names(person), *kept}))
-        assert isinstance(table, Table)
-        return table
+        return source.read(frozenset({*self._names(person), *kept}))
 
     def frame(self, table: Table, person: str | None, membership: Sequence[str]) -> LongFrame:
         """Return the columns of a file."""
@@ -331,15 +330,16 @@ def _flags(table: Table, name: str) -> Array:
     wrong = (flags < 0) | (flags > 1)
     if wrong.any():
         place = int(wrong.argmax())
-        raise UnusableFlag(name, table.origin, float(flags[place]), table.row(place))
+        raise Refusal(
+            f"column {name!r} of {table.origin} holds {flags[place]:g} in row {table.row(place)}, but a row is chosen "
+            "(1), is not (0), or has a share between"
+        )
     return flags
 
 
 def _weights(table: Table, name: str) -> Array:
     weights = _numbers(table, name)
-    if (weights < 0).any():
-        place = int(np.argmax(weights < 0))
-        raise UnusableWeight(name, table.origin, float(weights[place]), table.row(place))
+    refuse_negative(weights, name, table)
     return weights
 
 
@@ -347,11 +347,16 @@ def _usable(table: Table, name: str) -> bool:
     """Refuse a column of dates and the like; the advice to leave it out is of no use to who asked for it."""
     try:
         table.is_text(name)
-    except UnusableType as problem:
-        raise ValueError(str(problem)) from None
+    except Refusal as problem:
+        raise Refusal(problem.args[0]) from None
     return True
 
 
 def _refuse_missing(table: Table, name: str, missing: Array) -> None:
     if missing.any():
-        raise MissingInChoice(name, table.origin, table.row(int(missing.argmax())), int(missing.sum()))
+        where = f"lacks a value in row {table.row(int(missing.argmax()))} ({int(missing.sum())} in all)"
+        raise Refusal(
+            f"column {name!r} of {table.origin} {where}",
+            "complete it, or leave out its situation; where an alternative was not available, it may lack anything but "
+            "names: --availability is for the column that is 0 there",
+        )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.flags import in_flags
 from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed
 from majorant.cli.output import on_terminal, show, show_json, show_table, spoken_warnings
+from majorant.cli.refusals import in_options
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables, Wanted
+    from majorant.cli.readers import Tables
+    from majorant.cli.schema import Wanted
     from majorant.data import Labelled
     from majorant.experiments.comparison import Entry
     from majorant.experiments.problem import Problem
@@ -112,7 +113,7 @@ def _problem(source: Tables, wanted: Wanted, ridge: float, share: float, seed: i
 
 def _read_named(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
     from majorant import datasets
-    from majorant.cli.split import split
+    from majorant.cli.schema import split
     from majorant.data import Labelled
 
     X, y = datasets.load(source.path)  # with a constant column
@@ -123,7 +124,7 @@ def _read_named(source: Tables, wanted: Wanted, share: float, seed: int) -> tupl
 def _read_file(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
     import numpy as np
 
-    from majorant.cli.training import read_split
+    from majorant.cli.schema import read_split
     from majorant.data import Labelled
 
     data = read_split(source, wanted, share, seed)
@@ -181,7 +182,7 @@ def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int, ou
         )
     for row in rows:
         if row["failure"] is not None:
-            show(f"\n{row['solver']} did not run: {in_flags(row['failure'])}")
+            show(f"\n{row['solver']} did not run: {in_options(row['failure'])}")
     if out is not None:
         show(f"\ncurves and results are in {out}")
 

@@ -19,7 +19,7 @@ from majorant.cli.output import show, show_json, show_table
 from majorant.cli.saved import CHOICES, EVALUATE, KINDS, kind_saved, refuse_options, refuse_other_kinds
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables
+    from majorant.cli.readers import Tables
     from majorant.cli.trained import Trained
 
 

@@ -25,7 +25,8 @@ from majorant.cli.output import note, on_terminal, show, show_json, spoken_warni
 from majorant.cli.saved import check_model_path
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables, Wanted
+    from majorant.cli.readers import Tables
+    from majorant.cli.schema import Wanted
     from majorant.cli.training import Fit
 
 MODEL = "The model"
@@ -193,7 +194,7 @@ def _class_weight(text: str | None) -> Any:
     """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
     if text is None or text == "balanced":
         return text
-    from majorant.cli.tables.labels import find_classes, match_classes
+    from majorant.cli.tables import find_classes, match_classes
 
     pairs = [pair.rpartition("=") for pair in listed(text)]
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables
+    from majorant.cli.readers import Tables
 
 LARGER = "Files larger than memory"
 INTERRUPTED = "Long fits"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables, Wanted
+    from majorant.cli.readers import Tables
+    from majorant.cli.schema import Wanted
 
 READING = "Reading the file"
 # As the help lists them: to ask the estimators would load everything, which help must not. A test holds them together.
@@ -117,7 +118,7 @@ class TableReading:
 
     def source(self, *paths: str) -> Tables:
         """Return files to be read so, as one table; a path may be a pattern, or a folder of Parquet files."""
-        from majorant.cli.tables import Files, Source, files_of
+        from majorant.cli.readers import Files, Source, files_of
 
         found = [Source(file, **vars(self)) for path in paths for file in files_of(path)]
         return found[0] if len(found) == 1 else Files(tuple(found))
@@ -135,7 +136,7 @@ class Learning:
 
     def wanted(self, target: str | None, weight: str | None = None) -> Wanted:
         """Return what to learn, for a target."""
-        from majorant.cli.tables import Wanted
+        from majorant.cli.schema import Wanted
 
         features, drop, categorical = (listed(each) for each in (self.features, self.drop, self.categorical))
         return Wanted(target, weight, features, drop, self.missing or "error", self.standardize, categorical)

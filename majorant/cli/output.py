@@ -14,8 +14,7 @@ from typing import Any, Protocol, TextIO
 import numpy as np
 import typer
 
-from majorant.cli.advice import explain
-from majorant.cli.flags import in_flags
+from majorant.cli.refusals import in_options
 
 
 class Moved(Protocol):
@@ -88,7 +87,7 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for each in caught:
-        warn(explain(each.message))
+        warn(str(each.message))
 
 
 @contextmanager
@@ -124,7 +123,7 @@ def check_writable(path: str | None, *inputs: str) -> None:
 
 
 def _one_line(text: str) -> str:
-    return in_flags(" ".join(text.split()))
+    return in_options(" ".join(text.split()))
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:

@@ -17,7 +17,7 @@ from majorant.cli.packing import PACKED, open_packing
 from majorant.cli.saved import CHOICES, KINDS, PREDICT, kind_saved, refuse_options, refuse_other_kinds
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables
+    from majorant.cli.readers import Tables
     from majorant.cli.trained import Trained
 
 Columns = dict[str, list[Any]]
@@ -218,7 +218,7 @@ def _write_json(parts: Iterator[Columns], file: Any) -> int:
 
 
 def _write_parquet(parts: Iterator[Columns], path: Path, types: dict[str, str]) -> int:
-    from majorant.cli.tables.parquet import parquet_writer
+    from majorant.cli.readers import parquet_writer
 
     rows = 0
     with parquet_writer(path, types) as write:

@@ -10,8 +10,8 @@ import numpy as np
 from majorant import LinearProbe
 from majorant._checks import Array
 from majorant.cli import arrays
+from majorant.cli.csv_reader import chunk_rows
 from majorant.cli.scores import Tally
-from majorant.cli.tables.table import chunk_rows
 from majorant.estimators.tensors import to_array
 
 

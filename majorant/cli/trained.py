@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import Array
-from majorant.cli.tables import Matrix, Schema, Table, Tables
+from majorant._checks import Array, one_of
+from majorant.cli.readers import Tables
+from majorant.cli.schema import MISSING_RULES, Schema
+from majorant.cli.tables import Table
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
 
@@ -18,9 +20,9 @@ from majorant.estimators import LogisticRegression
 class Part:
     """Some rows, which of them are complete, those alone, and the probabilities of their classes."""
 
-    rows: Table | Matrix
+    rows: Table
     kept: Array
-    complete: Table | Matrix
+    complete: Table
     probability: Array
 
 
@@ -38,7 +40,9 @@ class Trained:
         found = cls.of(LogisticRegression.load(path), path)
         if found is None:
             raise ValueError(f"{path} holds a model without the columns it reads: train it with majorant fit")
-        schema = found.schema.with_rule(missing)
+        schema = found.schema
+        if missing is not None:
+            schema = replace(schema, missing=one_of("missing", missing, MISSING_RULES))
         return replace(found, schema=schema if target is None else replace(schema, target=target))
 
     @classmethod
@@ -62,12 +66,12 @@ class Trained:
             yield Part(rows, kept, complete, self._probability(complete))
         unseen.tell(source.name)
 
-    def _probability(self, rows: Table | Matrix) -> Array:
+    def _probability(self, rows: Table) -> Array:
         if not len(rows):
             return np.zeros((0, len(self.estimator.classes_)))
         return self.estimator.predict_proba(self.schema.features(rows))
 
-    def _kept(self, rows: Table | Matrix) -> Array:
+    def _kept(self, rows: Table) -> Array:
         if self.schema.missing == "drop":
             return self.schema.encoding.complete(rows)
         return np.ones(len(rows), dtype=bool)

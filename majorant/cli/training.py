@@ -10,11 +10,10 @@ from typing import Any
 from majorant import __version__
 from majorant._checks import Array
 from majorant.cli.output import progress
+from majorant.cli.readers import Tables
+from majorant.cli.schema import Schema, Wanted, read_split
 from majorant.cli.scores import measure
-from majorant.cli.split import split
-from majorant.cli.tables import Matrix, Schema, Table, Tables, Wanted
-from majorant.cli.tables.labels import find_classes
-from majorant.cli.tables.schema import read_labels, refuse_nothing
+from majorant.cli.tables import Table, find_classes
 from majorant.cli.unseen import Unseen
 from majorant.estimators import LogisticRegression
 
@@ -45,30 +44,6 @@ class Fit:
             "result": self.result,
             "version": __version__,
         }
-
-
-@dataclass(frozen=True)
-class Split:
-    """The rows of a source to train on, those to test on (if any), and how to read them; learnt from the former."""
-
-    train: Table | Matrix
-    test: Table | Matrix | None
-    schema: Schema
-    classes: Array
-
-
-def read_split(source: Tables, wanted: Wanted, share: float | None, seed: int) -> Split:
-    """Read a source whole and keep a share of each class for a test, if one is given."""
-    wanted.check(source)
-    whole = source.read(wanted.as_written)
-    table = wanted.complete(whole)
-    if not len(table):
-        refuse_nothing(whole, wanted, source.name)
-    if share is None:
-        return Split(table, None, *Schema.learn(source, wanted, [table]))
-    train, test = split(_label_numbers(table, wanted), share, seed)
-    part = table.take(train)
-    return Split(part, table.take(test), *Schema.learn(source, wanted, [part]))
 
 
 def fit_whole(
@@ -140,14 +115,8 @@ def _learn_ahead(source: Tables, wanted: Wanted, named: list[str], rows: int) ->
     return Schema.learn(source, wanted, [first])[0], classes
 
 
-def _complete_chunks(source: Tables, wanted: Wanted, rows: int) -> Iterator[Table | Matrix]:
+def _complete_chunks(source: Tables, wanted: Wanted, rows: int) -> Iterator[Table]:
     for part in source.chunks(rows):
         complete = wanted.complete(part)
         if len(complete):
             yield complete
-
-
-def _label_numbers(table: Table | Matrix, wanted: Wanted) -> Array:
-    import numpy as np
-
-    return np.unique(read_labels(table, wanted.target), return_inverse=True)[1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from majorant.cli.output import warn
-from majorant.cli.tables import Matrix, Schema, Table
+from majorant.cli.schema import Schema
+from majorant.cli.tables import Table
 
 # Values shown of each column, the most frequent first.
 SHOWN = 3
@@ -18,7 +19,7 @@ class Unseen:
         self.schema = schema
         self._counts: dict[str, Counter[str]] = {}
 
-    def add(self, rows: Table | Matrix) -> None:
+    def add(self, rows: Table) -> None:
         """Take note of more rows."""
         for column, values in self.schema.encoding.unseen(rows).items():
             self._counts.setdefault(column, Counter()).update(values)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from majorant._checks import Array
-from majorant.cli.columns.conll import Sentence
+from majorant.cli.conll import Sentence
 
 Texts: TypeAlias = tuple[str, ...]
 Places: TypeAlias = tuple[tuple[int, int], ...]

@@ -12,7 +12,7 @@ from typing import Any
 
 from majorant._checks import one_of, whole
 from majorant.cli.columns.attributes import Corpus
-from majorant.cli.columns.conll import Sentence
+from majorant.cli.conll import Sentence
 
 BEYOND = ("drop", "mark")
 FIRST, LAST = "__BOS__", "__EOS__"

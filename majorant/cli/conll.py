@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from majorant._checks import one_of
-from majorant.cli.packing import known_encoding, named_failures, open_unpacked, refuse_packed, standard_input
-from majorant.cli.refusals import NotText, UnevenComment, UnevenLine
+from majorant.cli.packing import (
+    OTHER_ENCODING,
+    known_encoding,
+    named_failures,
+    open_unpacked,
+    refuse_packed,
+    standard_input,
+)
+from majorant.cli.refusals import Refusal
 
 SEPARATORS = ("auto", "space", "tab")
 # Stands between the documents of CoNLL-2003 and its kin; it is no token.
@@ -173,7 +180,11 @@ class _Reader:
         fields = line.rstrip(b"\r\n").split(b"\t") if self.separator == "tab" else line.split()
         self.width = self.width or len(fields)
         if len(fields) != self.width:
-            self._refuse_width(len(fields), number, line)
+            comment = self.begins_with_mark or line.startswith(b"#")
+            raise Refusal(
+                f"line {number} of {self.origin} has {len(fields)} columns, but the lines before have {self.width}",
+                "say --skip '#' if lines that begin so are comments, as in CoNLL-U" if comment else "",
+            )
         if not self.rows:
             self.first_line = number
         try:
@@ -181,11 +192,7 @@ class _Reader:
         except UnicodeDecodeError:
             if number == 1:
                 refuse_packed(line, self.origin)
-            raise NotText(f"line {number} of {self.origin}", "is not UTF-8 text") from None
-
-    def _refuse_width(self, width: int, number: int, line: bytes) -> None:
-        kind = UnevenComment if self.begins_with_mark or line.startswith(b"#") else UnevenLine
-        raise kind(self.origin, number, width, self.width)
+            raise Refusal(f"line {number} of {self.origin} is not UTF-8 text", OTHER_ENCODING) from None
 
     def _settle(self, line: bytes) -> None:
         self.begins_with_mark = line.startswith(b"#")
