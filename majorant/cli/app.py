@@ -19,11 +19,11 @@ from majorant.cli.crf import crf
 from majorant.cli.evaluate import evaluate
 from majorant.cli.fit import fit
 from majorant.cli.info import info
+from majorant.cli.options import WordLists, option
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
 from majorant.cli.probe import probe
 from majorant.cli.reproduce import reproduce
-from majorant.cli.words import WordLists
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
@@ -70,7 +70,7 @@ class Application(TyperGroup):
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given
         # Accepted before and after the name of the command.
-        arguments = [each for each in given if each != "--debug"] or ["--help"]
+        arguments = [word for word in given if word != "--debug"] or ["--help"]
         try:
             with _unwinding():
                 code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
@@ -86,18 +86,18 @@ class Application(TyperGroup):
 @contextmanager
 def _unwinding() -> Iterator[None]:
     """Let signals end the block as an exception does, so that no temporary file stays; ignored ones stay ignored."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise Ended(number)
+
     taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
     for number in taken:
-        signal.signal(number, _end)
+        signal.signal(number, end)
     try:
         yield
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    raise Ended(number)
 
 
 def build() -> typer.Typer:
@@ -136,9 +136,9 @@ def _show_version(asked: bool) -> None:
 
 def start(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
+        bool, option("Print the version and exit.", None, "--version", is_eager=True, callback=_show_version)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, option("Show the traceback of an error.", None, "--debug")] = False,
 ) -> None:
     """Train log-linear models without tuning: quadratic bounds, certified convergence.
 
@@ -161,7 +161,9 @@ def _report(problem: BaseException) -> int:
         fail(str(problem))
         return problem.exit_code
     if hasattr(problem, "format_message"):  # click's own, of wrong usage
-        fail(f"{problem.format_message()} (majorant --help shows how)")
+        context = getattr(problem, "ctx", None)
+        command = "majorant" if context is None else context.command_path
+        fail(f"{problem.format_message()} ({command} --help shows how)")
         return int(getattr(problem, "exit_code", 2))
     if isinstance(problem, OSError):
         from majorant._atomic import NO_ROOM

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed
+from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed, option
 from majorant.cli.output import on_terminal, show, show_json, show_table, spoken_warnings
-from majorant.cli.refusals import in_options
+from majorant.cli.refusals import Refusal, in_options
 
 if TYPE_CHECKING:
     from majorant.cli.readers import Tables
@@ -19,65 +20,36 @@ if TYPE_CHECKING:
     from majorant.experiments.comparison import Entry
     from majorant.experiments.problem import Problem
 
-COMPARING = "The comparison"
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
 
-Solvers: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="NAMES",
-        help=f"Of {', '.join(SOLVERS)}.",
-        rich_help_panel=COMPARING,
-    ),
-]
-Passes: TypeAlias = Annotated[
-    float, typer.Option(min=1, help="Passes over the rows in each run.", rich_help_panel=COMPARING)
-]
-Runs: TypeAlias = Annotated[
-    int, typer.Option(min=1, help="Runs of each: random starts and orders.", rich_help_panel=COMPARING)
-]
-Penalty: TypeAlias = Annotated[
-    float | None, typer.Option("--C", help="Inverse of the penalty; 1 by default.", rich_help_panel=COMPARING)
-]
-Ridge: TypeAlias = Annotated[
-    float | None, typer.Option(min=0, help="The penalty itself, instead of C.", rich_help_panel=COMPARING)
-]
-TunePasses: TypeAlias = Annotated[
-    int | None,
-    typer.Option(min=1, help="Length of each trial of a gain; that of a run by default.", rich_help_panel=COMPARING),
-]
-TestSize: TypeAlias = Annotated[
-    float, typer.Option(metavar="SHARE", help="Share of each class to test on.", rich_help_panel=COMPARING)
-]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are.", rich_help_panel=COMPARING)]
-Folder: TypeAlias = Annotated[
-    str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for curves.png and results.json.")
-]
+comparing = functools.partial(option, panel="The comparison")
 
 
 @expanded
 def compare(
     data: Data,
     target: Target = None,
-    out: Folder = None,
+    out: Annotated[str | None, option("Folder for curves.png and results.json.", "DIR", "--out", "-o")] = None,
     as_json: AsJson = False,
-    solvers: Solvers = "auto,proximal,sbm,lbfgs,sgd,asgd",
-    passes: Passes = 10,
-    runs: Runs = 3,
-    C: Penalty = None,
-    ridge: Ridge = None,
-    tune_passes: TunePasses = None,
-    test_size: TestSize = 0.1,
-    seed: Seed = 0,
+    solvers: Annotated[str, comparing(f"Of {', '.join(SOLVERS)}.", "NAMES")] = "auto,proximal,sbm,lbfgs,sgd,asgd",
+    passes: Annotated[float, comparing("Passes over the rows in each run.", "N", min=1)] = 10,
+    runs: Annotated[int, comparing("Runs of each: random starts and orders.", "N", min=1)] = 3,
+    C: Annotated[float | None, comparing("Inverse of the penalty; 1 by default.", "X", "--C")] = None,
+    ridge: Annotated[float | None, comparing("The penalty itself, instead of C.", "X", min=0)] = None,
+    tune_passes: Annotated[
+        int | None, comparing("Length of each trial of a gain; that of a run by default.", "N", min=1)
+    ] = None,
+    test_size: Annotated[float, comparing("Share of each class to test on.", "SHARE")] = 0.1,
+    seed: Annotated[int, comparing("Which rows these are.", "N")] = 0,
     *,
     learning: Learning,
     reading: TableReading,
 ) -> None:
-    """Compare solvers on your data: likelihood and error against passes, as a table and as curves.
+    """Compare solvers on your data.
 
-    DATA is a file, or a data set by name such as ecoli. The gains of sgd and asgd are tuned on a grid of up to 600
-    settings first, and what that costs is shown apart; nothing else here is tuned. Every parameter is penalised, the
-    intercept too, as sbm needs it.
+    Shows likelihood and error against passes, as a table and as curves. DATA is a file, or a data set by name such as
+    ecoli. The gains of sgd and asgd are tuned on a grid of up to 600 settings first, and what that costs is shown
+    apart; nothing else here is tuned. Every parameter is penalised, the intercept too, as sbm needs it.
 
     \b
     majorant compare ecoli --passes 5
@@ -88,7 +60,7 @@ def compare(
         problem = _problem(reading.source(data), learning.wanted(target), penalty, test_size, seed)
     entries, least = _compare(problem, names, passes=passes, runs=runs, tuning_passes=tune_passes)
     if not any(entry.runs for entry in entries):
-        raise ValueError(f"no solver ran: {entries[0].failure}")
+        raise Refusal(f"no solver ran: {entries[0].failure}")
     rows = [_summary(entry, least) for entry in entries]
     if out is not None:
         _write(Path(out), entries, rows, data)
@@ -107,7 +79,7 @@ def _problem(source: Tables, wanted: Wanted, ridge: float, share: float, seed: i
     read = _read_named if by_name else _read_file
     train, test, n = read(source, wanted, share, seed)
     if n < 2:
-        raise ValueError(f"{source.name} holds one class only: there is nothing to tell apart")
+        raise Refusal(f"{source.name} holds one class only: there is nothing to tell apart")
     return pose(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
 
 

@@ -55,8 +55,9 @@ class Sentence:
     def column(self, number: int) -> tuple[str, ...]:
         """Return a column; -1 is the last one. A column that is not there is refused by file and line."""
         if not -len(self.columns) <= number < len(self.columns):
-            raise ValueError(
-                f"{self.place} has {len(self.columns)} columns, but column {number} is needed "
+            raise Refusal(
+                f"the sentence at line {self.first_line} of {self.origin} has {len(self.columns)} columns, but column "
+                f"{number} is needed "
                 "(the first is 0, the last is -1)"
             )
         return self.columns[number]
@@ -66,13 +67,8 @@ class Sentence:
         labels = list(self.column(number))
         if "" in labels:
             line = self.first_line + labels.index("")
-            raise ValueError(f"line {line} of {self.origin} has an empty label in column {number}")
+            raise Refusal(f"line {line} of {self.origin} has an empty label in column {number}")
         return labels
-
-    @property
-    def place(self) -> str:
-        """Return where it is, for a message."""
-        return f"the sentence at line {self.first_line} of {self.origin}"
 
 
 @dataclass(frozen=True)
@@ -122,15 +118,13 @@ class ColumnFile:
             found = True
             yield sentence
         if not found:
-            raise ValueError(f"{self.name} holds no sentence")
+            raise Refusal(f"{self.name} holds no sentence")
 
     def sentences(self) -> Iterator[Sentence]:
         """Yield the sentences, if there are any."""
-        with named_failures(self.name), self._open() as file:
-            yield from _Reader(self).sentences(self._in_utf8(file))
-
-    def _open(self) -> BinaryIO | nullcontext[BinaryIO]:
-        return nullcontext(standard_input()) if self.path == "-" else open_unpacked(self.path)
+        file = nullcontext(standard_input()) if self.path == "-" else open_unpacked(self.path)
+        with named_failures(self.name), file as lines:
+            yield from self._parse(self._in_utf8(lines))
 
     def _in_utf8(self, file: BinaryIO) -> Iterator[bytes]:
         encoding = known_encoding(self.encoding)
@@ -140,71 +134,51 @@ class ColumnFile:
         with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
             yield from (line.encode() for line in text)
 
+    def _parse(self, lines: Iterable[bytes]) -> Iterator[Sentence]:
+        skip = tuple(prefix.encode() for prefix in self.skip)
+        width, tabs, commented = 0, self.separator == "tab", False
+        rows: list[list[str]] = []
+        skipped: list[str] = []
+        first_line = 0
 
-class _Reader:
-    """What is known of a file while it is read: how it is split, its width, the sentence that is under way."""
+        def sentence() -> Sentence:
+            columns = tuple(zip(*rows, strict=True))
+            return Sentence(columns, first_line, self.name, "\t" if tabs else " ", tuple(skipped))
 
-    def __init__(self, source: ColumnFile) -> None:
-        self.origin = source.name
-        self.skip = tuple(prefix.encode() for prefix in source.skip)
-        self.separator = source.separator
-        self.width = 0
-        self.begins_with_mark = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self.rows: list[list[str]] = []
-        self.skipped: list[str] = []
-        self.first_line = 0
-
-    def sentences(self, file: Iterable[bytes]) -> Iterator[Sentence]:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(lines, start=1):
             if number == 1:
                 line = line.removeprefix(BYTE_ORDER_MARK)
             if not line.strip():
-                if self.rows:
-                    yield self._finished()
-                elif self.skipped:
-                    self.skipped.append("")
-            elif self.skip and line.startswith(self.skip):
-                self.skipped.append(line.decode(errors="replace").rstrip("\r\n"))
-            else:
-                self._add(line, number)
-        if self.rows:
-            yield self._finished()
-
-    def _add(self, line: bytes, number: int) -> None:
-        if not self.width:
-            self._settle(line)
-        # Bytes are split at ASCII blanks only: a no-break space may be part of a token.
-        fields = line.rstrip(b"\r\n").split(b"\t") if self.separator == "tab" else line.split()
-        self.width = self.width or len(fields)
-        if len(fields) != self.width:
-            comment = self.begins_with_mark or line.startswith(b"#")
-            raise Refusal(
-                f"line {number} of {self.origin} has {len(fields)} columns, but the lines before have {self.width}",
-                "say --skip '#' if lines that begin so are comments, as in CoNLL-U" if comment else "",
-            )
-        if not self.rows:
-            self.first_line = number
-        try:
-            self.rows.append([field.decode() for field in fields])
-        except UnicodeDecodeError:
-            if number == 1:
-                refuse_packed(line, self.origin)
-            raise Refusal(f"line {number} of {self.origin} is not UTF-8 text", OTHER_ENCODING) from None
-
-    def _settle(self, line: bytes) -> None:
-        self.begins_with_mark = line.startswith(b"#")
-        if self.separator == "auto":
-            self.separator = "tab" if b"\t" in line.strip() else "space"
-
-    def _finished(self) -> Sentence:
-        columns = tuple(zip(*self.rows, strict=True))
-        mark = "\t" if self.separator == "tab" else " "
-        sentence = Sentence(columns, self.first_line, self.origin, mark, tuple(self.skipped))
-        self._begin()
-        return sentence
+                if rows:
+                    yield sentence()
+                    rows, skipped = [], []
+                elif skipped:
+                    skipped.append("")
+                continue
+            if skip and line.startswith(skip):
+                skipped.append(line.decode(errors="replace").rstrip("\r\n"))
+                continue
+            if not width:  # the first token
+                commented = line.startswith(b"#")
+                tabs = tabs or (self.separator == "auto" and b"\t" in line.strip())
+            # Bytes are split at ASCII blanks only: a no-break space may be part of a token.
+            fields = line.rstrip(b"\r\n").split(b"\t") if tabs else line.split()
+            width = width or len(fields)
+            if len(fields) != width:
+                comment = commented or line.startswith(b"#")
+                raise Refusal(
+                    f"line {number} of {self.name} has {len(fields)} columns, but the lines before have {width}",
+                    "say --skip '#' if lines that begin so are comments, as in CoNLL-U" if comment else "",
+                )
+            first_line = first_line if rows else number
+            try:
+                rows.append([field.decode() for field in fields])
+            except UnicodeDecodeError:
+                if number == 1:
+                    refuse_packed(line, self.name)
+                raise Refusal(f"line {number} of {self.name} is not UTF-8 text", OTHER_ENCODING) from None
+        if rows:
+            yield sentence()
 
 
 def batches(sentences: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:

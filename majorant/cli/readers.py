@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -273,6 +274,10 @@ class Source:
         """Return the whole table; the columns in ``text`` are kept as they are written."""
         return read_whole(self.chunks, text)
 
+    def with_absolute_paths(self) -> Source:
+        """Return the same file by a name that holds in whatever folder a worker has been started."""
+        return replace(self, path=os.path.abspath(self.path))
+
     def _open(self) -> BinaryIO:
         if self.path == "-":
             # Kept, since a second look at it may be needed.
@@ -333,6 +338,10 @@ class Files:
     def read(self, text: frozenset[str] = frozenset()) -> Table:
         """Return the whole table; the columns in ``text`` are kept as they are written."""
         return replace(read_whole(self.chunks, text), origin=self.name, first_row=1)
+
+    def with_absolute_paths(self) -> Files:
+        """Return the same files by names that hold in whatever folder a worker has been started."""
+        return Files(tuple(source.with_absolute_paths() for source in self.each))
 
     def pieces(self) -> list[Source]:
         """Return parts that can be read apart from each other."""

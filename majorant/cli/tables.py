@@ -206,14 +206,12 @@ class Table:
             raise Refusal(f"{self.origin} has no column {name!r}; it has {shown}{more}", hint)
         return self.columns[name]
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str, remedy: str = "leave it out with --drop") -> Column:
         """Return a column that a model can use."""
         found = self.named(name)
         if not found.usable:
-            raise Refusal(
-                f"column {name!r} of {self.origin} is of type {found.kind}, neither numbers nor text",
-                f"leave it out with --drop {name}",
-            )
+            sentence = f"column {name!r} of {self.origin} is of type {found.kind}, neither numbers nor text"
+            raise Refusal(sentence, remedy and f"{remedy} {name}")
         return found
 
     def numbers(self, name: str) -> Array:

@@ -1,0 +1,283 @@
+"""Feature templates: which fields around a token, written side by side, are its attributes.
+
+A set of templates turns sentences into what :class:`majorant.ChainCRF` reads: for each token a list of strings. It is
+plain data, so it travels with the model. Templates are those of CRFsuite's examples, of a window, or of a file in the
+format of CRF++ (T. Kudo, "CRF++: Yet Another CRF toolkit", section on feature templates).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from majorant._checks import Array, one_of, whole
+from majorant.cli.conll import Sentence
+from majorant.cli.packing import named_failures
+from majorant.cli.refusals import Refusal
+
+BEYOND = ("drop", "mark")
+FIRST, LAST = "__BOS__", "__EOS__"
+PLACE = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+
+Places: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Template:
+    """Fields of tokens nearby, with text before, between and after them.
+
+    Parameters
+    ----------
+    texts : tuple of str
+        One more than there are places.
+    places : tuple of (int, int)
+        Offset of the token and number of the column.
+
+    Examples
+    --------
+    >>> Template.joined("w", 0, (-1, 0))
+    Template(texts=('w[-1]|w[0]=', '|', ''), places=((-1, 0), (0, 0)))
+    """
+
+    texts: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.texts) != len(self.places) + 1:
+            raise ValueError(f"a template of {len(self.places)} places needs one text more, got {self.texts!r}")
+        for _, column in self.places:
+            whole("column of a template", column, least=0)
+
+    @classmethod
+    def joined(cls, name: str, column: int, offsets: Sequence[int]) -> Template:
+        """Return the template of one column at some offsets, written as CRFsuite's examples do."""
+        head = "|".join(f"{name}[{offset}]" for offset in offsets) + "="
+        return cls((head, *["|"] * (len(offsets) - 1), ""), tuple((offset, column) for offset in offsets))
+
+
+@dataclass(frozen=True)
+class TemplateSet:
+    """Templates, and what they do at the ends of a sentence.
+
+    Parameters
+    ----------
+    templates : tuple of Template
+        Each gives a token one attribute.
+    beyond : {"drop", "mark"}
+        Where a template reaches beyond the sentence: no attribute, as in CRFsuite's examples, or a mark such as
+        ``_B-1`` or ``_B+2`` in the place of the field, as in CRF++.
+    ends : bool
+        Whether the first token has the attribute ``__BOS__`` and the last one ``__EOS__``.
+
+    Examples
+    --------
+    >>> sentence = Sentence((("The", "cat"), ("DT", "NN")))
+    >>> window(columns=2, reach=1).extract([sentence])
+    [[['c0[0]=The', 'c0[1]=cat', 'c1[0]=DT', 'c1[1]=NN', '__BOS__'], \
+['c0[-1]=The', 'c0[0]=cat', 'c1[-1]=DT', 'c1[0]=NN', '__EOS__']]]
+    """
+
+    templates: tuple[Template, ...]
+    beyond: str = "drop"
+    ends: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("beyond", self.beyond, BEYOND)
+        if not self.templates:
+            raise ValueError("a set of templates needs at least one")
+
+    @property
+    def columns(self) -> frozenset[int]:
+        """Return the columns that are looked at."""
+        return frozenset(column for template in self.templates for _, column in template.places)
+
+    def extract(self, sentences: Sequence[Sentence]) -> list[list[list[str]]]:
+        """Return the attributes of each token of each sentence.
+
+        Equal attributes are one object. A call costs the same for one sentence or a hundred: hand over many at a time.
+        """
+        if not sentences:
+            return []
+        corpus = Corpus(sentences, sorted(self.columns), mark=self.beyond == "mark")
+        rows = corpus.rows([(template.texts, template.places) for template in self.templates])
+        bounds = corpus.bounds
+        if self.ends:
+            for first, end in bounds:
+                rows[first].append(FIRST)
+                rows[end - 1].append(LAST)
+        return [rows[first:end] for first, end in bounds]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> TemplateSet:
+        """Return the set that :meth:`to_json` wrote."""
+        templates = tuple(
+            Template(tuple(each["texts"]), tuple((offset, column) for offset, column in each["places"]))
+            for each in values["templates"]
+        )
+        return cls(templates, values["beyond"], values["ends"])
+
+
+def window(columns: int | Sequence[int], reach: int = 2) -> TemplateSet:
+    """Return each field of the tokens at most ``reach`` away, alone: a start for any column file."""
+    numbers = range(columns) if isinstance(columns, int) else columns
+    offsets = range(-reach, reach + 1)
+    return TemplateSet(tuple(Template.joined(f"c{n}", n, (offset,)) for n in numbers for offset in offsets), ends=True)
+
+
+def _runs(name: str, column: int, reach: int, length: int) -> tuple[Template, ...]:
+    """Return the templates of so many neighbours in a row, everywhere within the reach."""
+    starts = range(-reach, reach + 2 - length)
+    return tuple(Template.joined(name, column, range(start, start + length)) for start in starts)
+
+
+# The 19 templates of the chunking example of CRFsuite (N. Okazaki, tutorial of CRFsuite, 2007).
+CHUNKING = TemplateSet(
+    (
+        *_runs("w", 0, reach=2, length=1),
+        *_runs("w", 0, reach=1, length=2),
+        *_runs("pos", 1, reach=2, length=1),
+        *_runs("pos", 1, reach=2, length=2),
+        *_runs("pos", 1, reach=2, length=3),
+    ),
+    ends=True,
+)
+
+
+# --- files of CRF++ ---------------------------------------------------------------------------------------
+
+
+def read_templates(path: str) -> TemplateSet:
+    """Return the templates of a file.
+
+    ``U`` lines give attributes; ``%x[row,col]`` is the field of a column, so many tokens away. ``B`` says that
+    transitions between labels are learnt, as they always are here, so it must be there. Blank lines and those that
+    begin with ``#`` are skipped.
+    """
+    with named_failures(path), open(path, encoding="utf-8-sig") as file:
+        return parse_templates(file, path)
+
+
+def parse_templates(lines: Iterable[str], origin: str = "the templates") -> TemplateSet:
+    """Return the templates of some lines of CRF++'s format.
+
+    Examples
+    --------
+    >>> parse_templates(["U05:%x[-1,0]/%x[0,0]", "B"]).templates
+    (Template(texts=('U05:', '/', ''), places=((-1, 0), (0, 0))),)
+    """
+    templates: list[Template] = []
+    transitions = False
+    for number, line in enumerate(lines, start=1):
+        text, place = line.strip(), f"line {number} of {origin}"
+        if not text or text.startswith("#"):
+            continue
+        if text.startswith("B"):
+            if "%" in text:
+                raise Refusal(
+                    f"{place} asks for transitions that depend on the tokens ({text!r}), which are not supported: "
+                    "write B alone, and U lines for the tokens"
+                )
+            transitions = True
+            continue
+        if not text.startswith("U"):
+            raise Refusal(f"{place} begins with neither U, B nor #: {text!r}")
+        texts = PLACE.split(text)[::3]
+        if any("%" in part for part in texts):
+            raise Refusal(f"{place} has a % that begins no %x[row,column]: {text!r}")
+        places = tuple((int(row), int(column)) for row, column in PLACE.findall(text))
+        templates.append(Template(tuple(texts), places))
+    if not templates:
+        raise Refusal(f"{origin} has no U line, so no token would have an attribute")
+    if not transitions:
+        raise Refusal(
+            f"{origin} has no B line: transitions between labels are always learnt here, so add the line B "
+            "(without them, each token stands alone: that is a logistic regression)"
+        )
+    return TemplateSet(tuple(templates), beyond="mark")
+
+
+# --- the attributes of many sentences at once -------------------------------------------------------------
+
+
+class Corpus:
+    """The columns of some sentences, end to end.
+
+    Parameters
+    ----------
+    sentences : sequence of Sentence
+        At least one.
+    columns : sequence of int
+        Those that templates look at.
+    mark : bool
+        Whether a place beyond the sentence is a mark such as ``_B-1``; if not, it leaves the attribute out.
+    """
+
+    def __init__(self, sentences: Sequence[Sentence], columns: Sequence[int], *, mark: bool) -> None:
+        lengths = np.array([len(sentence) for sentence in sentences])
+        ends = np.cumsum(lengths)
+        self.bounds: list[tuple[int, int]] = list(zip((ends - lengths).tolist(), ends.tolist(), strict=True))
+        self.mark = mark
+        self._position = np.arange(ends[-1])
+        self._first, self._end = np.repeat(ends - lengths, lengths), np.repeat(ends, lengths)
+        self._columns = {number: _numbered(sentences, number) for number in columns}
+
+    def rows(self, templates: Sequence[tuple[tuple[str, ...], Places]]) -> list[list[str]]:
+        """Return the attributes of each token, in the order of the templates."""
+        table = np.empty((len(self._position), len(templates)), dtype=object)
+        whole = np.ones(len(table), dtype=bool)
+        for k, (texts, places) in enumerate(templates):
+            inside = self._inside(places)
+            whole &= inside
+            table[:, k] = self._attributes(texts, places)
+            table[~inside, k] = None
+        rows: list[list[str]] = table.tolist()
+        for token in np.flatnonzero(~whole).tolist():
+            rows[token] = [attribute for attribute in rows[token] if attribute is not None]
+        return rows
+
+    def _inside(self, places: Places) -> Array:
+        """Return where all places lie in the sentence; everywhere if those beyond it have a mark."""
+        offsets = [0, *(offset for offset, _ in places)]
+        if self.mark:
+            return np.ones(len(self._position), dtype=bool)
+        return (self._position + min(offsets) >= self._first) & (self._position + max(offsets) < self._end)
+
+    def _attributes(self, texts: tuple[str, ...], places: Places) -> Array:
+        """Return a string for each token: equal ones are one object."""
+        numbers = np.zeros(len(self._position), dtype=np.int64)
+        values = np.array([texts[0]], dtype=object)
+        for (offset, column), text in zip(places, texts[1:], strict=True):
+            codes, fields = self._shifted(offset, column)
+            if len(values) == 1:
+                pairs, numbers = np.arange(len(fields)), codes
+            else:  # numbered anew after each place, so that the products of long templates do not overflow
+                pairs, numbers = np.unique(numbers * len(fields) + codes, return_inverse=True)
+            values = values[pairs // len(fields)] + fields[pairs % len(fields)] + text
+        return values[numbers]
+
+    def _shifted(self, offset: int, column: int) -> tuple[Array, Array]:
+        """Return the fields so many tokens away, as numbers and what these mean."""
+        codes, fields = self._columns[column]
+        place = self._position + offset
+        shifted = codes[np.clip(place, 0, len(codes) - 1)]
+        if not self.mark or not offset:
+            return shifted, fields
+        # How far beyond the sentence: at most the offset.
+        beyond = self._first - place if offset < 0 else place - self._end + 1
+        marks = np.array([f"_B{'-' if offset < 0 else '+'}{far + 1}" for far in range(abs(offset))], dtype=object)
+        return np.where(beyond > 0, len(fields) + beyond - 1, shifted), np.concatenate([fields, marks])
+
+
+def _numbered(sentences: Sequence[Sentence], number: int) -> tuple[Array, Array]:
+    """Return a column as numbers, and the fields that they stand for."""
+    known: dict[str, int] = {}
+    codes = [known.setdefault(field, len(known)) for sentence in sentences for field in sentence.column(number)]
+    return np.array(codes, dtype=np.int64), np.array(list(known), dtype=object)
