@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from majorant.cli.choice import choice
 from majorant.cli.compare import compare
@@ -19,7 +19,7 @@ from majorant.cli.crf import crf
 from majorant.cli.evaluate import evaluate
 from majorant.cli.fit import fit
 from majorant.cli.info import info
-from majorant.cli.options import WordLists, option
+from majorant.cli.options import Command, WordLists, option
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
 from majorant.cli.probe import probe
@@ -35,8 +35,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
     "info": info,
 }
-# Commands of another kind than typer's.
-KINDS: dict[str, type[TyperCommand]] = {"choice": WordLists}
 INTERRUPTED = 130
 # Sent by a system that shuts down, and by a terminal that closes; Windows has one of them only.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -116,7 +114,7 @@ def _group(start: Callable[..., None], commands: Mapping[str, Callable[..., None
     )
     group.callback(help=_paragraphs(start))(start)
     for name, command in commands.items():
-        group.command(name, cls=KINDS.get(name), help=_paragraphs(command))(command)
+        group.command(name, cls=WordLists if name == "choice" else Command, help=_paragraphs(command))(command)
     return group
 
 

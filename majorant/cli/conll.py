@@ -27,27 +27,13 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence by columns.
-
-    Parameters
-    ----------
-    columns : tuple of tuples of str
-        One tuple for each column of the file, with one entry for each token.
-    first_line : int
-        Line of the first token, counted from 1.
-    origin : str
-        The file, as a message calls it.
-    separator : str
-        What stood between the fields: a tab or a space.
-    skipped : tuple of str
-        The lines before it that are no tokens, as they stood.
-    """
+    """A sentence by columns, each with one entry for each token."""
 
     columns: tuple[tuple[str, ...], ...]
-    first_line: int = 1
+    first_line: int = 1  # of its file, counted from 1
     origin: str = "the text"
-    separator: str = " "
-    skipped: tuple[str, ...] = ()
+    separator: str = " "  # between fields: a tab or a space
+    skipped: tuple[str, ...] = ()  # the lines before it that are no tokens
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -73,20 +59,11 @@ class Sentence:
 
 @dataclass(frozen=True)
 class ColumnFile:
-    r"""A CoNLL column file.
+    r"""A CoNLL column file, which may be packed; ``-`` is standard input, which can be read once.
 
-    Parameters
-    ----------
-    path : str
-        The file, which may be packed by gzip, bzip2 or xz; ``-`` is standard input, which can be read once.
-    separator : {"auto", "space", "tab"}
-        Between fields: any run of spaces and tabs, or a single tab, so that a field may hold spaces or be empty. By
-        default tabs if the first token's line holds one.
-    skip : tuple of str
-        Lines that begin with one of these are no tokens: ``"# "`` skips the comments of CoNLL-U. Nothing else is taken
-        for a comment, as ``#`` is a token of newspapers.
-    encoding : str
-        Of the text.
+    Between fields stands any run of spaces and tabs ("space"), or a single tab ("tab"), so that a field may hold spaces
+    or be empty; by default ("auto") tabs if the first token's line holds one. Lines that begin as ``skip`` says are no
+    tokens: ``"# "`` skips the comments of CoNLL-U. Nothing else is taken for a comment: ``#`` is a token of newspapers.
 
     Examples
     --------

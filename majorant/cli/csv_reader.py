@@ -69,24 +69,11 @@ def read_csv(
     decimal: str = ".",
     comment: str | None = None,
 ) -> Iterator[Table]:
-    """Yield tables of at most so many rows.
+    """Yield tables of at most so many rows, or of as many as take little memory; messages call the file ``origin``.
 
-    Parameters
-    ----------
-    file : iterable of str
-        Lines.
-    origin : str
-        The file, as a message calls it.
-    rows : int or None
-        Of a table; as many as take little memory if None.
-    delimiter : str, optional
-        A character or one of the names in ``NAMED``; found if not given.
-    header : bool, optional
-        Whether the first line names the columns; if None it should, and a line of numbers only is refused.
-    decimal : {".", ","}
-        The mark before a fraction.
-    comment : str, optional
-        Lines that begin so are skipped.
+    The delimiter is a character or one of the names in ``NAMED``, found if not given. The first line names the columns
+    if ``header`` is true; if that is None it should, and a line of numbers only is refused. ``decimal`` is the mark
+    before a fraction, lines that begin with ``comment`` are skipped.
     """
     lines: Iterator[str] = filter(str.strip, file)
     if comment:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 if TYPE_CHECKING:
     from majorant.cli.readers import Tables
@@ -128,7 +128,17 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-class WordLists(TyperCommand):
+class Command(TyperCommand):
+    """A command whose help calls arguments as the usage does, without the types that typer puts beside them."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for param in self.params:
+            if isinstance(param, TyperArgument):
+                vars(param).update(dict.fromkeys(("display_type", "display_type_rich"), lambda ctx: ""))
+
+
+class WordLists(Command):
     """A command whose options that may be repeated take all words up to the next option.
 
     ``--features price hours`` is ``--features price --features hours``. A list with commas is complete, so that

@@ -174,36 +174,17 @@ def parquet_writer(path: Any, types: dict[str, str]) -> Iterator[Callable[[dict[
 
 @dataclass(frozen=True)
 class Source:
-    """A table in a file.
-
-    Parameters
-    ----------
-    path : str
-        The file, which may be packed by gzip, bzip2, xz or zstd; ``-`` is standard input.
-    format : {"csv", "tsv", "parquet", "svmlight", "npz"}, optional
-        By default what the name says, or else what the first bytes look like.
-    delimiter : str, optional
-        Of CSV; found if not given.
-    header : bool, optional
-        Whether the first line of a CSV file names the columns.
-    decimal : {".", ","}
-        The mark before a fraction in CSV.
-    encoding : str
-        Of CSV.
-    comment : str, optional
-        Lines of CSV that begin so are skipped.
-    groups : sequence of int, optional
-        The row groups of a Parquet file to read; all of them if not given.
-    """
+    """A table in a file, which may be packed; ``-`` is standard input."""
 
     path: str
-    format: str | None = None
+    format: str | None = None  # by default what the name says, or else what the first bytes look like
+    # Of CSV: see read_csv.
     delimiter: str | None = None
     header: bool | None = None
     decimal: str = "."
     encoding: str = "utf-8"
     comment: str | None = None
-    groups: tuple[int, ...] | None = None
+    groups: tuple[int, ...] | None = None  # the row groups of a Parquet file to read; all of them if not given
     _input: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

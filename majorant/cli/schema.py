@@ -382,35 +382,18 @@ class IndexLearner:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to learn from a table.
+    """What to learn from a table."""
 
-    Parameters
-    ----------
-    target : str or None
-        The column of labels; None for formats where the labels have a place of their own.
-    weight : str, optional
-        A column of row weights.
-    features : sequence of str
-        The columns to use; all others if empty.
-    drop : sequence of str
-        Columns not to use.
-    missing : {"error", "mean", "drop"}
-        Missing values: refuse them, put the mean of the column in their place (a text then has no category), or leave
-        out their rows.
-    standardize : bool
-        Whether to bring numbers to mean 0 and standard deviation 1. A matrix is only scaled, so that it stays sparse;
-        with an intercept that is the same model.
-    categorical : sequence of str
-        Columns whose values are categories, whatever they look like.
-    """
-
-    target: str | None
+    target: str | None  # None for formats where the labels have a place of their own
     weight: str | None = None
-    features: Sequence[str] = ()
+    features: Sequence[str] = ()  # all other columns if empty
     drop: Sequence[str] = ()
+    # Missing values are refused, replaced by the mean of the column (no category, if it is text), or their rows are
+    # left out.
     missing: str = "error"
+    # A matrix is only scaled, so that it stays sparse; with an intercept that is the same model.
     standardize: bool = False
-    categorical: Sequence[str] = ()
+    categorical: Sequence[str] = ()  # columns whose values are categories, whatever they look like
 
     def __post_init__(self) -> None:
         one_of("missing", self.missing, MISSING_RULES)
@@ -650,20 +633,11 @@ class EncodedPiece:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows(Rows):
-    """The rows of a table that is read again and again; one piece for each file, or for some row groups of Parquet.
-
-    Parameters
-    ----------
-    tables : Source or Files
-    reading : Reading
-        How they become rows.
-    watcher : callable, optional
-        Told how many rows were read, again and again.
-    """
+    """The rows of a table that is read again and again; one piece for each file, or for some row groups of Parquet."""
 
     tables: Tables
     reading: Reading
-    watcher: Callable[[int], None] | None = None
+    watcher: Callable[[int], None] | None = None  # told how many rows were read
 
     def pieces(self) -> Sequence[Piece]:
         """Return the pieces."""

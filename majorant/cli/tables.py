@@ -79,17 +79,11 @@ class MixedColumns(Exception):
 
 
 class Column:
-    """A column of a table.
+    """A column of a table: an Arrow array of strings or an array of floats, null or NaN where a value is missing.
 
-    Parameters
-    ----------
-    values : Arrow array of strings, or array of floats
-        Null, or NaN, where a value is missing.
-    kind : str
-        "cells" of a text file, which are numbers if all of them look so, or all are true or false; "text", "numbers"
-        or "truth", where the file says so; or the name of a type that no model can use.
-    decimal : {".", ","}
-        The mark before a fraction in cells.
+    Its kind is "cells" of a text file, which are numbers if all of them look so (``decimal`` is the mark before a
+    fraction), or all are true or false; "text", "numbers" or "truth", where the file says so; or the name of a type
+    that no model can use.
     """
 
     def __init__(self, values: Any, kind: str, decimal: str = ".") -> None:

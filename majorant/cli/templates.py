@@ -30,12 +30,7 @@ Places: TypeAlias = tuple[tuple[int, int], ...]
 class Template:
     """Fields of tokens nearby, with text before, between and after them.
 
-    Parameters
-    ----------
-    texts : tuple of str
-        One more than there are places.
-    places : tuple of (int, int)
-        Offset of the token and number of the column.
+    A place is the offset of the token and the number of the column; there is one text more than places.
 
     Examples
     --------
@@ -61,17 +56,11 @@ class Template:
 
 @dataclass(frozen=True)
 class TemplateSet:
-    """Templates, and what they do at the ends of a sentence.
+    """Templates, each of which gives a token one attribute, and what they do at the ends of a sentence.
 
-    Parameters
-    ----------
-    templates : tuple of Template
-        Each gives a token one attribute.
-    beyond : {"drop", "mark"}
-        Where a template reaches beyond the sentence: no attribute, as in CRFsuite's examples, or a mark such as
-        ``_B-1`` or ``_B+2`` in the place of the field, as in CRF++.
-    ends : bool
-        Whether the first token has the attribute ``__BOS__`` and the last one ``__EOS__``.
+    Where one reaches beyond the sentence there is no attribute ("drop"), as in CRFsuite's examples, or a mark such as
+    ``_B-1`` or ``_B+2`` in the place of the field ("mark"), as in CRF++. With ``ends``, the first token has the
+    attribute ``__BOS__`` and the last one ``__EOS__``.
 
     Examples
     --------
@@ -208,16 +197,10 @@ def parse_templates(lines: Iterable[str], origin: str = "the templates") -> Temp
 
 
 class Corpus:
-    """The columns of some sentences, end to end.
+    """The columns of sentences, end to end, as numbers: a template is arithmetic on them.
 
-    Parameters
-    ----------
-    sentences : sequence of Sentence
-        At least one.
-    columns : sequence of int
-        Those that templates look at.
-    mark : bool
-        Whether a place beyond the sentence is a mark such as ``_B-1``; if not, it leaves the attribute out.
+    Each different attribute is written as a string only once. With ``mark``, a place beyond the sentence is a mark such
+    as ``_B-1``; if not, it leaves the attribute out.
     """
 
     def __init__(self, sentences: Sequence[Sentence], columns: Sequence[int], *, mark: bool) -> None:
