@@ -92,21 +92,6 @@ class Settings:
             known = ", ".join(NAMED_TEMPLATES)
             raise Refusal(f"--template must be {known} or a file, got {self.template}: there is no such file")
 
-    def estimator(self, callbacks: list[Any]) -> Any:
-        """Return the chain to be fitted."""
-        return majorant.ChainCRF(
-            c2=self.c2,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            min_freq=self.min_freq,
-            all_possible_states=self.all_states,
-            all_possible_transitions=self.all_transitions,
-            n_jobs=self.n_jobs,
-            random_state=self.seed,
-            callbacks=callbacks,
-        )
-
     def templates(self, sentence: Sentence) -> tuple[TemplateSet, int]:
         """Return the templates and the place of the labels for files whose sentences look like this one."""
         sentence.column(self.label_column)
@@ -182,7 +167,18 @@ def train(
 
         # The line vanishes: how the fit ended is part of the report.
         callbacks = [ProgressLine(transient=True)] if on_terminal(sys.stderr) else []
-        estimator = settings.estimator(callbacks)
+        estimator = majorant.ChainCRF(
+            c2=settings.c2,
+            solver=settings.solver,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            min_freq=settings.min_freq,
+            all_possible_states=settings.all_states,
+            all_possible_transitions=settings.all_transitions,
+            n_jobs=settings.n_jobs,
+            random_state=settings.seed,
+            callbacks=callbacks,
+        )
         if stream:
             tagger, facts = train_stream(sources, settings, estimator, listed(classes), chunk_sentences)
         else:
@@ -225,9 +221,13 @@ def tag(
     """
     check_writable(out, file, model)
     tagger = Tagger.load(model, PREDICT)
-    sentences, tokens = tagger.write(reading.file(file, tagger.skip), out, marginals)
-    if out != "-":
-        show(f"{tokens} labels of {sentences} sentences written to {out}")
+    source = reading.file(file, tagger.skip)
+    if out == "-":
+        tagger.write(source, standard_output(), marginals)
+        return
+    with replacing(out) as temporary, open_packing(temporary) as written:
+        sentences, tokens = tagger.write(source, written, marginals)
+    show(f"{tokens} labels of {sentences} sentences written to {out}")
 
 
 @expanded
@@ -307,14 +307,8 @@ class Tagger:
         ]
         return {**facts, **{name: getattr(scores.overall, name) for name in names}, "types": types}
 
-    def write(self, source: ColumnFile, out: str, marginals: bool) -> tuple[int, int]:
+    def write(self, source: ColumnFile, file: TextIO, marginals: bool) -> tuple[int, int]:
         """Write a file again with the predicted labels; return how many sentences and tokens these are."""
-        if out == "-":
-            return self._write(source, standard_output(), marginals)
-        with replacing(out) as temporary, open_packing(temporary) as file:
-            return self._write(source, file, marginals)
-
-    def _write(self, source: ColumnFile, file: TextIO, marginals: bool) -> tuple[int, int]:
         sentences = tokens = 0
         for batch in batches(source.sentences(), BATCH):
             X = self.templates.extract(batch)
@@ -346,17 +340,9 @@ def train_whole(sources: Sequence[ColumnFile], settings: Settings, estimator: An
     X, y = templates.extract(sentences), [sentence.labels(column) for sentence in sentences]
     read = time.perf_counter()
     estimator.fit(X, y)
-    facts = {
-        "sentences": len(sentences),
-        "tokens": sum(map(len, sentences)),
-        "classes": [str(label) for label in estimator.classes_],
-        "reading_seconds": read - began,
-        "seconds": time.perf_counter() - read,
-        "result": str(estimator.result_),
-        "gap": float(estimator.gap_),
-        "steps": int(estimator.n_iter_),
-    }
-    return Tagger(estimator, templates, column, sources[0].skip), facts
+    ending = {"result": str(estimator.result_), "gap": float(estimator.gap_), "steps": int(estimator.n_iter_)}
+    facts = _facts(estimator, len(sentences), sum(map(len, sentences)), began, read)
+    return Tagger(estimator, templates, column, sources[0].skip), facts | ending
 
 
 def train_stream(
@@ -379,17 +365,19 @@ def train_stream(
             estimator.partial_fit(tagger.templates.extract(batch), y, classes=classes)
             sentences, tokens, chunks = sentences + len(batch), tokens + sum(map(len, batch)), chunks + 1
             move(sentences)
-    facts = {
+    result = f"one pass over {sentences} sentences in {chunks} chunks; nothing certifies a stream"
+    facts = _facts(estimator, sentences, tokens, began, read)
+    return tagger, {**facts, "result": result, "gap": None, "steps": chunks}
+
+
+def _facts(estimator: Any, sentences: int, tokens: int, began: float, read: float) -> dict[str, Any]:
+    return {
         "sentences": sentences,
         "tokens": tokens,
         "classes": [str(label) for label in estimator.classes_],
         "reading_seconds": read - began,
         "seconds": time.perf_counter() - read,
-        "result": f"one pass over {sentences} sentences in {chunks} chunks; nothing certifies a stream",
-        "gap": None,
-        "steps": chunks,
     }
-    return tagger, facts
 
 
 def show_scores(scores: dict[str, Any], title: str) -> None:

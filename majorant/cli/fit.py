@@ -203,7 +203,7 @@ def fit(
     estimator_settings = settings.settings(seed)
     resume_from = _checkpoint_to_resume(out_of_core, path, source)
     with spoken_warnings():
-        from majorant import LogisticRegression
+        from majorant import LogisticRegression, __version__
         from majorant.callbacks import Checkpoint, ProgressLine
 
         callbacks: list[Any] = []
@@ -213,14 +213,29 @@ def fit(
         if not out_of_core.in_batches and on_terminal(sys.stderr):
             callbacks.append(ProgressLine(transient=True))
         estimator = LogisticRegression(**estimator_settings, callbacks=callbacks)
+        rows = out_of_core.chunk_rows
         if out_of_core.stream:
-            done = fit_stream(source, wanted, estimator, listed(out_of_core.classes), out_of_core.chunk_rows or CHUNK)
+            done = fit_stream(source, wanted, estimator, listed(out_of_core.classes), rows or CHUNK)
         elif out_of_core.in_batches:
-            done = fit_batches(source, wanted, estimator, out_of_core.chunk_rows, out_of_core.scheduler, resume_from)
+            done = fit_batches(source, wanted, estimator, rows, out_of_core.scheduler, resume_from)
         else:
             done = fit_whole(source, wanted, estimator, test_size, seed, resume_from)
-    done.save(path, Path(source.name).name)
-    facts = done.facts(path)
+    facts = {"trained_on": Path(source.name).name, "rows": done.rows, "result": done.result, "version": __version__}
+    estimator.save(path, notes={"schema": done.schema.to_json(), **facts})
+    passes = (getattr(estimator, "trace_", None) or {"passes": ()})["passes"]
+    facts = {
+        "model": path,
+        "rows": done.rows,
+        "features": estimator.n_features_in_,
+        "classes": estimator.classes_.tolist(),
+        "result": done.result,
+        "gap": estimator.gap_,
+        "steps": int(estimator.n_iter_[0]),
+        "passes": float(passes[-1]) if len(passes) else 1.0,  # one of a stream
+        "rounds": getattr(estimator, "n_rounds_", None),
+        "seconds": done.seconds,
+        "test": done.test,
+    }
     if as_json:
         show_json(facts)
         return
@@ -270,38 +285,13 @@ def _checkpoint_to_resume(out_of_core: OutOfCore, model: str, source: Tables) ->
 
 @dataclass(frozen=True)
 class Fit:
-    """A model that was trained, and what to say about it."""
+    """How a model reads tables, and what to say about its training."""
 
-    estimator: LogisticRegression
     schema: Schema
     rows: int
     seconds: float
     result: str
     test: dict[str, Any] | None = None
-
-    def save(self, path: str, trained_on: str) -> None:
-        """Write the model, with the schema and what is known of its training."""
-        from majorant import __version__
-
-        facts = {"trained_on": trained_on, "rows": self.rows, "result": self.result, "version": __version__}
-        self.estimator.save(path, notes={"schema": self.schema.to_json(), **facts})
-
-    def facts(self, path: str) -> dict[str, Any]:
-        """Return what there is to say, for JSON."""
-        passes = (getattr(self.estimator, "trace_", None) or {"passes": ()})["passes"]
-        return {
-            "model": path,
-            "rows": self.rows,
-            "features": self.estimator.n_features_in_,
-            "classes": self.estimator.classes_.tolist(),
-            "result": self.result,
-            "gap": self.estimator.gap_,
-            "steps": int(self.estimator.n_iter_[0]),
-            "passes": float(passes[-1]) if len(passes) else 1.0,  # one of a stream
-            "rounds": getattr(self.estimator, "n_rounds_", None),
-            "seconds": self.seconds,
-            "test": self.test,
-        }
 
 
 def fit_whole(
@@ -329,7 +319,7 @@ def fit_whole(
         unseen.add(data.test)
         unseen.tell(f"the rows of {source.name} to test on")
         test = measure(schema.labels(data.test, classes), estimator.predict_proba(schema.features(data.test)), classes)
-    return Fit(estimator, schema, len(data.train), seconds, str(estimator.result_), test)
+    return Fit(schema, len(data.train), seconds, str(estimator.result_), test)
 
 
 def fit_stream(source: Tables, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
@@ -368,7 +358,7 @@ def fit_stream(source: Tables, wanted: Wanted, estimator: LogisticRegression, na
             move(seen)
     unseen.tell(source.name)
     sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
-    return Fit(estimator, schema, seen, time.perf_counter() - started, sentence)
+    return Fit(schema, seen, time.perf_counter() - started, sentence)
 
 
 def fit_batches(
@@ -407,7 +397,7 @@ def fit_batches(
                 ) from None
     finally:
         line.end()
-    return Fit(estimator, schema, line.total or 0, time.perf_counter() - started, str(estimator.result_))
+    return Fit(schema, line.total or 0, time.perf_counter() - started, str(estimator.result_))
 
 
 @dataclass(frozen=True)

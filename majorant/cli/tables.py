@@ -6,6 +6,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -117,13 +118,13 @@ class Column:
     def _read(self) -> Array | int:
         """What reading the cells as numbers gives; Arrow reads what is known to be a number to Python as well."""
         cells = self.values
-        if self.decimal == "." or not compute.any(compute.match_substring(cells, ".")).as_py():
-            try:
-                found = compute.cast(compute.replace_substring(cells, self.decimal, "."), pa.float64())
-            except pa.ArrowInvalid:  # a word, or a number with blanks around it
-                return read_numbers(self.text(), self.decimal)
-            # nan(1) is a number to Arrow.
-            if not compute.any(compute.invert(compute.is_finite(found))).as_py():
+        if self.decimal != "." and not compute.any(compute.match_substring(cells, ".")).as_py():
+            cells = compute.replace_substring(cells, self.decimal, ".")
+        with suppress(pa.ArrowInvalid):  # a word, or a number with blanks around it
+            found = compute.cast(cells, pa.float64())
+            # nan(1) is a number to Arrow; so is 1.5 where the mark before a fraction is a comma.
+            odd = cells is self.values and self.decimal != "."
+            if not odd and not compute.any(compute.invert(compute.is_finite(found))).as_py():
                 return np.asarray(found.to_numpy(zero_copy_only=False), np.float64)
         return read_numbers(self.text(), self.decimal)
 
