@@ -37,9 +37,7 @@ Names: TypeAlias = list[str] | None
 class Utility:
     """What an alternative is worth: options of the command, in a parameter of this type."""
 
-    features: Annotated[
-        Names, of_utility("Columns with one coefficient for all alternatives, as a b c or a,b,c.", "COLS")
-    ] = None
+    features: Annotated[Names, of_utility("Columns with one coefficient for all, as a b c or a,b,c.", "COLS")] = None
     by_alternative: Annotated[
         Names,
         of_utility(
@@ -48,15 +46,9 @@ class Utility:
             "COLS",
         ),
     ] = None
-    base: Annotated[
-        str | None, of_utility("The alternative that others are compared with; the first by default.", "NAME")
-    ] = None
-    constants: Annotated[
-        bool, of_utility("Whether alternatives have constants.", None, "--constants/--no-constants")
-    ] = True
-    C: Annotated[
-        float, of_utility("Inverse of a penalty on the coefficients; inf is maximum likelihood.", "X", "--C")
-    ] = float("inf")
+    base: Annotated[str | None, of_utility("The alternative to compare with; the first by default.", "NAME")] = None
+    constants: Annotated[bool, of_utility("Whether there are constants.", None, "--constants/--no-constants")] = True
+    C: Annotated[float, of_utility("Inverse of a penalty; inf is maximum likelihood.", "X", "--C")] = float("inf")
 
     def check(self, choice: str, group: str, alternative: str | None) -> None:
         """Refuse options that do not go together."""
@@ -75,9 +67,9 @@ class Utility:
 class Errors:
     """Which standard errors: options of the command, in a parameter of this type."""
 
-    covariance: Annotated[
-        str | None, of_errors(f"{either(KINDS)}; hessian by default, and cluster with --cluster.", "KIND")
-    ] = None
+    covariance: Annotated[str | None, of_errors(f"{either(KINDS)}; cluster with --cluster, else hessian.", "KIND")] = (
+        None
+    )
     cluster: Annotated[str | None, of_errors("Column of what may depend on each other, such as a person.", "COL")] = (
         None
     )
@@ -111,9 +103,7 @@ class LatentClasses:
         latent("Fit that many hidden classes of people, each with coefficients of its own.", "N", min=1),
     ] = None
     person: Annotated[str | None, latent("Who chose; by default every situation is another person's.", "COL")] = None
-    membership: Annotated[
-        Names, latent("What is known of a person, and may tell the class, as a b or a,b.", "COLS")
-    ] = None
+    membership: Annotated[Names, latent("What is known of people and may tell classes, as a,b.", "COLS")] = None
     membership_C: Annotated[
         float | None,
         latent("Inverse of a penalty on what --membership does; inf, the default, is none.", "X", "--membership-C"),
@@ -154,12 +144,8 @@ def choice(
     ],
     group: Annotated[str, option("Column of the choice situation.", "COL")],
     choice: Annotated[str, option("Column that is 1 (true, yes) where a row was chosen, or holds shares.", "COL")],
-    alternative: Annotated[
-        str | None, option("Column that names the alternatives; they then have constants.", "COL")
-    ] = None,
-    out: Annotated[
-        str | None, option("Where to write the model (.npz); nowhere by default.", "FILE", "--out", "-o")
-    ] = None,
+    alternative: Annotated[str | None, option("Column of the alternatives; they then have constants.", "COL")] = None,
+    out: Annotated[str | None, option("Where to write the model; nowhere by default.", "FILE", "--out", "-o")] = None,
     as_json: AsJson = False,
     *,
     utility: Utility,
@@ -174,16 +160,12 @@ def choice(
     max_iter: Annotated[int | None, fitting("Most steps; 1000 by default, 500 with --classes.", "N", min=0)] = None,
     errors: Errors,
     latent: LatentClasses,
-    availability: Annotated[
-        str | None, reading("Column that is 0 where an alternative was not available.", "COL")
-    ] = None,
+    availability: Annotated[str | None, reading("Column that is 0 where one was not available.", "COL")] = None,
     weight: Annotated[
         str | None,
         reading("Column of weights, the same in all rows of a situation (with --classes, of a person).", "COL"),
     ] = None,
-    offset: Annotated[
-        str | None, reading("Column of numbers that are added to what alternatives are worth.", "COL")
-    ] = None,
+    offset: Annotated[str | None, reading("Column of numbers added to what alternatives are worth.", "COL")] = None,
     reading: TableReading,
 ) -> None:
     """Fit a model of what people choose.

@@ -85,16 +85,16 @@ class LongColumns:
                     f"column {self.choice!r} of {table.origin} holds {flags[place]:g} in row {table.row(place)}, but a "
                     "row is chosen (1), is not (0), or has a share between"
                 )
-        here = np.ones(len(table), dtype=bool)
+        available = np.ones(len(table), dtype=bool)
         if self.availability is not None:
             found[self.availability] = _truths(table, self.availability)
-            here = found[self.availability] != 0
+            available = found[self.availability] != 0
         if self.weight is not None:
             found[self.weight] = _numbers(table, self.weight)
             refuse_negative(found[self.weight], self.weight, table)
         # A column may be read both as a name and as a number, such as the size of a party; numbers are what is fitted.
         added = () if self.offset is None else (self.offset,)
-        found |= {name: _numbers(table, name, here) for name in (*self.features, *self.by_alternative, *added)}
+        found |= {name: _numbers(table, name, available) for name in (*self.features, *self.by_alternative, *added)}
         return LongFrame(found | {name: _numbers(table, name) for name in membership})
 
     def _names(self, person: str | None) -> set[str]:
@@ -150,7 +150,7 @@ def saved_choices(path: str) -> Chosen:
 
 def load_choices(path: str) -> Any:
     """Return the estimator of a choice model in a file."""
-    kinds = {each.__name__: each for each in (ConditionalLogit, LatentClassLogit)}
+    kinds = {kind.__name__: kind for kind in (ConditionalLogit, LatentClassLogit)}
     return kinds[kind_of(path)].load(path)
 
 
@@ -301,7 +301,7 @@ def _numbers(table: Table, name: str, needed: Array | None = None) -> Array:
 def _alternatives(table: Table, name: str, known: Sequence[Any]) -> Array:
     """Return the names of alternatives as those of the fit are, which have to be among these."""
     labels = _labels(table, name, as_text=isinstance(known[0], str))
-    unknown = ~np.isin(labels.astype(str), [str(each) for each in known])
+    unknown = ~np.isin(labels.astype(str), [str(name) for name in known])
     if unknown.any():
         place = int(unknown.argmax())
         name, where = str(labels[place]), f"row {table.row(place)} of {table.origin}"

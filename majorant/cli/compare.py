@@ -36,7 +36,7 @@ def compare(
     C: Annotated[float | None, comparing("Inverse of the penalty; 1 by default.", "X", "--C")] = None,
     ridge: Annotated[float | None, comparing("The penalty itself, instead of C.", "X", min=0)] = None,
     tune_passes: Annotated[
-        int | None, comparing("Length of each trial of a gain; that of a run by default.", "N", min=1)
+        int | None, comparing("Passes of a trial of a gain; as a run by default.", "N", min=1)
     ] = None,
     test_size: Annotated[float, comparing("Share of each class to test on.", "SHARE")] = 0.1,
     seed: Annotated[int, comparing("Which rows these are.", "N")] = 0,

@@ -129,7 +129,7 @@ def crf(ctx: typer.Context) -> None:
 def train(
     files: Annotated[list[str], argument("CoNLL column files, also packed; - is standard input.", "FILE")],
     model: Annotated[
-        str | None, option("Where to write the model; FILE.crf.npz by default.", "FILE", "--model", "-m")
+        str | None, option("The model to write; FILE.crf.npz by default.", "FILE", "--model", "-m")
     ] = None,
     test: Annotated[str | None, option("Another file, to measure the model on.", "FILE")] = None,
     as_json: AsJson = False,
@@ -204,9 +204,7 @@ def tag(
     model: Model,
     file: OneFile,
     out: Annotated[str, option("May end in .gz, .bz2 or .xz; - is standard output.", "FILE", "--out", "-o")] = "-",
-    marginals: Annotated[
-        bool, option("Also write the probability of the label at its token.", None, "--marginals")
-    ] = False,
+    marginals: Annotated[bool, option("Also write the probability of each label.", None, "--marginals")] = False,
     *,
     reading: ColumnReading,
 ) -> None:
@@ -353,7 +351,9 @@ def train_stream(
     if not named and any(source.path == "-" for source in sources):
         raise Refusal("standard input can be read once only: name all labels by --classes, or leave out --stream")
     column = settings.label_column
-    classes = sorted(named) or sorted({label for each in all_sentences(sources) for label in each.labels(column)})
+    classes = sorted(named) or sorted(
+        {label for sentence in all_sentences(sources) for label in sentence.labels(column)}
+    )
     read = time.perf_counter()
     parts = batches(all_sentences(sources), chunk)
     first = next(parts)

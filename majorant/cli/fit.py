@@ -124,7 +124,7 @@ class OutOfCore:
         interrupted("Write now and then how far the fit has come, so that --resume can go on from there.", "FILE"),
     ] = None
     every: Annotated[
-        float | None, interrupted(f"How often; {EVERY:.0f} by default, 0 for every step.", "SECONDS", min=0)
+        float | None, interrupted(f"How often; {EVERY:.0f} by default, 0: each step.", "SECONDS", min=0)
     ] = None
     resume: Annotated[
         bool,
@@ -168,7 +168,7 @@ def fit(
     data: ManyData,
     target: Target = None,
     model: Annotated[
-        str | None, option("Where to write the model; DATA.model.npz by default.", "FILE", "--model", "-m")
+        str | None, option("The model to write; DATA.model.npz by default.", "FILE", "--model", "-m")
     ] = None,
     as_json: AsJson = False,
     *,

@@ -50,9 +50,9 @@ LabelsName: TypeAlias = Annotated[str | None, reading("The same for the labels."
 class TableReading:
     """How tables are read: options that several commands have, in a parameter of this type."""
 
-    format: Annotated[
-        str | None, reading("csv, tsv, parquet, svmlight or npz, if the name of the file does not say.", "NAME")
-    ] = None
+    format: Annotated[str | None, reading("csv, tsv, parquet, svmlight or npz, if the name does not say.", "NAME")] = (
+        None
+    )
     delimiter: Annotated[str | None, reading("Of CSV: a character, tab or space; found by default.", "CHAR")] = None
     header: Annotated[
         bool | None,
@@ -86,9 +86,7 @@ class Learning:
 
     features: Annotated[str | None, reading("Columns to use, as a,b,c; all by default.", "COLS")] = None
     drop: Annotated[str | None, reading("Columns to leave out, as id,name.", "COLS")] = None
-    categorical: Annotated[
-        str | None, reading("Columns whose values are categories, even if they look like numbers, as a,b.", "COLS")
-    ] = None
+    categorical: Annotated[str | None, reading("Columns of categories that look like numbers, as a,b.", "COLS")] = None
     missing: Missing = None
     standardize: Annotated[bool, reading("Bring numbers to mean 0, deviation 1 first.", None, "--standardize")] = False
 

@@ -95,8 +95,8 @@ def spoken_warnings() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for each in caught:
-        warn(str(each.message))
+    for warning in caught:
+        warn(str(warning.message))
 
 
 @contextmanager
@@ -121,8 +121,8 @@ def check_writable(path: str | None, *inputs: str) -> None:
     """Refuse a file that cannot be written, or is one of those to be read, before work is done for it."""
     if path is None or path == "-":
         return
-    for each in inputs:
-        if Path(each).is_file() and Path(path).exists() and Path(path).samefile(each):
+    for name in inputs:
+        if Path(name).is_file() and Path(path).exists() and Path(path).samefile(name):
             raise Refusal(f"cannot write {path}: it is the file to be read")
     folder = Path(path).absolute().parent
     if not folder.is_dir():
@@ -146,9 +146,9 @@ def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, np.generic):
         return _plain(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

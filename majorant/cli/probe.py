@@ -20,29 +20,21 @@ scoring = functools.partial(option, panel="Choosing C")
 
 
 def probe(
-    features: Annotated[
-        str, argument(".npy, .npz, .safetensors, .parquet or .pt, or a folder of such shards.", "FEATURES")
-    ],
-    labels: Annotated[
-        str | None, argument("The same; if left out, they are in the file of the features.", "[LABELS]")
-    ] = None,
-    model: Annotated[
-        str | None, option("Where to write the probe: .npz, or .safetensors for PyTorch.", "FILE", "--model", "-m")
-    ] = None,
+    features: Annotated[str, argument(".npy, .npz, .safetensors, .parquet, .pt or a folder of shards.", "FEATURES")],
+    labels: Annotated[str | None, argument("The same; by default in the file of the features.", "[LABELS]")] = None,
+    model: Annotated[str | None, option("The probe to write: .npz or .safetensors.", "FILE", "--model", "-m")] = None,
     plot: Annotated[str | None, option("Draw score and loss over C.", "FILE")] = None,
     as_json: AsJson = False,
     cs: Annotated[str, scoring("Points between 1e-6 and 1e5, or 0.1,1,10.", "COUNT|LIST")] = "45",
     share: Annotated[float, scoring("Of each class, to score on.", "SHARE")] = 0.1,
     validation: Annotated[
-        tuple[str, str] | None, scoring("Score on these instead; never trained on.", "FEATURES LABELS")
+        tuple[str, str] | None, scoring("Score on these instead of a share.", "FEATURES LABELS")
     ] = None,
     test: Annotated[tuple[str, str] | None, option("Say how good the probe is on these.", "FEATURES LABELS")] = None,
     metric: Annotated[str, scoring("accuracy, balanced_accuracy or loss.", "NAME")] = "accuracy",
     patience: Annotated[int, scoring("Scores clearly below the best that end the sweep; 0 for all.", "N")] = 3,
     seed: Annotated[int, scoring("Which rows score.", "N")] = 0,
-    standardize: Annotated[
-        bool, option("Let every column count alike, whatever its scale.", None, "--standardize")
-    ] = False,
+    standardize: Annotated[bool, option("Let every column count alike.", None, "--standardize")] = False,
     tol: Annotated[float, option("Certified relative suboptimality of the probe.", "X")] = 1e-6,
     device: Annotated[str | None, option("Such as cuda, with PyTorch; NumPy if not given.", "NAME")] = None,
     features_name: FeaturesName = None,

@@ -92,11 +92,11 @@ def read_npz(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Matrix]:
         raise Refusal(f"y of {origin} must have one label per row of X ({len(X)}), got shape {y.shape}")
     rows = chunk_rows(rows, X.shape[1])
     for start in range(0, len(X), rows):
-        some = y[start : start + rows]
+        part = y[start : start + rows]
         if y.dtype.kind in "US":
-            labels = Column(pa.array(map(str, some), pa.string()), "text")
+            labels = Column(pa.array(map(str, part), pa.string()), "text")
         else:
-            labels = Column(some.astype(float), "numbers")
+            labels = Column(part.astype(float), "numbers")
         yield Matrix(origin, {LABELS: labels}, start + 1, X=X[start : start + rows])
 
 
@@ -275,29 +275,29 @@ class Files:
     Rows are numbered file by file where they are read in chunks, and through all of them where they are read at once.
     """
 
-    each: tuple[Source, ...]
+    sources: tuple[Source, ...]
 
     @property
     def path(self) -> str:
         """Return the first of them."""
-        return self.each[0].path
+        return self.sources[0].path
 
     @property
     def paths(self) -> list[str]:
         """Return all of them."""
-        return [source.path for source in self.each]
+        return [source.path for source in self.sources]
 
     @property
     def name(self) -> str:
         """Return what to call them in a sentence."""
-        more = len(self.each) - 1
-        return f"{self.each[0].name} and {more} more file{'s' if more > 1 else ''}"
+        more = len(self.sources) - 1
+        return f"{self.sources[0].name} and {more} more file{'s' if more > 1 else ''}"
 
     @property
     def named(self) -> bool:
         """Whether the columns have names, in all files or in none."""
-        first = self.each[0]
-        for other in self.each:
+        first = self.sources[0]
+        for other in self.sources:
             if other.named != first.named:
                 raise Refusal(f"{other.name} is {other.kind}, which cannot be read together with {first.kind}")
         return first.named
@@ -306,7 +306,7 @@ class Files:
         """Yield parts of at most so many rows, none of which is of two files."""
         empty: NoRows | None = None
         seen = False
-        for source in self.each:
+        for source in self.sources:
             try:
                 for part in source.chunks(rows):
                     seen = True
@@ -322,11 +322,11 @@ class Files:
 
     def with_absolute_paths(self) -> Files:
         """Return the same files by names that hold in whatever folder a worker has been started."""
-        return Files(tuple(source.with_absolute_paths() for source in self.each))
+        return Files(tuple(source.with_absolute_paths() for source in self.sources))
 
     def pieces(self) -> list[Source]:
         """Return parts that can be read apart from each other."""
-        return [piece for source in self.each for piece in source.pieces()]
+        return [piece for source in self.sources for piece in source.pieces()]
 
 
 Tables: TypeAlias = Source | Files
@@ -346,7 +346,7 @@ def files_of(path: str) -> list[str]:
     found = sorted(glob(path, recursive=True))
     if not found:
         raise Refusal(f"no file matches {path}")
-    files = [each for each in found if not Path(each).is_dir()]
+    files = [name for name in found if not Path(name).is_dir()]
     return files or [file for folder in found for file in files_of(folder)]
 
 

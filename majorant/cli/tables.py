@@ -194,7 +194,7 @@ class Table:
     def named(self, name: str) -> Column:
         """Return a column, or say which columns there are."""
         if name not in self.columns:
-            shown = ", ".join(each or "one without a name" for each in list(self.columns)[:LISTED])
+            shown = ", ".join(column or "one without a name" for column in list(self.columns)[:LISTED])
             more = f" and {len(self.columns) - LISTED} more" if len(self.columns) > LISTED else ""
             close = difflib.get_close_matches(name, filter(None, self.columns), 1)
             hint = f"did you mean {close[0]!r}?" if close else ""

@@ -87,18 +87,48 @@ class TemplateSet:
     def extract(self, sentences: Sequence[Sentence]) -> list[list[list[str]]]:
         """Return the attributes of each token of each sentence.
 
-        Equal attributes are one object. A call costs the same for one sentence or a hundred: hand over many at a time.
+        Fields become numbers and columns arrays, on which a template is arithmetic; each different attribute is written
+        as a string once, and equal ones are one object. A call costs the same for one sentence or a hundred.
         """
         if not sentences:
             return []
-        corpus = Corpus(sentences, sorted(self.columns), mark=self.beyond == "mark")
-        rows = corpus.rows([(template.texts, template.places) for template in self.templates])
-        bounds = corpus.bounds
+        lengths = np.array([len(sentence) for sentence in sentences])
+        ends = np.cumsum(lengths)
+        begins, position = ends - lengths, np.arange(ends[-1])
+        first, end = np.repeat(begins, lengths), np.repeat(ends, lengths)
+        columns = {number: _numbered(sentences, number) for number in self.columns}
+        table = np.empty((len(position), len(self.templates)), dtype=object)
+        whole = np.ones(len(position), dtype=bool)  # tokens for which no template reaches beyond the sentence
+        for k, template in enumerate(self.templates):
+            numbers, values = np.zeros(len(position), dtype=np.int64), np.array([template.texts[0]], dtype=object)
+            for (offset, column), text in zip(template.places, template.texts[1:], strict=True):
+                codes, fields = columns[column]
+                place = position + offset
+                codes = codes[np.clip(place, 0, len(codes) - 1)]
+                if self.beyond == "mark" and offset:
+                    sign, far = ("-", first - place) if offset < 0 else ("+", place - end + 1)
+                    marks = [f"_B{sign}{steps}" for steps in range(1, abs(offset) + 1)]
+                    codes = np.where(far > 0, len(fields) + far - 1, codes)
+                    fields = np.concatenate([fields, np.array(marks, dtype=object)])
+                if len(values) == 1:
+                    pairs, numbers = np.arange(len(fields)), codes
+                else:  # numbered anew after each place, so that the products of long templates do not overflow
+                    pairs, numbers = np.unique(numbers * len(fields) + codes, return_inverse=True)
+                values = values[pairs // len(fields)] + fields[pairs % len(fields)] + text
+            table[:, k] = values[numbers]
+            if self.beyond == "drop":
+                offsets = [0, *(offset for offset, _ in template.places)]
+                outside = (position + min(offsets) < first) | (position + max(offsets) >= end)
+                table[outside, k] = None
+                whole &= ~outside
+        rows: list[list[str]] = table.tolist()
+        for token in np.flatnonzero(~whole).tolist():
+            rows[token] = [attribute for attribute in rows[token] if attribute is not None]
         if self.ends:
-            for first, end in bounds:
-                rows[first].append(FIRST)
-                rows[end - 1].append(LAST)
-        return [rows[first:end] for first, end in bounds]
+            for begin, stop in zip(begins.tolist(), ends.tolist(), strict=True):
+                rows[begin].append(FIRST)
+                rows[stop - 1].append(LAST)
+        return [rows[begin:stop] for begin, stop in zip(begins.tolist(), ends.tolist(), strict=True)]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -108,8 +138,8 @@ class TemplateSet:
     def from_json(cls, values: dict[str, Any]) -> TemplateSet:
         """Return the set that :meth:`to_json` wrote."""
         templates = tuple(
-            Template(tuple(each["texts"]), tuple((offset, column) for offset, column in each["places"]))
-            for each in values["templates"]
+            Template(tuple(template["texts"]), tuple((offset, column) for offset, column in template["places"]))
+            for template in values["templates"]
         )
         return cls(templates, values["beyond"], values["ends"])
 
@@ -191,72 +221,6 @@ def parse_templates(lines: Iterable[str], origin: str = "the templates") -> Temp
             "(without them, each token stands alone: that is a logistic regression)"
         )
     return TemplateSet(tuple(templates), beyond="mark")
-
-
-# --- the attributes of many sentences at once -------------------------------------------------------------
-
-
-class Corpus:
-    """The columns of sentences, end to end, as numbers: a template is arithmetic on them.
-
-    Each different attribute is written as a string only once. With ``mark``, a place beyond the sentence is a mark such
-    as ``_B-1``; if not, it leaves the attribute out.
-    """
-
-    def __init__(self, sentences: Sequence[Sentence], columns: Sequence[int], *, mark: bool) -> None:
-        lengths = np.array([len(sentence) for sentence in sentences])
-        ends = np.cumsum(lengths)
-        self.bounds: list[tuple[int, int]] = list(zip((ends - lengths).tolist(), ends.tolist(), strict=True))
-        self.mark = mark
-        self._position = np.arange(ends[-1])
-        self._first, self._end = np.repeat(ends - lengths, lengths), np.repeat(ends, lengths)
-        self._columns = {number: _numbered(sentences, number) for number in columns}
-
-    def rows(self, templates: Sequence[tuple[tuple[str, ...], Places]]) -> list[list[str]]:
-        """Return the attributes of each token, in the order of the templates."""
-        table = np.empty((len(self._position), len(templates)), dtype=object)
-        whole = np.ones(len(table), dtype=bool)
-        for k, (texts, places) in enumerate(templates):
-            inside = self._inside(places)
-            whole &= inside
-            table[:, k] = self._attributes(texts, places)
-            table[~inside, k] = None
-        rows: list[list[str]] = table.tolist()
-        for token in np.flatnonzero(~whole).tolist():
-            rows[token] = [attribute for attribute in rows[token] if attribute is not None]
-        return rows
-
-    def _inside(self, places: Places) -> Array:
-        """Return where all places lie in the sentence; everywhere if those beyond it have a mark."""
-        offsets = [0, *(offset for offset, _ in places)]
-        if self.mark:
-            return np.ones(len(self._position), dtype=bool)
-        return (self._position + min(offsets) >= self._first) & (self._position + max(offsets) < self._end)
-
-    def _attributes(self, texts: tuple[str, ...], places: Places) -> Array:
-        """Return a string for each token: equal ones are one object."""
-        numbers = np.zeros(len(self._position), dtype=np.int64)
-        values = np.array([texts[0]], dtype=object)
-        for (offset, column), text in zip(places, texts[1:], strict=True):
-            codes, fields = self._shifted(offset, column)
-            if len(values) == 1:
-                pairs, numbers = np.arange(len(fields)), codes
-            else:  # numbered anew after each place, so that the products of long templates do not overflow
-                pairs, numbers = np.unique(numbers * len(fields) + codes, return_inverse=True)
-            values = values[pairs // len(fields)] + fields[pairs % len(fields)] + text
-        return values[numbers]
-
-    def _shifted(self, offset: int, column: int) -> tuple[Array, Array]:
-        """Return the fields so many tokens away, as numbers and what these mean."""
-        codes, fields = self._columns[column]
-        place = self._position + offset
-        shifted = codes[np.clip(place, 0, len(codes) - 1)]
-        if not self.mark or not offset:
-            return shifted, fields
-        # How far beyond the sentence: at most the offset.
-        beyond = self._first - place if offset < 0 else place - self._end + 1
-        marks = np.array([f"_B{'-' if offset < 0 else '+'}{far + 1}" for far in range(abs(offset))], dtype=object)
-        return np.where(beyond > 0, len(fields) + beyond - 1, shifted), np.concatenate([fields, marks])
 
 
 def _numbered(sentences: Sequence[Sentence], number: int) -> tuple[Array, Array]:
