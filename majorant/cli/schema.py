@@ -46,7 +46,6 @@ STRAY, MEASURED, HARDLY_REPEATED = 0.1, 20, 5
 ONE_OF = 50
 # Below this share of non-zeros the features are kept as a sparse matrix.
 DENSE = 0.2
-DROP_ROWS = "say --missing drop to leave such rows out"
 
 
 # --- features of named columns ----------------------------------------------------------------------------
@@ -519,11 +518,13 @@ class Schema:
 
 def read_labels(table: Table, target: str | None) -> list[str]:
     """Return the labels as text, refusing a row that has none."""
-    if target is None and not isinstance(table, Matrix):
+    name = LABELS if isinstance(table, Matrix) else target
+    if name is None:
         raise _no_target(table.columns, table.origin)
-    labels = table.text(LABELS if target is None else target)
+    labels = table.text(name)
     if None in labels:
-        raise Refusal(f"row {table.row(labels.index(None))} of {table.origin} has no label", DROP_ROWS)
+        where = f"row {table.row(labels.index(None))} of {table.origin}"
+        raise Refusal(f"{where} has no label", "say --missing drop to leave such rows out")
     return [label for label in labels if label is not None]
 
 
