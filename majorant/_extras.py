@@ -7,7 +7,7 @@ from typing import Any
 
 # What each extra is known by. Those for developers are not asked for at run time.
 EXTRAS = {
-    "cli": "typer and rich",
+    "cli": "typer, rich and pyarrow",
     "dask": "Dask",
     "files": "pyarrow",
     "frames": "pandas",

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("typer")
 
 import majorant
-from majorant.cli.tables import Schema, Source, Wanted
+from majorant.cli.readers import Source
+from majorant.cli.schema import Schema, Wanted
 from tests.commands import call, flowers, read, shell, warned, write, write_svmlight
 
 # --- round trips ------------------------------------------------------------------------------------------
@@ -55,7 +56,11 @@ def test_the_model_is_that_of_the_estimator(folder):
 def test_svmlight_and_npz(folder):
     data = write_svmlight(folder / "t.svm")
     call("fit", data, "-m", "m.npz")
-    assert json.loads(call("evaluate", "m.npz", data, "--json"))["rows"] == 120
+    measured = call("evaluate", "m.npz", data, "--json")
+    assert json.loads(measured)["rows"] == 120
+    assert (
+        call("evaluate", "m.npz", data, "--target", "kind", "--json") == measured
+    )  # its labels have a place of their own
     assert {row["prediction"] for row in csv.DictReader(call("predict", "m.npz", data).splitlines())} <= {"4", "5"}
     columns = flowers()
     np.savez("t.npz", X=np.column_stack([columns["length"], columns["width"]]), y=np.array(columns["kind"]))

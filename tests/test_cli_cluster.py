@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LogisticRegression
-from majorant.cli.tables import EncodedRows, Files, Reading, Schema, Source, Wanted, files_of
+from majorant.cli.readers import Files, Source, files_of
+from majorant.cli.schema import EncodedRows, Reading, Schema, Wanted
 from tests.commands import call, flowers, shell, write
 from tests.test_cli_scale import COLUMNS, EXACT, in_parts, same_models, warned_of
 
@@ -62,7 +63,7 @@ def test_a_scheduler_is_found_by_its_address(folder, cluster):
 
 def test_a_scheduler_without_workers(folder, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("majorant.cli.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("majorant.cli.fit.PATIENCE", 0.5)
     data = write(folder / "t.csv", flowers())
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
         said = call("fit", data, *COLUMNS, "--scheduler", cluster.scheduler_address, code=1)
@@ -86,7 +87,7 @@ def test_a_cluster_of_ones_own_finds_what_memory_finds(folder):
 
 def test_a_scheduler_that_is_not_there(folder, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("majorant.cli.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("majorant.cli.fit.PATIENCE", 0.5)
     data = write(folder / "t.csv", flowers())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens

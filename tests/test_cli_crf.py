@@ -13,8 +13,8 @@ pytest.importorskip("typer")
 
 
 import majorant
-from majorant.cli.columns.conll import ColumnFile
-from majorant.cli.columns.templates import CHUNKING, TemplateSet
+from majorant.cli.conll import ColumnFile
+from majorant.cli.templates import CHUNKING, TemplateSet
 from majorant.metrics import chunk_scores
 from tests.commands import call, invoke
 

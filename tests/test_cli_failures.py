@@ -1,12 +1,11 @@
 """What the command line refuses, how it ends when it is killed, and what it leaves behind."""
 
-import dataclasses
 import gzip
 import json
 import os
+import pickle
 import re
 import signal
-import string
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +16,8 @@ import pytest
 pytest.importorskip("typer")
 
 import majorant
-from majorant.cli import advice, refusals
-from majorant.cli.tables import arrow_csv
+from majorant.cli import csv_reader
+from majorant.cli.refusals import Refusal
 from tests.commands import call, flowers, invoke, read, shell, shell_of_several, warned, write
 
 
@@ -69,13 +68,12 @@ def test_a_solver_without_its_penalty_speaks_of_flags(folder):
     assert "say --ridge with a number above 0" in said
 
 
-def test_advice_speaks_of_what_a_refusal_knows():
-    for kind, words in advice.ADVICE.items():
-        known = {field.name for field in dataclasses.fields(kind)}
-        assert {name for _, name, _, _ in string.Formatter().parse(words) if name is not None} <= known
-    refusal = refusals.UnusableType("{day}", "t.parquet", "date32")
-    assert advice.explain(refusal).endswith("neither numbers nor text; leave it out with --drop {day}")
-    assert advice.explain(ValueError("{day}")) == "{day}"
+def test_a_refusal_ends_with_what_to_do():
+    refusal = Refusal("column '{day}' is of type date32, neither numbers nor text", "leave it out with --drop {day}")
+    assert str(refusal).endswith("neither numbers nor text; leave it out with --drop {day}")
+    assert str(Refusal("{day}")) == "{day}"
+    travelled = pickle.loads(pickle.dumps(refusal))  # as from the workers of a cluster
+    assert (str(travelled), travelled.hint) == (str(refusal), refusal.hint)
 
 
 def test_standard_input_that_is_closed(folder):
@@ -242,9 +240,7 @@ FIT = ("--target", "kind", "--drop", "id")
 def reader(request, monkeypatch):
     """Let CSV be read by pyarrow, or by the csv module."""
     if request.param == "csv":
-        monkeypatch.setattr(arrow_csv, "is_installed", lambda: False)
-    else:
-        pytest.importorskip("pyarrow")
+        monkeypatch.setattr(csv_reader, "arrow_columns", lambda *_: None)
 
 
 def spoilt(name, *cells, rows=120):

@@ -1,6 +1,7 @@
 """How the command line looks: help, tables on a terminal, plain text elsewhere."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -18,6 +19,41 @@ def test_help_is_plain_when_piped(command):
     said = call(*command.split(), "--help")
     assert "majorant " + (command or "fit") in said
     assert not CONTROL.search(said)
+
+
+COMMANDS = ["fit", "predict", "evaluate", "choice", "probe", "compare", "info", "crf train", "crf tag", "crf eval"]
+
+
+def test_help_is_not_cut_and_names_no_types():
+    for group in ("", "crf"):
+        listed = call(*group.split(), "--help").partition("Commands:\n")[2]
+        summaries = [line[12 if group == "" else 9 :] for line in listed.splitlines()]
+        assert len(summaries) == (3 if group else 9)
+        assert [line for line in summaries if "..." in line or len(line.rstrip()) > 49] == []
+    for command in COMMANDS:
+        assert re.findall(r"<(?:str|int|float|bool|list).*>", call(*command.split(), "--help")) == [], command
+
+
+def test_a_mistyped_column_is_guessed_at(folder):
+    data = write(folder / "t.csv", flowers())
+    said = call("fit", data, "--target", "kinds", code=1)
+    assert said.endswith("it has id, length, colour, width, weight, kind; did you mean 'kind'?\n")
+    assert "did you mean" not in call("fit", data, "--target", "zebra", code=1)
+    call("fit", data, "--target", "kind", "--drop", "id", "-m", "m.npz")
+    assert "did you mean 'length'?" in call("predict", "m.npz", data, "--keep", "lenght", code=1)
+
+
+def test_wrong_usage_points_to_the_help_of_the_command():
+    # The runner of these tests calls the program root.
+    assert call("choice", "t.csv", code=2).endswith("Missing option '--group'. (root choice --help shows how)\n")
+    assert "(root crf train --help shows how)" in call("crf", "train", code=2)
+    assert "(root --help shows how)" in call("traim", code=2)
+
+
+def test_a_target_is_asked_for_by_its_option(folder):
+    said = call("fit", write(folder / "t.csv", flowers()), code=1)
+    assert "choose the column of" in said
+    assert "to predict with --target; it has id, length, colour" in said
 
 
 def test_piped_output_is_plain(folder):
@@ -98,8 +134,11 @@ def test_help_is_quick_since_it_loads_nothing():
     assert done.stderr == "[]"
 
 
-def test_without_typer_one_sentence():
-    code = "import sys; sys.modules['typer'] = None\nfrom majorant.cli import main\nmain()"
+@pytest.mark.parametrize("module", ["typer", "rich", "pyarrow"])
+def test_without_a_package_one_sentence(module):
+    code = f"import sys; sys.modules['{module}'] = None\nfrom majorant.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert done.stderr == "majorant: error: the command line needs typer and rich: pip install 'majorant[cli]'\n"
+    assert (
+        done.stderr == "majorant: error: the command line needs typer, rich and pyarrow: pip install 'majorant[cli]'\n"
+    )

@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LinearProbe
-from majorant.cli.arrays import FEATURES, LABELS, Wanted, read
+from majorant.cli.arrays import FEATURES, LABELS, ArrayName, read
 from tests.commands import CONTROL, call
 from tests.test_probe import embeddings
 
 X, Y = embeddings(classes=3, rows=150, columns=5)
-OF_FEATURES, OF_LABELS = Wanted(None, FEATURES, "features"), Wanted(None, LABELS, "labels")
+OF_FEATURES, OF_LABELS = ArrayName(None, FEATURES, "features"), ArrayName(None, LABELS, "labels")
 QUICK = ("--cs", "0.01,0.1,1", "--json")
 
 
@@ -163,9 +163,9 @@ def test_a_saved_probe_predicts_and_is_measured(folder, name):
 
 
 def test_shards_are_predicted_and_probabilities_written_in_parts(folder, monkeypatch):
-    from majorant.cli import probing
+    from majorant.cli import csv_reader
 
-    monkeypatch.setattr(probing, "chunk_rows", lambda rows, columns: 7)
+    monkeypatch.setattr(csv_reader, "chunk_rows", lambda rows, columns: 7)
     probed("X.npy", "y.npy", "-m", "probe.npz")
     (folder / "shards").mkdir()
     np.save("shards/0.npy", X[:70])

@@ -18,7 +18,8 @@ pytest.importorskip("typer")
 
 from majorant import LogisticRegression, passes
 from majorant.cli import scores
-from majorant.cli.tables import Schema, files_of
+from majorant.cli.readers import files_of
+from majorant.cli.schema import Schema
 from tests.commands import call, flowers, invoke, read, shell, warned, write, write_svmlight
 
 pa = pytest.importorskip("pyarrow")
@@ -289,8 +290,8 @@ def test_other_fits_are_not_resumed(folder):
 @pytest.mark.parametrize("missing", [None, "drop"])
 @pytest.mark.parametrize("target", ["kind", "weight"])
 def test_predictions_are_the_same_in_every_format(folder, target, missing, monkeypatch):
-    monkeypatch.setattr("majorant.cli.tables.parquet.GROUP", 50)
-    monkeypatch.setattr("majorant.cli.tables.sources.Source.chunks.__defaults__", (16,))
+    monkeypatch.setattr("majorant.cli.readers.GROUP", 50)
+    monkeypatch.setattr("majorant.cli.readers.Source.chunks.__defaults__", (16,))
     columns = flowers()
     data = write(folder / "t.csv", columns)
     call("fit", data, "--target", target, "--features", "length,colour", "-m", "m.npz")

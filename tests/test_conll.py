@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from majorant.cli.columns.conll import ColumnFile, Sentence, batches, write_sentence
-from majorant.cli.columns.crfpp import parse_templates, read_templates
-from majorant.cli.columns.templates import CHUNKING, Template, TemplateSet, window
+from majorant.cli.conll import ColumnFile, Sentence, batches, write_sentence
+from majorant.cli.templates import CHUNKING, Template, TemplateSet, parse_templates, read_templates, window
 
 TEXT = "He PRP B-NP\nslept VBD B-VP\n\n\n# # B-NP\nwell RB O"
 COLUMNS = [(("He", "slept"), ("PRP", "VBD"), ("B-NP", "B-VP")), (("#", "well"), ("#", "RB"), ("B-NP", "O"))]

@@ -48,7 +48,7 @@ def test_every_extra_that_is_named_exists_and_brings_what_it_says():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for extra, packages in EXTRAS.items():
         brought = " ".join(declared[extra]).lower()
-        for package in packages.replace("PyTorch", "torch").lower().split(" and "):
+        for package in re.split(", | and ", packages.replace("PyTorch", "torch").lower()):
             assert package in brought, extra
 
 

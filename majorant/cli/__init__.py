@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
-from majorant._extras import needed
+from majorant._extras import missing, needed
 
 
 def main() -> None:
@@ -12,6 +13,8 @@ def main() -> None:
     try:
         for module in ("rich", "typer"):
             needed(module, "the command line", "cli")
+        if find_spec("pyarrow") is None:  # which help does not load
+            raise ImportError(missing("the command line", "cli"))
     except ImportError as problem:
         sys.stderr.write(f"majorant: error: {problem}\n")
         sys.exit(1)

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from majorant.cli.advice import explain
 from majorant.cli.choice import choice
 from majorant.cli.compare import compare
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
@@ -20,11 +19,11 @@ from majorant.cli.crf import crf
 from majorant.cli.evaluate import evaluate
 from majorant.cli.fit import fit
 from majorant.cli.info import info
+from majorant.cli.options import Command, WordLists, option
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
 from majorant.cli.probe import probe
 from majorant.cli.reproduce import reproduce
-from majorant.cli.words import WordLists
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
@@ -36,8 +35,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
     "info": info,
 }
-# Commands of another kind than typer's.
-KINDS: dict[str, type[TyperCommand]] = {"choice": WordLists}
 INTERRUPTED = 130
 # Sent by a system that shuts down, and by a terminal that closes; Windows has one of them only.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -71,7 +68,7 @@ class Application(TyperGroup):
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given
         # Accepted before and after the name of the command.
-        arguments = [each for each in given if each != "--debug"] or ["--help"]
+        arguments = [word for word in given if word != "--debug"] or ["--help"]
         try:
             with _unwinding():
                 code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
@@ -87,18 +84,18 @@ class Application(TyperGroup):
 @contextmanager
 def _unwinding() -> Iterator[None]:
     """Let signals end the block as an exception does, so that no temporary file stays; ignored ones stay ignored."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise Ended(number)
+
     taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
     for number in taken:
-        signal.signal(number, _end)
+        signal.signal(number, end)
     try:
         yield
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    raise Ended(number)
 
 
 def build() -> typer.Typer:
@@ -117,7 +114,7 @@ def _group(start: Callable[..., None], commands: Mapping[str, Callable[..., None
     )
     group.callback(help=_paragraphs(start))(start)
     for name, command in commands.items():
-        group.command(name, cls=KINDS.get(name), help=_paragraphs(command))(command)
+        group.command(name, cls=WordLists if name == "choice" else Command, help=_paragraphs(command))(command)
     return group
 
 
@@ -137,9 +134,9 @@ def _show_version(asked: bool) -> None:
 
 def start(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
+        bool, option("Print the version and exit.", None, "--version", is_eager=True, callback=_show_version)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, option("Show the traceback of an error.", None, "--debug")] = False,
 ) -> None:
     """Train log-linear models without tuning: quadratic bounds, certified convergence.
 
@@ -162,7 +159,9 @@ def _report(problem: BaseException) -> int:
         fail(str(problem))
         return problem.exit_code
     if hasattr(problem, "format_message"):  # click's own, of wrong usage
-        fail(f"{problem.format_message()} (majorant --help shows how)")
+        context = getattr(problem, "ctx", None)
+        command = "majorant" if context is None else context.command_path
+        fail(f"{problem.format_message()} ({command} --help shows how)")
         return int(getattr(problem, "exit_code", 2))
     if isinstance(problem, OSError):
         from majorant._atomic import NO_ROOM
@@ -172,7 +171,7 @@ def _report(problem: BaseException) -> int:
         where = f"{name}: " if name else ""
         fail(f"{where}{problem.strerror or problem}")
     elif isinstance(problem, ValueError | MemoryError | ImportError):
-        fail(explain(problem) or type(problem).__name__)
+        fail(str(problem) or type(problem).__name__)
     else:
         fail(f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)")
     return 1

@@ -2,155 +2,60 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from majorant.cli.hidden import HiddenClasses
-from majorant.cli.options import READING, AsJson, TableReading, all_listed, either, expanded
+from majorant.cli.model_file import check_model_path
+from majorant.cli.options import (
+    SEVERAL,
+    AsJson,
+    TableReading,
+    argument,
+    either,
+    expanded,
+    listed,
+    option,
+    reading,
+)
 from majorant.cli.output import show, show_json, spoken_warnings
-from majorant.cli.saved import check_model_path
 
-if TYPE_CHECKING:
-    from majorant.cli.choosing import Chosen
-
-UTILITY = "What alternatives are worth"
-FITTING = "Fitting"
-ERRORS = "Standard errors"
 # As the help lists them: to ask the estimators would load everything. A test holds them together.
 KINDS = ("hessian", "robust", "cluster")
 
-LongData: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, TSV or Parquet, also packed, with a row for each alternative of each choice situation; - is "
-        "standard input. Several are one table; so are the files that match a pattern, or the .parquet files in and "
-        "below a folder.",
-    ),
-]
-Group: TypeAlias = Annotated[str, typer.Option(metavar="COL", help="Column of the choice situation.")]
-Choice: TypeAlias = Annotated[
-    str, typer.Option(metavar="COL", help="Column that is 1 (true, yes) where a row was chosen, or holds shares.")
-]
-Alternative: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COL", help="Column that names the alternatives; they then have constants.")
-]
-Out: TypeAlias = Annotated[
-    str | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the model (.npz); nowhere by default.")
-]
-Features: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLS",
-        help="Columns with one coefficient for all alternatives, as a b c or a,b,c.",
-        rich_help_panel=UTILITY,
-    ),
-]
-ByAlternative: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLS",
-        help="Columns with a coefficient for each alternative; of those that are constant within every situation, such "
-        "as an income, for each but the base.",
-        rich_help_panel=UTILITY,
-    ),
-]
-Base: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The alternative that others are compared with; the first by default.",
-        rich_help_panel=UTILITY,
-    ),
-]
-Constants: TypeAlias = Annotated[
-    bool,
-    typer.Option("--constants/--no-constants", help="Whether alternatives have constants.", rich_help_panel=UTILITY),
-]
-Penalty: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        "--C",
-        help="Inverse of a penalty on the coefficients; inf is maximum likelihood.",
-        rich_help_panel=UTILITY,
-    ),
-]
-Tolerance: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        help="Where to stop: the share of the objective that is certified to be left, or of the gradient at zero; "
-        "1e-8 by default.",
-        rich_help_panel=FITTING,
-    ),
-]
-Steps: TypeAlias = Annotated[
-    int | None,
-    typer.Option(min=0, help="Most steps; 1000 by default, 500 with --classes.", rich_help_panel=FITTING),
-]
-Offset: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL", help="Column of numbers that are added to what alternatives are worth.", rich_help_panel=READING
-    ),
-]
-Availability: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL", help="Column that is 0 where an alternative was not available.", rich_help_panel=READING
-    ),
-]
-Weight: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL",
-        help="Column of weights, the same in all rows of a situation (with --classes, of a person).",
-        rich_help_panel=READING,
-    ),
-]
-Covariance: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KIND",
-        help=f"{either(KINDS)}; hessian by default, and cluster with --cluster.",
-        rich_help_panel=ERRORS,
-    ),
-]
-Cluster: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL", help="Column of what may depend on each other, such as a person.", rich_help_panel=ERRORS
-    ),
-]
+of_utility = functools.partial(option, panel="What alternatives are worth")
+fitting = functools.partial(option, panel="Fitting")
+of_errors = functools.partial(option, panel="Standard errors")
+latent = functools.partial(option, panel="Hidden classes of people")
+
+Names: TypeAlias = list[str] | None
 
 
 @dataclass(frozen=True)
 class Utility:
     """What an alternative is worth: options of the command, in a parameter of this type."""
 
-    features: Features = None
-    by_alternative: ByAlternative = None
-    base: Base = None
-    constants: Constants = True
-    C: Penalty = float("inf")
-
-    @property
-    def shared(self) -> list[str]:
-        """Columns with one coefficient."""
-        return all_listed(self.features)
-
-    @property
-    def differing(self) -> list[str]:
-        """Columns with a coefficient for each alternative."""
-        return all_listed(self.by_alternative)
+    features: Annotated[Names, of_utility("Columns with one coefficient for all, as a b c or a,b,c.", "COLS")] = None
+    by_alternative: Annotated[
+        Names,
+        of_utility(
+            "Columns with a coefficient for each alternative; of those that are constant within every situation, such "
+            "as an income, for each but the base.",
+            "COLS",
+        ),
+    ] = None
+    base: Annotated[str | None, of_utility("The alternative to compare with; the first by default.", "NAME")] = None
+    constants: Annotated[bool, of_utility("Whether there are constants.", None, "--constants/--no-constants")] = True
+    C: Annotated[float, of_utility("Inverse of a penalty; inf is maximum likelihood.", "X", "--C")] = float("inf")
 
     def check(self, choice: str, group: str, alternative: str | None) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that do not go together."""
         if alternative is None and (self.by_alternative or self.base is not None):
             flag = "--by-alternative" if self.by_alternative else "--base"
             raise typer.BadParameter(f"{flag} needs --alternative, the column that names the alternatives")
-        used = [*self.shared, *self.differing]
+        used = [*listed(self.features), *listed(self.by_alternative)]
         if not used and (alternative is None or not self.constants):
             raise typer.BadParameter("there is no coefficient to fit: name columns with --features")
         for flag, column in (("--choice", choice), ("--group", group), ("--alternative", alternative)):
@@ -159,24 +64,15 @@ class Utility:
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """When to stop: options of the command, in a parameter of this type."""
-
-    tol: Tolerance = None
-    max_iter: Steps = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Of the estimator, as far as they were given."""
-        return {name: value for name, value in (("tol", self.tol), ("max_iter", self.max_iter)) if value is not None}
-
-
-@dataclass(frozen=True)
 class Errors:
     """Which standard errors: options of the command, in a parameter of this type."""
 
-    covariance: Covariance = None
-    cluster: Cluster = None
+    covariance: Annotated[str | None, of_errors(f"{either(KINDS)}; cluster with --cluster, else hessian.", "KIND")] = (
+        None
+    )
+    cluster: Annotated[str | None, of_errors("Column of what may depend on each other, such as a person.", "COL")] = (
+        None
+    )
 
     @property
     def kind(self) -> str:
@@ -184,7 +80,7 @@ class Errors:
         return self.covariance or ("hessian" if self.cluster is None else "cluster")
 
     def check(self, classes: int | None) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that do not go together."""
         from majorant._checks import one_of
 
         one_of("covariance", self.kind, KINDS)
@@ -198,29 +94,85 @@ class Errors:
             raise typer.BadParameter(f"--cluster goes with --covariance cluster, got {self.kind}")
 
 
+@dataclass(frozen=True)
+class LatentClasses:
+    """How many hidden classes there are, and of whom: options of the command, in a parameter of this type."""
+
+    classes: Annotated[
+        int | None,
+        latent("Fit that many hidden classes of people, each with coefficients of its own.", "N", min=1),
+    ] = None
+    person: Annotated[str | None, latent("Who chose; by default every situation is another person's.", "COL")] = None
+    membership: Annotated[Names, latent("What is known of people and may tell classes, as a,b.", "COLS")] = None
+    membership_C: Annotated[
+        float | None,
+        latent("Inverse of a penalty on what --membership does; inf, the default, is none.", "X", "--membership-C"),
+    ] = None
+    starts: Annotated[int | None, latent("Starts, of which the best is kept; 10 by default.", "N", min=1)] = None
+    seed: Annotated[int | None, latent("Of the starts; 0 by default.", "N", min=0)] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the estimator, as far as they were given."""
+        given: dict[str, Any] = {"n_classes": self.classes, "n_init": self.starts, "random_state": self.seed}
+        given["membership_C"] = self.membership_C
+        return {name: value for name, value in given.items() if value is not None}
+
+    def check(self) -> None:
+        """Refuse options of hidden classes where there are none."""
+        if self.classes is not None:
+            return
+        if self.person is not None:
+            raise typer.BadParameter(
+                "--person goes with --classes; for standard errors that know of people, say --cluster instead"
+            )
+        for name in ("membership", "membership_C", "starts", "seed"):
+            if getattr(self, name) not in (None, []):
+                flag = name.replace("_", "-")
+                raise typer.BadParameter(f"--{flag} goes with --classes, the number of hidden classes")
+
+
 @expanded
 def choice(
-    data: LongData,
-    group: Group,
-    choice: Choice,
-    alternative: Alternative = None,
-    out: Out = None,
+    data: Annotated[
+        list[str],
+        argument(
+            "CSV, TSV or Parquet, also packed, with a row for each alternative of each choice situation; - is "
+            f"standard input. {SEVERAL}",
+            "DATA",
+        ),
+    ],
+    group: Annotated[str, option("Column of the choice situation.", "COL")],
+    choice: Annotated[str, option("Column that is 1 (true, yes) where a row was chosen, or holds shares.", "COL")],
+    alternative: Annotated[str | None, option("Column of the alternatives; they then have constants.", "COL")] = None,
+    out: Annotated[str | None, option("Where to write the model; nowhere by default.", "FILE", "--out", "-o")] = None,
     as_json: AsJson = False,
     *,
     utility: Utility,
-    stopping: Stopping,
+    tol: Annotated[
+        float | None,
+        fitting(
+            "Where to stop: the share of the objective that is certified to be left, or of the gradient at zero; "
+            "1e-8 by default.",
+            "X",
+        ),
+    ] = None,
+    max_iter: Annotated[int | None, fitting("Most steps; 1000 by default, 500 with --classes.", "N", min=0)] = None,
     errors: Errors,
-    hidden: HiddenClasses,
-    availability: Availability = None,
-    weight: Weight = None,
-    offset: Offset = None,
+    latent: LatentClasses,
+    availability: Annotated[str | None, reading("Column that is 0 where one was not available.", "COL")] = None,
+    weight: Annotated[
+        str | None,
+        reading("Column of weights, the same in all rows of a situation (with --classes, of a person).", "COL"),
+    ] = None,
+    offset: Annotated[str | None, reading("Column of numbers added to what alternatives are worth.", "COL")] = None,
     reading: TableReading,
 ) -> None:
-    """Fit a model of what people choose, and print its coefficients with their standard errors.
+    """Fit a model of what people choose.
 
-    A conditional logit, by maximum likelihood: in each situation an alternative is chosen with a probability
-    proportional to exp(θᵀx). The file has a row for each alternative of each situation, in any order; situations may
-    have different alternatives.
+    Prints its coefficients with their standard errors. The model is a conditional logit, by maximum likelihood: in each
+    situation an alternative is chosen with a probability proportional to exp(θᵀx). The file has a row for each
+    alternative of each situation, in any order; situations may have different alternatives.
 
     With --classes, people are of hidden classes, each with coefficients of its own, the same in all their choices.
 
@@ -231,23 +183,28 @@ def choice(
     majorant choice trips.csv --group trip --choice chosen --features price hours --classes 2 --person person
     """
     utility.check(choice, group, alternative)
-    errors.check(hidden.classes)
-    hidden.check()
+    errors.check(latent.classes)
+    latent.check()
     source = reading.source(*data)
     check_model_path(out, *source.paths)
-    from majorant.cli.choosing import LongColumns, fit_choices
+    from majorant.cli.choice_fit import LongColumns, fit_choices
 
     columns = LongColumns(
-        choice, group, alternative, utility.shared, utility.differing, availability, weight, errors.cluster, offset
+        choice,
+        group,
+        alternative,
+        listed(utility.features),
+        listed(utility.by_alternative),
+        availability,
+        weight,
+        errors.cluster,
+        offset,
     )
+    stopping = {name: value for name, value in (("tol", tol), ("max_iter", max_iter)) if value is not None}
     with spoken_warnings():
-        done = fit_choices(source, columns, utility, errors.kind, hidden, stopping.settings)
-    _save_and_report(done, out, source.name, as_json)
-
-
-def _save_and_report(done: Chosen, out: str | None, origin: str, as_json: bool) -> None:
+        done = fit_choices(source, columns, utility, errors.kind, latent, stopping)
     if out is not None:
-        done.save(out, origin)
+        done.save(out, source.name)
     if as_json:
         show_json({"model": out, **done.facts()})
         return

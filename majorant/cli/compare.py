@@ -2,148 +2,132 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.flags import in_flags
-from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed
+from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed, option
 from majorant.cli.output import on_terminal, show, show_json, show_table, spoken_warnings
+from majorant.cli.refusals import Refusal, in_options
 
 if TYPE_CHECKING:
-    from majorant._comparison import Entry, Problem
-    from majorant.cli.tables import Tables, Wanted
+    from majorant._comparison import Entry
+    from majorant.cli.readers import Tables
+    from majorant.cli.schema import Wanted
     from majorant.data import Labelled
 
-COMPARING = "The comparison"
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
 
-Solvers: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="NAMES",
-        help=f"Of {', '.join(SOLVERS)}.",
-        rich_help_panel=COMPARING,
-    ),
-]
-Passes: TypeAlias = Annotated[
-    float, typer.Option(min=1, help="Passes over the rows in each run.", rich_help_panel=COMPARING)
-]
-Runs: TypeAlias = Annotated[
-    int, typer.Option(min=1, help="Runs of each: random starts and orders.", rich_help_panel=COMPARING)
-]
-Penalty: TypeAlias = Annotated[
-    float | None, typer.Option("--C", help="Inverse of the penalty; 1 by default.", rich_help_panel=COMPARING)
-]
-Ridge: TypeAlias = Annotated[
-    float | None, typer.Option(min=0, help="The penalty itself, instead of C.", rich_help_panel=COMPARING)
-]
-TunePasses: TypeAlias = Annotated[
-    int | None,
-    typer.Option(min=1, help="Length of each trial of a gain; that of a run by default.", rich_help_panel=COMPARING),
-]
-TestSize: TypeAlias = Annotated[
-    float, typer.Option(metavar="SHARE", help="Share of each class to test on.", rich_help_panel=COMPARING)
-]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are.", rich_help_panel=COMPARING)]
-Folder: TypeAlias = Annotated[
-    str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for curves.png and results.json.")
-]
+comparing = functools.partial(option, panel="The comparison")
 
 
 @expanded
 def compare(
     data: Data,
     target: Target = None,
-    out: Folder = None,
+    out: Annotated[str | None, option("Folder for curves.png and results.json.", "DIR", "--out", "-o")] = None,
     as_json: AsJson = False,
-    solvers: Solvers = "auto,proximal,sbm,lbfgs,sgd,asgd",
-    passes: Passes = 10,
-    runs: Runs = 3,
-    C: Penalty = None,
-    ridge: Ridge = None,
-    tune_passes: TunePasses = None,
-    test_size: TestSize = 0.1,
-    seed: Seed = 0,
+    solvers: Annotated[str, comparing(f"Of {', '.join(SOLVERS)}.", "NAMES")] = "auto,proximal,sbm,lbfgs,sgd,asgd",
+    passes: Annotated[float, comparing("Passes over the rows in each run.", "N", min=1)] = 10,
+    runs: Annotated[int, comparing("Runs of each: random starts and orders.", "N", min=1)] = 3,
+    C: Annotated[float | None, comparing("Inverse of the penalty; 1 by default.", "X", "--C")] = None,
+    ridge: Annotated[float | None, comparing("The penalty itself, instead of C.", "X", min=0)] = None,
+    tune_passes: Annotated[
+        int | None, comparing("Passes of a trial of a gain; as a run by default.", "N", min=1)
+    ] = None,
+    test_size: Annotated[float, comparing("Share of each class to test on.", "SHARE")] = 0.1,
+    seed: Annotated[int, comparing("Which rows these are.", "N")] = 0,
     *,
     learning: Learning,
     reading: TableReading,
 ) -> None:
-    """Compare solvers on your data: likelihood and error against passes, as a table and as curves.
+    """Compare solvers on your data.
 
-    DATA is a file, or a data set by name such as ecoli. The gains of sgd and asgd are tuned on a grid of up to 600
-    settings first, and what that costs is shown apart; nothing else here is tuned. Every parameter is penalised, the
-    intercept too, as sbm needs it.
+    Shows likelihood and error against passes, as a table and as curves. DATA is a file, or a data set by name such as
+    ecoli. The gains of sgd and asgd are tuned on a grid of up to 600 settings first, and what that costs is shown
+    apart; nothing else here is tuned. Every parameter is penalised, the intercept too, as sbm needs it.
 
     \b
     majorant compare ecoli --passes 5
     majorant compare flowers.csv --target species --solvers auto,lbfgs,sgd --out flowers
     """
-    names, penalty = _known(listed(solvers)), _penalty(C, ridge)
+    names = listed(solvers)
+    wrong = [name for name in names if name not in SOLVERS]
+    if wrong or not names:
+        raise typer.BadParameter(f"--solvers must be of {', '.join(SOLVERS)}, got {', '.join(wrong) or 'none'}")
+    if C is not None and ridge is not None:
+        raise typer.BadParameter("give either --C or --ridge, not both")
+    if C is not None and not C > 0:
+        raise typer.BadParameter(f"--C must be positive, got {C:g}")
+    penalty = ridge if ridge is not None else 1.0 if C is None else 1.0 / C
+
+    from majorant._atomic import replacing
+    from majorant._comparison import Problem, versions
+    from majorant._comparison import compare as compare_solvers
+    from majorant.models import Binary, Multinomial
+    from majorant.plotting import draw_curves
+
     with spoken_warnings():
-        problem = _problem(reading.source(data), learning.wanted(target), penalty, test_size, seed)
-    entries, least = _compare(problem, names, passes=passes, runs=runs, tuning_passes=tune_passes)
+        train, test, n = _read(reading.source(data), learning.wanted(target), test_size, seed)
+    if n < 2:
+        raise Refusal(f"{data} holds one class only: there is nothing to tell apart")
+    problem = Problem.of(Binary() if n == 2 else Multinomial(n), train, test, ridge=penalty)
+    settings: dict[str, Any] = dict(passes=passes, runs=runs, tuning_passes=tune_passes)
+    if on_terminal(sys.stderr):
+        from rich.console import Console
+
+        with Console(stderr=True).status("") as status:
+            entries, least = compare_solvers(problem, names, **settings, tell=status.update)
+    else:
+        entries, least = compare_solvers(problem, names, **settings)
     if not any(entry.runs for entry in entries):
-        raise ValueError(f"no solver ran: {entries[0].failure}")
+        raise Refusal(f"no solver ran: {entries[0].failure}")
     rows = [_summary(entry, least) for entry in entries]
     if out is not None:
-        _write(Path(out), entries, rows, data)
+        curves = [run for entry in entries for run in entry.runs]
+        results = {"summary": rows, "runs": curves, "versions": versions()}
+        Path(out).mkdir(parents=True, exist_ok=True)
+        with replacing(Path(out) / "results.json") as temporary:
+            temporary.write_text(json.dumps(results, allow_nan=False) + "\n", encoding="utf-8")
+        with replacing(Path(out) / "curves.png") as temporary:
+            draw_curves(curves, temporary, zoom=True, title=Path(data).name)
     if as_json:
         show_json({"data": data, "ridge": penalty, "passes": passes, "runs": runs, "optimum": least, "solvers": rows})
         return
-    _show(problem, rows, data, runs, out)
+    objective = problem.objective
+    title = f"{data}: {len(objective.data)} rows, {objective.size} parameters, λ = {objective.ridge[0]:g}"
+    _show(f"{title}, mean of {runs} runs", rows)
+    if out is not None:
+        show(f"\ncurves and results are in {out}")
 
 
-def _problem(source: Tables, wanted: Wanted, ridge: float, share: float, seed: int) -> Problem:
-    from majorant import datasets
-    from majorant._comparison import Problem
-    from majorant.models import Binary, Multinomial
-
-    by_name = source.path in datasets.NAMES and not Path(source.path).exists()
-    read = _read_named if by_name else _read_file
-    train, test, n = read(source, wanted, share, seed)
-    if n < 2:
-        raise ValueError(f"{source.name} holds one class only: there is nothing to tell apart")
-    return Problem.of(Binary() if n == 2 else Multinomial(n), train, test, ridge=ridge)
-
-
-def _read_named(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
-    from majorant import datasets
-    from majorant.cli.split import split
-    from majorant.data import Labelled
-
-    X, y = datasets.load(source.path)  # with a constant column
-    train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
-    return train, test, int(y.max()) + 1
-
-
-def _read_file(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+def _read(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+    """Return rows to train on and rows to test on, of a file or a data set by name, and the number of classes."""
     import numpy as np
 
-    from majorant.cli.training import read_split
+    from majorant import datasets
+    from majorant.cli.schema import read_split, split
     from majorant.data import Labelled
 
+    if source.path in datasets.NAMES and not Path(source.path).exists():
+        X, y = datasets.load(source.path)  # with a constant column
+        train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
+        return train, test, int(y.max()) + 1
     data = read_split(source, wanted, share, seed)
-
-    def labelled(part: Any) -> Labelled:
-        y = np.searchsorted(data.classes, data.schema.labels(part, data.classes))
-        return Labelled(data.schema.features(part), y, constant=True)
-
-    return labelled(data.train), labelled(data.test), len(data.classes)
-
-
-def _compare(problem: Problem, names: list[str], **settings: Any) -> tuple[list[Entry], float]:
-    from majorant._comparison import compare as run_all
-
-    if not on_terminal(sys.stderr):
-        return run_all(problem, names, **settings)
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        return run_all(problem, names, **settings, tell=status.update)
+    train, test = (
+        Labelled(
+            data.schema.features(part),
+            np.searchsorted(data.classes, data.schema.labels(part, data.classes)),
+            constant=True,
+        )
+        for part in (data.train, data.test)
+        if part is not None
+    )
+    return train, test, len(data.classes)
 
 
 def _summary(entry: Entry, least: float) -> dict[str, Any]:
@@ -161,71 +145,25 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     return facts
 
 
-def _show(problem: Problem, rows: list[dict[str, Any]], data: str, runs: int, out: str | None) -> None:
-    objective = problem.objective
+def _show(title: str, rows: list[dict[str, Any]]) -> None:
     header = ["solver", "passes", "seconds", "train log-lik", "test log-lik", "test error", "above optimum"]
-    title = f"{data}: {len(objective.data)} rows, {objective.size} parameters, λ = {objective.ridge[0]:g}"
-    done = [_cells(row) for row in rows if row["failure"] is None]
-    show_table(f"{title}, mean of {runs} runs", [*header, "passes to 1 %"], done)
-    tuned = [row for row in rows if row["tuning"] is not None]
-    if tuned:
-        costs = [
-            [row["solver"], cost["best"], str(cost["settings"]), f"{cost['passes']:.0f}", f"{cost['seconds']:.1f}"]
-            for row, cost in ((row, row["tuning"]) for row in tuned)
-        ]
-        show_table(
-            "Tuning, not counted above",
-            ["solver", "best setting", "settings tried", "passes", "seconds"],
-            costs,
-            left=2,
-        )
+    formats = dict(passes=".1f", seconds=".3f", train_log_likelihood=".4f", test_log_likelihood=".4f")
+    formats |= dict(test_error=".4f", above_optimum=".1e")
+    cells = []
+    for row in rows:
+        if row["failure"] is None:
+            arrival = row["passes_to_1_percent"]
+            measures = [format(row[name], form) for name, form in formats.items()]
+            cells.append([row["solver"], *measures, "–" if arrival is None else f"{arrival:.1f}"])
+    show_table(title, [*header, "passes to 1 %"], cells)
+    costs = [
+        [row["solver"], cost["best"], str(cost["settings"]), f"{cost['passes']:.0f}", f"{cost['seconds']:.1f}"]
+        for row in rows
+        if (cost := row["tuning"]) is not None
+    ]
+    if costs:
+        header = ["solver", "best setting", "settings tried", "passes", "seconds"]
+        show_table("Tuning, not counted above", header, costs, left=2)
     for row in rows:
         if row["failure"] is not None:
-            show(f"\n{row['solver']} did not run: {in_flags(row['failure'])}")
-    if out is not None:
-        show(f"\ncurves and results are in {out}")
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    arrival = row["passes_to_1_percent"]
-    return [
-        row["solver"],
-        f"{row['passes']:.1f}",
-        f"{row['seconds']:.3f}",
-        f"{row['train_log_likelihood']:.4f}",
-        f"{row['test_log_likelihood']:.4f}",
-        f"{row['test_error']:.4f}",
-        f"{row['above_optimum']:.1e}",
-        "–" if arrival is None else f"{arrival:.1f}",
-    ]
-
-
-def _write(folder: Path, entries: list[Entry], rows: list[dict[str, Any]], data: str) -> None:
-    from majorant._atomic import replacing
-    from majorant._comparison import versions
-    from majorant.plotting import draw_curves
-
-    runs = [run for entry in entries for run in entry.runs]
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / "results.json") as temporary:
-        results = {"summary": rows, "runs": runs, "versions": versions()}
-        temporary.write_text(json.dumps(results, allow_nan=False) + "\n", encoding="utf-8")
-    with replacing(folder / "curves.png") as temporary:
-        draw_curves(runs, temporary, zoom=True, title=Path(data).name)
-
-
-def _known(names: list[str]) -> list[str]:
-    wrong = [name for name in names if name not in SOLVERS]
-    if wrong or not names:
-        raise typer.BadParameter(f"--solvers must be of {', '.join(SOLVERS)}, got {', '.join(wrong) or 'none'}")
-    return names
-
-
-def _penalty(C: float | None, ridge: float | None) -> float:
-    if C is not None and ridge is not None:
-        raise typer.BadParameter("give either --C or --ridge, not both")
-    if ridge is not None:
-        return ridge
-    if C is not None and not C > 0:
-        raise typer.BadParameter(f"--C must be positive, got {C:g}")
-    return 1.0 if C is None else 1.0 / C
+            show(f"\n{row['solver']} did not run: {in_options(row['failure'])}")

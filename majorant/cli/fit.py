@@ -1,16 +1,24 @@
-"""``majorant fit``: train a model on a file."""
+"""``majorant fit``: train a logistic regression on files, in memory, pass by pass or in one pass."""
 
 from __future__ import annotations
 
+import functools
+import logging
+import os
+import re
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.larger import CHUNK, Larger
+from majorant._extras import needed
+from majorant.cli.model_file import Unseen, check_model_path
 from majorant.cli.options import (
-    READING,
     SOLVERS,
     AsJson,
     Learning,
@@ -20,75 +28,162 @@ from majorant.cli.options import (
     either,
     expanded,
     listed,
+    option,
+    reading,
 )
-from majorant.cli.output import note, on_terminal, show, show_json, spoken_warnings
-from majorant.cli.saved import check_model_path
+from majorant.cli.output import note, on_terminal, progress, show, show_json, spoken_warnings
+from majorant.cli.refusals import Refusal
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables, Wanted
-    from majorant.cli.training import Fit
+    from majorant import LogisticRegression
+    from majorant._checks import Array
+    from majorant.cli.readers import Tables
+    from majorant.cli.schema import Schema, Wanted
+    from majorant.cli.tables import Table
+    from majorant.passes import PassLine
 
-MODEL = "The model"
-TESTING = "Testing"
+# Solvers that ask for sums over rows alone, which workers can find.
+OF_SUMS = ("auto", "bbm", "newton", "lbfgs")
+# Seconds between checkpoints, and rows of a chunk of a stream.
+EVERY, CHUNK = 30.0, 20_000
+# Seconds that a scheduler has to answer, and then to name a worker.
+PATIENCE = 5.0
+LOCAL = re.compile(r"local(?::(\d+))?")
 
-ModelFile: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--model", "-m", metavar="FILE", help="Where to write the model; DATA.model.npz by default."),
-]
-Penalty: TypeAlias = Annotated[
-    float, typer.Option("--C", help="Inverse of the penalty: larger fits closer.", rich_help_panel=MODEL)
-]
-SolverName: TypeAlias = Annotated[str, typer.Option(help=f"{either(SOLVERS)}.", rich_help_panel=MODEL)]
-Tolerance: TypeAlias = Annotated[
-    float, typer.Option(help="Certified relative suboptimality at which to stop.", rich_help_panel=MODEL)
-]
-Steps: TypeAlias = Annotated[
-    int, typer.Option(help="Steps; of stochastic solvers, passes.", min=0, rich_help_panel=MODEL)
-]
-ClassWeight: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="WEIGHTS", help="balanced, or such as yes=2,no=1.", rich_help_panel=MODEL)
-]
-Intercept: TypeAlias = Annotated[
-    bool, typer.Option("--intercept/--no-intercept", help="Whether there is one.", rich_help_panel=MODEL)
-]
-Penalized: TypeAlias = Annotated[
-    bool, typer.Option("--penalize-intercept", help="Penalise it too, as sbm needs it.", rich_help_panel=MODEL)
-]
-Weight: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COL", help="Column of row weights.", rich_help_panel=READING)
-]
-TestSize: TypeAlias = Annotated[
-    float | None,
-    typer.Option(metavar="SHARE", help="Share of each class to test on, not trained on.", rich_help_panel=TESTING),
-]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Which rows these are, and their order.", rich_help_panel=TESTING)]
+fitting = functools.partial(option, panel="The model")
+testing = functools.partial(option, panel="Testing")
+out_of_core = functools.partial(option, panel="Files larger than memory")
+interrupted = functools.partial(option, panel="Long fits")
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model: options of the command, in a parameter of this type."""
+
+    C: Annotated[float, fitting("Inverse of the penalty: larger fits closer.", "X", "--C")] = 1.0
+    solver: Annotated[str, fitting(f"{either(SOLVERS)}.", "NAME")] = "auto"
+    tol: Annotated[float, fitting("Certified relative suboptimality at which to stop.", "X")] = 1e-8
+    max_iter: Annotated[int, fitting("Steps; of stochastic solvers, passes.", "N", min=0)] = 1000
+    class_weight: Annotated[str | None, fitting("balanced, or such as yes=2,no=1.", "WEIGHTS")] = None
+    intercept: Annotated[bool, fitting("Whether there is one.", None, "--intercept/--no-intercept")] = True
+    penalize_intercept: Annotated[bool, fitting("Penalise it too, as sbm needs it.", None, "--penalize-intercept")] = (
+        False
+    )
+    weight: Annotated[str | None, reading("Column of row weights.", "COL")] = None
+
+    def settings(self, seed: int) -> dict[str, Any]:
+        """Return the settings of the estimator."""
+        settings = {name: value for name, value in vars(self).items() if name not in ("intercept", "weight")}
+        weights = _class_weight(self.class_weight)
+        return settings | {"fit_intercept": self.intercept, "class_weight": weights, "random_state": seed}
+
+
+@dataclass(frozen=True)
+class OutOfCore:
+    """How rows that need not fit in memory are read, and how a fit that was killed goes on: options of the command."""
+
+    batches: Annotated[
+        bool,
+        out_of_core(
+            "Find the same model as from memory, reading the files pass by pass, a chunk of rows at a time. A first "
+            "pass finds classes, categories, means and scales. The rows are copied to the folder for temporary files "
+            "(TMPDIR) if there is room, which is quicker to read. npz files are held, one at a time.",
+            None,
+            "--batches",
+        ),
+    ] = False
+    stream: Annotated[
+        bool,
+        out_of_core(
+            "Learn from one chunk of rows after the other, once, never holding the files. A first pass over them "
+            "finds classes, categories, means and scales.",
+            None,
+            "--stream",
+        ),
+    ] = False
+    classes: Annotated[
+        str | None,
+        out_of_core(
+            "All labels, as a,b,c: saves the first pass of --stream; the first chunk then tells the rest.", "LABELS"
+        ),
+    ] = None
+    chunk_rows: Annotated[
+        int | None,
+        out_of_core(f"Rows of a chunk; {CHUNK} by default, or without --stream fewer if columns are many.", "N", min=1),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        out_of_core(
+            "A Dask scheduler, such as tcp://host:8786, whose workers read the files and add up, one for each file or "
+            "few row groups; local:4 starts four workers here. Implies --batches. Workers need the same paths.",
+            "ADDRESS",
+        ),
+    ] = None
+    checkpoint: Annotated[
+        str | None,
+        interrupted("Write now and then how far the fit has come, so that --resume can go on from there.", "FILE"),
+    ] = None
+    every: Annotated[
+        float | None, interrupted(f"How often; {EVERY:.0f} by default, 0: each step.", "SECONDS", min=0)
+    ] = None
+    resume: Annotated[
+        bool,
+        interrupted(
+            "Go on from the checkpoint, if there is one, to the model that an uninterrupted fit would have found.",
+            None,
+            "--resume",
+        ),
+    ] = False
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether the rows are read pass by pass."""
+        return self.batches or self.scheduler is not None
+
+    def check(self, solver: str, test_size: float | None) -> None:
+        """Refuse options that do not go together."""
+        kept, apart = self.checkpoint is not None, "keeps no rows for a test; use majorant evaluate on another file"
+        for wrong, sentence in (
+            (self.stream and self.in_batches, "--stream is one pass and --batches as many as it takes: choose one"),
+            (self.stream and test_size is not None, f"a stream {apart}"),
+            (self.in_batches and test_size is not None, f"--batches {apart}"),
+            (
+                self.classes is not None and not self.stream,
+                "--classes goes with --stream; without it, the labels of the file are the classes",
+            ),
+            (self.stream and kept, "--checkpoint is for fits of several passes, not for --stream"),
+            (self.resume and not kept, "--resume needs --checkpoint, the file to go on from"),
+            (self.every is not None and not kept, "--every needs --checkpoint, the file to write"),
+            (
+                self.scheduler is not None and solver not in OF_SUMS,
+                f"--scheduler goes with --solver {either(OF_SUMS)}, got {solver}",
+            ),
+        ):
+            if wrong:
+                raise typer.BadParameter(sentence)
 
 
 @expanded
 def fit(
     data: ManyData,
     target: Target = None,
-    model: ModelFile = None,
+    model: Annotated[
+        str | None, option("The model to write; DATA.model.npz by default.", "FILE", "--model", "-m")
+    ] = None,
     as_json: AsJson = False,
-    C: Penalty = 1.0,
-    solver: SolverName = "auto",
-    tol: Tolerance = 1e-8,
-    max_iter: Steps = 1000,
-    class_weight: ClassWeight = None,
-    intercept: Intercept = True,
-    penalize_intercept: Penalized = False,
-    weight: Weight = None,
     *,
+    settings: Model,
     learning: Learning,
     reading: TableReading,
-    test_size: TestSize = None,
-    seed: Seed = 0,
-    larger: Larger,
+    test_size: Annotated[float | None, testing("Share of each class to test on, not trained on.", "SHARE")] = None,
+    seed: Annotated[int, testing("Which rows these are, and their order.", "N")] = 0,
+    out_of_core: OutOfCore,
 ) -> None:
-    """Train a logistic regression on a file, or several as one, and save it.
+    """Train a logistic regression on files.
 
-    Columns of numbers are used as they are; each value of a column of text becomes a column of zeros and ones. Labels
-    may be numbers or text. Says why the fit stopped and how close to the optimum it is certified to be.
+    Several files are one table. Columns of numbers are used as they are; each value of a column of text becomes a
+    column of zeros and ones. Labels may be numbers or text. The model is saved; the command says why the fit stopped
+    and how close to the optimum it is certified to be.
 
     Files that are larger than memory are read pass by pass (--batches: the same model, certified, however many passes
     that takes) or once (--stream: a good model of one pass).
@@ -98,61 +193,36 @@ def fit(
     majorant fit clicks/ --target clicked --batches --checkpoint clicks.part.npz --resume
     majorant fit 'clicks-*.csv.gz' --target clicked --stream --classes 0,1
     """
-    larger.check(solver, test_size)
-    source, wanted = reading.source(*data), learning.wanted(target, weight)
-    larger.check_files(source)
-    path = _model_path(model, data, source)
-    settings: dict[str, Any] = dict(C=C, solver=solver, tol=tol, max_iter=max_iter, fit_intercept=intercept)
-    settings |= dict(penalize_intercept=penalize_intercept, class_weight=_class_weight(class_weight), random_state=seed)
-    resume_from = _checkpoint_to_resume(larger, path, source)
-    with spoken_warnings():
-        done = _train(source, wanted, settings, test_size, seed, larger, resume_from)
-    _save_and_report(done, path, source.name, as_json)
-
-
-def _train(
-    source: Tables,
-    wanted: Wanted,
-    settings: dict[str, Any],
-    share: float | None,
-    seed: int,
-    larger: Larger,
-    resume_from: str | None,
-) -> Fit:
-    from majorant.callbacks import Checkpoint, ProgressLine
-    from majorant.cli.batches import fit_batches
-    from majorant.cli.training import fit_stream, fit_whole
-    from majorant.estimators import LogisticRegression
-
-    callbacks: list[Any] = [] if larger.checkpoint is None else [Checkpoint(larger.checkpoint, larger.seconds)]
-    if not larger.in_batches and on_terminal(sys.stderr):
-        callbacks.append(ProgressLine(transient=True))
-    estimator = LogisticRegression(**settings, callbacks=callbacks)
-    if larger.stream:
-        return fit_stream(source, wanted, estimator, listed(larger.classes), larger.chunk_rows or CHUNK)
-    if larger.in_batches:
-        how: dict[str, Any] = dict(rows=larger.chunk_rows, scheduler=larger.scheduler, resume_from=resume_from)
-        return fit_batches(source, wanted, estimator, **how)
-    return fit_whole(source, wanted, estimator, share, seed, resume_from)
-
-
-def _checkpoint_to_resume(larger: Larger, model: str, source: Tables) -> str | None:
-    """Return the checkpoint to go on from, if there is one; it must be possible to write it."""
-    path = larger.checkpoint
+    out_of_core.check(settings.solver, test_size)
+    source, wanted = reading.source(*data), learning.wanted(target, settings.weight)
+    if out_of_core.in_batches and "-" in source.paths:
+        raise typer.BadParameter("--batches reads the rows again and again: name a file, not standard input")
+    first = data[0] if Path(data[0]).is_dir() else source.path
+    path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
     check_model_path(path, *source.paths)
-    if path is not None and Path(path).resolve() == Path(model).resolve():
-        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {path} for both")
-    if not larger.resume or path is None:
-        return None
-    if Path(path).exists():
-        return path
-    note(f"there is no checkpoint {path} yet: the fit starts from the beginning")
-    return None
+    estimator_settings = settings.settings(seed)
+    resume_from = _checkpoint_to_resume(out_of_core, path, source)
+    with spoken_warnings():
+        from majorant import LogisticRegression, __version__
+        from majorant.callbacks import Checkpoint, ProgressLine
 
-
-def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
-    estimator = done.estimator
-    estimator.save(path, notes=done.notes(Path(origin).name))
+        callbacks: list[Any] = []
+        if out_of_core.checkpoint is not None:
+            seconds = EVERY if out_of_core.every is None else out_of_core.every
+            callbacks.append(Checkpoint(out_of_core.checkpoint, seconds))
+        if not out_of_core.in_batches and on_terminal(sys.stderr):
+            callbacks.append(ProgressLine(transient=True))
+        estimator = LogisticRegression(**estimator_settings, callbacks=callbacks)
+        rows = out_of_core.chunk_rows
+        if out_of_core.stream:
+            done = fit_stream(source, wanted, estimator, listed(out_of_core.classes), rows or CHUNK)
+        elif out_of_core.in_batches:
+            done = fit_batches(source, wanted, estimator, rows, out_of_core.scheduler, resume_from)
+        else:
+            done = fit_whole(source, wanted, estimator, test_size, seed, resume_from)
+    facts = {"trained_on": Path(source.name).name, "rows": done.rows, "result": done.result, "version": __version__}
+    estimator.save(path, notes={"schema": done.schema.to_json(), **facts})
+    passes = (getattr(estimator, "trace_", None) or {"passes": ()})["passes"]
     facts = {
         "model": path,
         "rows": done.rows,
@@ -161,7 +231,7 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
         "result": done.result,
         "gap": estimator.gap_,
         "steps": int(estimator.n_iter_[0]),
-        "passes": done.passes,
+        "passes": float(passes[-1]) if len(passes) else 1.0,  # one of a stream
         "rounds": getattr(estimator, "n_rounds_", None),
         "seconds": done.seconds,
         "test": done.test,
@@ -181,19 +251,11 @@ def _save_and_report(done: Fit, path: str, origin: str, as_json: bool) -> None:
         show_metrics(done.test, "Held out")
 
 
-def _model_path(model: str | None, data: list[str], source: Tables) -> str:
-    """Return where to write the model, which must be possible; it is called after a folder, or the first file."""
-    first = data[0] if Path(data[0]).is_dir() else source.path
-    path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
-    check_model_path(path, *source.paths)
-    return path
-
-
 def _class_weight(text: str | None) -> Any:
     """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
     if text is None or text == "balanced":
         return text
-    from majorant.cli.tables.labels import find_classes, match_classes
+    from majorant.cli.tables import find_classes, match_classes
 
     pairs = [pair.rpartition("=") for pair in listed(text)]
     try:
@@ -202,3 +264,196 @@ def _class_weight(text: str | None) -> Any:
         raise typer.BadParameter(f"--class-weight must be balanced or such as yes=2,no=1, got {text}") from None
     labels = match_classes(list(weights), find_classes(weights, "class_weight"), "--class-weight", lambda row: row)
     return dict(zip(labels.tolist(), weights.values(), strict=True))
+
+
+def _checkpoint_to_resume(out_of_core: OutOfCore, model: str, source: Tables) -> str | None:
+    """Return the checkpoint to go on from, if there is one; it must be possible to write it."""
+    path = out_of_core.checkpoint
+    check_model_path(path, *source.paths)
+    if path is not None and Path(path).resolve() == Path(model).resolve():
+        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {path} for both")
+    if not out_of_core.resume or path is None:
+        return None
+    if Path(path).exists():
+        return path
+    note(f"there is no checkpoint {path} yet: the fit starts from the beginning")
+    return None
+
+
+# --- training ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a model reads tables, and what to say about its training."""
+
+    schema: Schema
+    rows: int
+    seconds: float
+    result: str
+    test: dict[str, Any] | None = None
+
+
+def fit_whole(
+    source: Tables,
+    wanted: Wanted,
+    estimator: LogisticRegression,
+    share: float | None,
+    seed: int,
+    resume_from: str | None = None,
+) -> Fit:
+    """Train on all rows, or on all but a share that the model is then tested on."""
+    from majorant.cli.schema import read_split
+    from majorant.cli.scores import measure
+
+    data = read_split(source, wanted, share, seed)
+    schema, classes = data.schema, data.classes
+    _check_class_weight(estimator, classes)
+    X, y = schema.features(data.train), schema.labels(data.train, classes)
+    started = time.perf_counter()
+    estimator.fit(X, y, sample_weight=schema.weights(data.train), resume_from=resume_from)
+    seconds = time.perf_counter() - started
+    test = None
+    if data.test is not None:
+        unseen = Unseen(schema)
+        unseen.add(data.test)
+        unseen.tell(f"the rows of {source.name} to test on")
+        test = measure(schema.labels(data.test, classes), estimator.predict_proba(schema.features(data.test)), classes)
+    return Fit(schema, len(data.train), seconds, str(estimator.result_), test)
+
+
+def fit_stream(source: Tables, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
+    """Train by ``partial_fit`` on chunks of so many rows.
+
+    Classes, categories, means and scales come from a first pass; with the classes ``named``, from the first chunk.
+    """
+    from majorant.cli.schema import Schema
+    from majorant.cli.tables import find_classes
+
+    def complete_chunks() -> Iterator[Table]:
+        return (table for table in map(wanted.complete, source.chunks(rows)) if len(table))
+
+    started = time.perf_counter()
+    if not named:
+        schema, classes = Schema.learn(source, wanted)
+    elif not source.named:
+        raise Refusal(
+            f"leave out --classes: the first pass over {source.name} is needed to count its features, and finds them"
+        )
+    else:
+        classes = find_classes(named, wanted.target or "label")
+        first = next(complete_chunks(), None)
+        if first is None:
+            raise Refusal(f"{source.name} has no rows to learn from: each of them lacks a value")
+        schema, _ = Schema.learn(source, wanted, [first])
+    _check_class_weight(estimator, classes)
+    seen = chunks = 0
+    unseen = Unseen(schema)
+    with progress("streaming") as move:
+        for table in complete_chunks():
+            unseen.add(table)
+            X, y = schema.features(table), schema.labels(table, classes)
+            estimator.partial_fit(X, y, classes=classes, sample_weight=schema.weights(table))
+            seen, chunks = seen + len(table), chunks + 1
+            move(seen)
+    unseen.tell(source.name)
+    sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
+    return Fit(schema, seen, time.perf_counter() - started, sentence)
+
+
+def fit_batches(
+    source: Tables,
+    wanted: Wanted,
+    estimator: LogisticRegression,
+    rows: int | None = None,
+    scheduler: str | None = None,
+    resume_from: str | None = None,
+) -> Fit:
+    """Train on all rows, read pass by pass in chunks (of so many rows, if given), here or by workers of a scheduler.
+
+    Classes, categories, means and scales come from a first pass.
+    """
+    from majorant.cli.schema import EncodedRows, Reading, Schema
+    from majorant.passes import PassLine
+
+    started = time.perf_counter()
+    if scheduler is not None:  # whose workers were started in other folders
+        source = source.with_absolute_paths()
+    line = PassLine()
+    try:
+        with connected(scheduler) as client:
+            schema, classes = Schema.learn(source, wanted, _FirstPass(source, wanted, rows, line))
+            _check_class_weight(estimator, classes)
+            line.begin("fitting", max(line.rows, 1))
+            encoded = EncodedRows(source, Reading(wanted, schema, classes, rows), line.watch)
+            estimator.set_params(callbacks=[*(estimator.callbacks or ()), line])
+            try:
+                estimator.fit(encoded, executor=client, resume_from=resume_from)
+            except ImportError as problem:
+                if client is None:
+                    raise
+                raise Refusal(
+                    f"a worker cannot read the files ({problem}): install 'majorant[cli]' of this version there"
+                ) from None
+    finally:
+        line.end()
+    return Fit(schema, line.total or 0, time.perf_counter() - started, str(estimator.result_))
+
+
+@dataclass(frozen=True)
+class _FirstPass:
+    """The complete rows of a table, chunk by chunk, again for each iteration; a line says how many were read."""
+
+    tables: Tables
+    wanted: Wanted
+    rows: int | None
+    line: PassLine
+
+    def __iter__(self) -> Iterator[Table]:
+        self.line.begin("first pass")
+        for part in self.tables.chunks(self.rows):
+            complete = self.wanted.complete(part)
+            self.line.watch(len(complete))
+            yield complete
+
+
+def _check_class_weight(estimator: LogisticRegression, classes: Array) -> None:
+    """Refuse weights of what is no class."""
+    given = estimator.class_weight
+    unknown = set(given) - set(classes.tolist()) if isinstance(given, dict) else set()
+    if unknown:
+        raise Refusal(f"--class-weight names no class of the data: {sorted(unknown)}; there are {classes.tolist()}")
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """Yield a client of the Dask scheduler at an address, None if there is none; ``local:4`` starts four workers."""
+    if address is None:
+        yield None
+        return
+    distributed = needed("distributed", "--scheduler", "dask")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its failures are told by us
+    if local := LOCAL.fullmatch(address):
+        workers = os.cpu_count() or 1 if local[1] is None else int(local[1])
+        if workers < 1:
+            raise Refusal("--scheduler local:N needs at least one worker, got local:0")
+        settings = dict(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL)
+        with (
+            distributed.LocalCluster(**settings) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+        return
+    try:
+        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, TypeError) as problem:
+        why = str(problem).splitlines()[0] if isinstance(problem, ValueError | TypeError) else "nobody answers"
+        raise Refusal(
+            f"there is no Dask scheduler at {address} ({why}); say --scheduler tcp://host:port, or local"
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except (OSError, TimeoutError):
+            raise Refusal(f"the Dask scheduler at {address} has no workers; start some with dask worker") from None
+        yield client

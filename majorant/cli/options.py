@@ -4,111 +4,68 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 if TYPE_CHECKING:
-    from majorant.cli.tables import Tables, Wanted
+    from majorant.cli.readers import Tables
+    from majorant.cli.schema import Wanted
 
 READING = "Reading the file"
 # As the help lists them: to ask the estimators would load everything, which help must not. A test holds them together.
 SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
 CHAIN_SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 
-READABLE = "CSV, TSV, Parquet, svmlight or npz, also packed; - is standard input"
 
-Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help=f"{READABLE}.")]
-ManyData: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DATA",
-        help=f"{READABLE}. Several are one table; so are the files that match a pattern, or the .parquet files in and "
-        "below a folder.",
-    ),
-]
-Model: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model that majorant fit, choice or probe has written.")
-]
-Target: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COL", help="Column of the labels; svmlight and npz need none.")
-]
-Format: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="csv, tsv, parquet, svmlight or npz, if the name of the file does not say.",
-        rich_help_panel=READING,
-    ),
-]
-Delimiter: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="CHAR", help="Of CSV: a character, tab or space; found by default.", rich_help_panel=READING),
-]
-Header: TypeAlias = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the first line of CSV names the columns; without, they are c1, c2, and so on.",
-        show_default=False,
-        rich_help_panel=READING,
-    ),
-]
-Decimal: TypeAlias = Annotated[
-    str, typer.Option(metavar="CHAR", help="Mark before a fraction in CSV: . or ,", rich_help_panel=READING)
-]
-Encoding: TypeAlias = Annotated[
-    str, typer.Option(metavar="NAME", help="Of text: utf-8, latin-1, utf-16 and so on.", rich_help_panel=READING)
-]
-Comment: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="PREFIX", help="Lines of CSV that begin so are skipped.", rich_help_panel=READING)
-]
-Missing: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RULE", help="Missing values: error, mean (fill in) or drop (the row).", rich_help_panel=READING
-    ),
-]
-Features: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COLS", help="Columns to use, as a,b,c; all by default.", rich_help_panel=READING)
-]
-Drop: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="COLS", help="Columns to leave out, as id,name.", rich_help_panel=READING)
-]
-Categorical: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLS",
-        help="Columns whose values are categories, even if they look like numbers, as a,b.",
-        rich_help_panel=READING,
-    ),
-]
-Standardize: TypeAlias = Annotated[
-    bool, typer.Option("--standardize", help="Bring numbers to mean 0, deviation 1 first.", rich_help_panel=READING)
-]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-FeaturesName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Of the features of a probe, in a file of several.", rich_help_panel=READING),
-]
-LabelsName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The same for the labels.", rich_help_panel=READING),
-]
+def option(help: str, metavar: str | None = None, *names: str, panel: str | None = None, **settings: Any) -> Any:
+    """Return an option as typer takes it; without names it is called as its parameter is."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **settings)
+
+
+def argument(help: str, metavar: str) -> Any:
+    """Return an argument as typer takes it."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+reading = functools.partial(option, panel=READING)
+
+READABLE = "CSV, TSV, Parquet, svmlight or npz, also packed; - is standard input"
+SEVERAL = "Several are one table; so are the files that match a pattern, or the .parquet files in and below a folder."
+Data: TypeAlias = Annotated[str, argument(f"{READABLE}.", "DATA")]
+ManyData: TypeAlias = Annotated[list[str], argument(f"{READABLE}. {SEVERAL}", "DATA")]
+Model: TypeAlias = Annotated[str, argument("A model that majorant fit, choice or probe has written.", "MODEL")]
+Target: TypeAlias = Annotated[str | None, option("Column of the labels; svmlight and npz need none.", "COL")]
+Encoding: TypeAlias = Annotated[str, reading("Of text: utf-8, latin-1, utf-16 and so on.", "NAME")]
+Missing: TypeAlias = Annotated[str | None, reading("Missing values: error, mean (fill in) or drop (the row).", "RULE")]
+AsJson: TypeAlias = Annotated[bool, option("Print one JSON object and nothing else.", None, "--json")]
+FeaturesName: TypeAlias = Annotated[str | None, reading("Of the features of a probe, in a file of several.", "NAME")]
+LabelsName: TypeAlias = Annotated[str | None, reading("The same for the labels.", "NAME")]
 
 
 @dataclass(frozen=True)
 class TableReading:
     """How tables are read: options that several commands have, in a parameter of this type."""
 
-    format: Format = None
-    delimiter: Delimiter = None
-    header: Header = None
-    decimal: Decimal = "."
+    format: Annotated[str | None, reading("csv, tsv, parquet, svmlight or npz, if the name does not say.", "NAME")] = (
+        None
+    )
+    delimiter: Annotated[str | None, reading("Of CSV: a character, tab or space; found by default.", "CHAR")] = None
+    header: Annotated[
+        bool | None,
+        reading(
+            "Whether the first line of CSV names the columns; without, they are c1, c2, and so on.",
+            None,
+            "--header/--no-header",
+            show_default=False,
+        ),
+    ] = None
+    decimal: Annotated[str, reading("Mark before a fraction in CSV: . or ,", "CHAR")] = "."
     encoding: Encoding = "utf-8"
-    comment: Comment = None
+    comment: Annotated[str | None, reading("Lines of CSV that begin so are skipped.", "PREFIX")] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -117,7 +74,7 @@ class TableReading:
 
     def source(self, *paths: str) -> Tables:
         """Return files to be read so, as one table; a path may be a pattern, or a folder of Parquet files."""
-        from majorant.cli.tables import Files, Source, files_of
+        from majorant.cli.readers import Files, Source, files_of
 
         found = [Source(file, **vars(self)) for path in paths for file in files_of(path)]
         return found[0] if len(found) == 1 else Files(tuple(found))
@@ -127,17 +84,17 @@ class TableReading:
 class Learning:
     """What is learnt from a table: options of the commands that train, in a parameter of this type."""
 
-    features: Features = None
-    drop: Drop = None
-    categorical: Categorical = None
+    features: Annotated[str | None, reading("Columns to use, as a,b,c; all by default.", "COLS")] = None
+    drop: Annotated[str | None, reading("Columns to leave out, as id,name.", "COLS")] = None
+    categorical: Annotated[str | None, reading("Columns of categories that look like numbers, as a,b.", "COLS")] = None
     missing: Missing = None
-    standardize: Standardize = False
+    standardize: Annotated[bool, reading("Bring numbers to mean 0, deviation 1 first.", None, "--standardize")] = False
 
     def wanted(self, target: str | None, weight: str | None = None) -> Wanted:
         """Return what to learn, for a target."""
-        from majorant.cli.tables import Wanted
+        from majorant.cli.schema import Wanted
 
-        features, drop, categorical = (listed(each) for each in (self.features, self.drop, self.categorical))
+        features, drop, categorical = (listed(names) for names in (self.features, self.drop, self.categorical))
         return Wanted(target, weight, features, drop, self.missing or "error", self.standardize, categorical)
 
 
@@ -149,27 +106,61 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         command(**given)
 
-    options = [option for each in inspect.signature(command).parameters.values() for option in _options(each, hints)]
-    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    options: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            options += [
+                inspect.Parameter(
+                    field.name, parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+                )
+                for field in fields(groups[name])
+            ]
+        else:
+            options.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
+    vars(call)["__signature__"] = inspect.Signature(options)
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
 
 
-def _options(parameter: inspect.Parameter, hints: dict[str, Any]) -> list[inspect.Parameter]:
-    """Return what a parameter stands for: itself, or the fields of its dataclass."""
-    hint, kind = hints[parameter.name], inspect.Parameter.KEYWORD_ONLY
-    if not is_dataclass(hint):
-        return [parameter.replace(annotation=hint, kind=kind)]
-    types = get_type_hints(hint, include_extras=True)
-    return [
-        inspect.Parameter(each.name, kind, default=each.default, annotation=types[each.name]) for each in fields(hint)
-    ]
+class Command(TyperCommand):
+    """A command whose help calls arguments as the usage does, without the types that typer puts beside them."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for param in self.params:
+            if isinstance(param, TyperArgument):
+                vars(param).update(dict.fromkeys(("display_type", "display_type_rich"), lambda ctx: ""))
 
 
-def either(names: tuple[str, ...]) -> str:
+class WordLists(Command):
+    """A command whose options that may be repeated take all words up to the next option.
+
+    ``--features price hours`` is ``--features price --features hours``. A list with commas is complete, so that
+    something else may follow it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        several = {name for param in self.params if getattr(param, "multiple", False) for name in param.opts}
+        words: list[str] = []
+        current, taken = "", 0
+        for word in args:
+            if word.startswith("-"):
+                current, taken = (word if word in several else ""), 0
+            elif current:
+                words += [current] * (taken > 0)
+                taken += 1
+            words.append(word)
+            if "," in word:
+                current = ""
+        return super().parse_args(ctx, words)
+
+
+def either(names: Sequence[str]) -> str:
     """Return names as help lists them.
 
     Examples
@@ -180,11 +171,13 @@ def either(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def all_listed(texts: list[str] | None) -> list[str]:
-    """Return the names in several such lists."""
-    return [name for text in texts or () for name in listed(text)]
+def listed(texts: str | Sequence[str] | None) -> list[str]:
+    """Return the names in a comma-separated list, or in several such lists.
 
-
-def listed(text: str | None) -> list[str]:
-    """Return the names in a comma-separated list."""
-    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    Examples
+    --------
+    >>> listed("a, b,"), listed(["a,b", "c"]), listed(None)
+    (['a', 'b'], ['a', 'b', 'c'], [])
+    """
+    lists = [texts] if isinstance(texts, str) else texts or ()
+    return [name.strip() for text in lists for name in text.split(",") if name.strip()]

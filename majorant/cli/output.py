@@ -9,24 +9,26 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import numpy as np
 import typer
 
-from majorant.cli.advice import explain
-from majorant.cli.flags import in_flags
+from majorant.cli.refusals import Refusal, in_options
+
+if TYPE_CHECKING:
+    from majorant.estimators.probe.table import SweepTable
 
 
 class Moved(Protocol):
     """What moves a bar on."""
 
     def __call__(self, done: float, total: float | None = None, title: str | None = None) -> None:
-        """Show that so much is done."""
+        """Show how much is done."""
 
 
 def on_terminal(stream: Any = None) -> bool:
-    """Return whether a person looks at the stream (standard output if not given)."""
+    """Return whether the stream (standard output if not given) is a terminal."""
     stream = sys.stdout if stream is None else stream
     return stream is not None and bool(stream.isatty())
 
@@ -34,7 +36,7 @@ def on_terminal(stream: Any = None) -> bool:
 def standard_output() -> TextIO:
     """Return standard output, or say that there is none."""
     if sys.stdout is None:
-        raise ValueError("standard output is closed: name a file with --out")
+        raise Refusal("standard output is closed: name a file with --out")
     return sys.stdout
 
 
@@ -81,14 +83,20 @@ def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]],
     console.print(table, markup=False)
 
 
+def show_sweep(table: SweepTable) -> None:
+    """Print the table of a sweep over C, the best marked."""
+    rows = [("*" if k == table.best else "", *cells) for k, cells in enumerate(table.cells())]
+    show_table("Sweep over C", ["", *table], rows)
+
+
 @contextmanager
 def spoken_warnings() -> Iterator[None]:
     """Print the warnings of the block as lines of our own, once it has ended."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for each in caught:
-        warn(explain(each.message))
+    for warning in caught:
+        warn(str(warning.message))
 
 
 @contextmanager
@@ -113,18 +121,18 @@ def check_writable(path: str | None, *inputs: str) -> None:
     """Refuse a file that cannot be written, or is one of those to be read, before work is done for it."""
     if path is None or path == "-":
         return
-    for each in inputs:
-        if Path(each).is_file() and Path(path).exists() and Path(path).samefile(each):
-            raise ValueError(f"cannot write {path}: it is the file to be read")
+    for name in inputs:
+        if Path(name).is_file() and Path(path).exists() and Path(path).samefile(name):
+            raise Refusal(f"cannot write {path}: it is the file to be read")
     folder = Path(path).absolute().parent
     if not folder.is_dir():
-        raise ValueError(f"cannot write {path}: there is no folder {folder}")
+        raise Refusal(f"cannot write {path}: there is no folder {folder}")
     if Path(path).is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
+        raise Refusal(f"cannot write {path}: it is a folder")
 
 
 def _one_line(text: str) -> str:
-    return in_flags(" ".join(text.split()))
+    return in_options(" ".join(text.split()))
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
@@ -138,9 +146,9 @@ def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, np.generic):
         return _plain(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Files as bytes, whether packed or not, and one sentence for what cannot be read."""
+"""Files as bytes, packed or not, and the refusals of what cannot be read."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from majorant._extras import needed
-from majorant.cli.refusals import NotText, Packed
+from majorant.cli.refusals import Refusal
 
 
 def _open_zstd(path: str | Path, mode: str, **text: Any) -> Any:
-    pyarrow = needed("pyarrow", f"{path}, which is packed by zstd,", "files")
+    import pyarrow as pa
+
     if mode == "rb":
-        return io.BufferedReader(pyarrow.CompressedInputStream(open(path, "rb"), "zstd"))
-    return io.TextIOWrapper(pyarrow.CompressedOutputStream(open(path, "wb"), "zstd"), **text)
+        return io.BufferedReader(pa.CompressedInputStream(open(path, "rb"), "zstd"))
+    return io.TextIOWrapper(pa.CompressedOutputStream(open(path, "wb"), "zstd"), **text)
 
 
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
 BADLY_PACKED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-# What files begin with that are no text, and how to get at the text.
+# What files that are no text begin with, and how to get at the text.
 BEGINNINGS = {
     b"\x1f\x8b": ("packed by gzip", "unpack it with gunzip"),
     b"BZh": ("packed by bzip2", "unpack it with bunzip2"),
@@ -37,6 +37,7 @@ BEGINNINGS = {
     b"\x93NUMPY": ("a NumPy array", "such features are for majorant probe and its models; tables are CSV or Parquet"),
     b"PAR1": ("a Parquet file", "say --format parquet"),
 }
+OTHER_ENCODING = "say --encoding if it is text of another kind, such as latin-1 or utf-16"
 
 
 def open_unpacked(path: str | Path) -> BinaryIO:
@@ -44,16 +45,16 @@ def open_unpacked(path: str | Path) -> BinaryIO:
     return PACKED.get(Path(path).suffix, open)(path, "rb")
 
 
-def open_packing(path: str | Path) -> TextIO:
-    """Open a text file for writing, packed as its name says."""
-    return PACKED.get(Path(path).suffix, open)(path, "wt", encoding="utf-8", newline="\n")
-
-
 def standard_input() -> BinaryIO:
     """Return standard input, or say that there is none."""
     if sys.stdin is None:
-        raise ValueError("standard input is closed: pipe a file into it, or name one instead of -")
+        raise Refusal("standard input is closed: pipe a file into it, or name one instead of -")
     return sys.stdin.buffer
+
+
+def open_packing(path: str | Path) -> TextIO:
+    """Open a text file for writing, packed as its name says."""
+    return PACKED.get(Path(path).suffix, open)(path, "wt", encoding="utf-8", newline="\n")
 
 
 def known_encoding(name: str) -> str:
@@ -61,7 +62,7 @@ def known_encoding(name: str) -> str:
     try:
         found = codecs.lookup(name).name
     except LookupError:
-        raise ValueError(f"encoding must be one that Python knows, such as utf-8 or latin-1, got {name!r}") from None
+        raise Refusal(f"encoding must be one that Python knows, such as utf-8 or latin-1, got {name!r}") from None
     return "utf-8-sig" if found == "utf-8" else found
 
 
@@ -69,23 +70,24 @@ def refuse_packed(data: bytes, name: str) -> None:
     """Refuse what is no text, and begins as a packed file does."""
     for beginning, (what, remedy) in BEGINNINGS.items():
         if data.startswith(beginning):
-            raise Packed(name, what, remedy) from None
+            raise Refusal(f"{name} is {what}", remedy) from None
 
 
 @contextmanager
 def named_failures(name: str) -> Iterator[None]:
-    """Let a file that is not text, or not what its name promises, be refused by its name."""
+    """Let a file that is not text, or not packed as its name says, be refused by its name."""
     try:
         yield
     except UnicodeDecodeError as problem:
         refuse_packed(problem.object, name)
         encoding = "UTF-8" if problem.encoding.startswith("utf-8") else problem.encoding
-        raise NotText(name, f"is not {encoding} text ({problem.reason} at byte {problem.start})") from None
+        sentence = f"{name} is not {encoding} text ({problem.reason} at byte {problem.start})"
+        raise Refusal(sentence, OTHER_ENCODING) from None
     except UnicodeError as problem:  # of UTF-16 without a mark
-        raise NotText(name, f"cannot be decoded: {problem}") from None
+        raise Refusal(f"{name} cannot be decoded: {problem}", OTHER_ENCODING) from None
     except BADLY_PACKED as problem:
-        raise ValueError(f"{name} cannot be unpacked: {problem}") from None
+        raise Refusal(f"{name} cannot be unpacked: {problem}") from None
     except OSError as problem:
         if problem.errno is not None:
             raise
-        raise ValueError(f"{name} cannot be unpacked: {problem}") from None  # so says pyarrow
+        raise Refusal(f"{name} cannot be unpacked: {problem}") from None  # so says pyarrow

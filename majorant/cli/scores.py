@@ -46,7 +46,7 @@ class Tally:
         """Return accuracy, log-loss, AUC (two classes), and precision, recall, F1 and confusion counts by class."""
         found, true = self._confusion.sum(axis=0), self._confusion.sum(axis=1)
         right = np.diag(self._confusion)
-        each = {
+        measures = {
             "precision": _share(right, found),
             "recall": _share(right, true),
             "f1": _share(2 * right, found + true),
@@ -58,7 +58,7 @@ class Tally:
             "log_loss": self.log_loss / self.rows,
             "auc": self._auc(),
             "classes": [
-                {"class": name, **{what: values[c] for what, values in each.items()}}
+                {"class": name, **{what: values[c] for what, values in measures.items()}}
                 for c, name in enumerate(self.classes)
             ],
             "confusion": self._confusion,
@@ -70,7 +70,7 @@ class Tally:
             return None
         first = np.concatenate(self._second[0])
         first.sort()
-        below = sum(int(np.searchsorted(first, some, side).sum()) for some in self._second[1] for side in SIDES)
+        below = sum(int(np.searchsorted(first, second, side).sum()) for second in self._second[1] for side in SIDES)
         return below / (2 * len(first) * sum(map(len, self._second[1])))
 
 
@@ -99,6 +99,6 @@ def show_metrics(metrics: dict[str, Any], title: str) -> None:
     show_table("Confusion: true class (rows), predicted class (columns)", ["", *names], counts)
 
 
-def _share(some: Array, all_of_them: Array) -> Array:
+def _share(part: Array, whole: Array) -> Array:
     """Return the share of each, zero where there are none."""
-    return np.divide(some, all_of_them, out=np.zeros(len(some)), where=all_of_them > 0)
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)

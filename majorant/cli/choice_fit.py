@@ -12,10 +12,11 @@ import numpy as np
 
 from majorant import ConditionalLogit, LatentClassLogit, __version__
 from majorant._checks import Array
-from majorant.cli.hidden import HiddenClasses
-from majorant.cli.refusals import MissingInChoice, UnusableFlag, UnusableType, UnusableWeight
-from majorant.cli.tables import Table, Tables
-from majorant.cli.tables.labels import WHOLE
+from majorant.cli.options import listed
+from majorant.cli.readers import Tables
+from majorant.cli.refusals import Refusal
+from majorant.cli.schema import refuse_negative
+from majorant.cli.tables import WHOLE, Table
 from majorant.estimators.choice.frames import layout_from
 from majorant.estimators.choice.long import LongLayout
 from majorant.estimators.choice.sets import flagged_largest
@@ -24,7 +25,7 @@ from majorant.estimators.storage import kind_of
 from majorant.inference.summary import FRAME_COLUMNS, Summary
 
 if TYPE_CHECKING:
-    from majorant.cli.choice import Utility
+    from majorant.cli.choice import LatentClasses, Utility
 
 # Longer whole numbers are names: as floats they would lose their last digits.
 MOST_DIGITS = 15
@@ -60,34 +61,40 @@ class LongColumns:
     offset: str | None = None
     alternatives: Sequence[Any] = ()  # those of the fit, where one was made
 
-    def read(self, source: Tables, person: str | None, membership: Sequence[str]) -> LongFrame:
-        """Return the columns, checked: names as labels, everything else as numbers."""
-        return self.frame(self.table(source, person), person, membership)
-
     def table(self, source: Tables, person: str | None = None, kept: Sequence[str] = ()) -> Table:
         """Return the file; names, and columns that are to be kept, are as they are written."""
         if not source.named:
-            raise ValueError(f"the columns of {source.name} have no names: choices are read from CSV, TSV and Parquet")
-        table = source.read(frozenset({*self._names(person), *kept}))
-        assert isinstance(table, Table)
-        return table
+            raise Refusal(f"the columns of {source.name} have no names: choices are read from CSV, TSV and Parquet")
+        return source.read(frozenset({*self._names(person), *kept}))
 
     def frame(self, table: Table, person: str | None, membership: Sequence[str]) -> LongFrame:
-        """Return the columns of a file."""
+        """Return the columns of a file, checked: names as labels, everything else as numbers."""
+        used = [self.choice, self.availability, self.weight, self.offset, *self.features, *self.by_alternative]
+        for name in (*self._names(person), *used, *membership):
+            if name is not None:
+                table.column(name, remedy="")
         found = {name: _labels(table, name) for name in sorted(self._names(person))}
         if self.alternative is not None and self.alternatives and self.alternative not in self.features:
             found[self.alternative] = _alternatives(table, self.alternative, self.alternatives)
         if self.choice is not None:
-            found[self.choice] = _flags(table, self.choice)
-        here = np.ones(len(table), dtype=bool)
+            found[self.choice] = flags = _truths(table, self.choice)
+            wrong = (flags < 0) | (flags > 1)
+            if wrong.any():
+                place = int(wrong.argmax())
+                raise Refusal(
+                    f"column {self.choice!r} of {table.origin} holds {flags[place]:g} in row {table.row(place)}, but a "
+                    "row is chosen (1), is not (0), or has a share between"
+                )
+        available = np.ones(len(table), dtype=bool)
         if self.availability is not None:
             found[self.availability] = _truths(table, self.availability)
-            here = found[self.availability] != 0
+            available = found[self.availability] != 0
         if self.weight is not None:
-            found[self.weight] = _weights(table, self.weight)
+            found[self.weight] = _numbers(table, self.weight)
+            refuse_negative(found[self.weight], self.weight, table)
         # A column may be read both as a name and as a number, such as the size of a party; numbers are what is fitted.
         added = () if self.offset is None else (self.offset,)
-        found |= {name: _numbers(table, name, here) for name in (*self.features, *self.by_alternative, *added)}
+        found |= {name: _numbers(table, name, available) for name in (*self.features, *self.by_alternative, *added)}
         return LongFrame(found | {name: _numbers(table, name) for name in membership})
 
     def _names(self, person: str | None) -> set[str]:
@@ -143,12 +150,12 @@ def saved_choices(path: str) -> Chosen:
 
 def load_choices(path: str) -> Any:
     """Return the estimator of a choice model in a file."""
-    kinds = {each.__name__: each for each in (ConditionalLogit, LatentClassLogit)}
+    kinds = {kind.__name__: kind for kind in (ConditionalLogit, LatentClassLogit)}
     return kinds[kind_of(path)].load(path)
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class PredictedChoices:
     """What a choice model says of a file, row by row: probabilities, and 1 for the likeliest of each situation."""
 
     table: Table
@@ -168,9 +175,9 @@ class Foreseen:
         return {"situations": self.situations, "accuracy": accuracy, "log_loss": loss / self.situations}
 
 
-def foresee(
+def predict_choices(
     path: str, source: Tables, keep: Sequence[str] = (), *, chosen: bool, choice: str | None = None
-) -> Foreseen:
+) -> PredictedChoices:
     """Return what a saved choice model says of a file, which is read whole: a situation may stand anywhere in it.
 
     Where it is to be compared with what was ``chosen``, that is in the column of the fit, or in another.
@@ -181,9 +188,9 @@ def foresee(
         try:
             layout = layout_from(notes["layout"], model._features)
         except ValueError as error:
-            raise ValueError(f"{path} cannot be read: {error}") from None
+            raise Refusal(f"{path} cannot be read: {error}") from None
     if not isinstance(layout, LongLayout):
-        raise ValueError(f"{path} holds a model without the columns it reads: fit it with majorant choice")
+        raise Refusal(f"{path} holds a model without the columns it reads: fit it with majorant choice")
     layout = replace(layout, choice=choice or layout.choice)
     columns = LongColumns(
         layout.choice if chosen else None,
@@ -207,7 +214,7 @@ def foresee(
     p = model.predict_proba(rows.X, rows.sorted_ids, **of_rows)
     likeliest = flagged_largest(p, rows.starts, rows.sizes)
     flags = frame[layout.choice] if chosen else None
-    return Foreseen(table, layout, flags, rows.as_given(p), rows.as_given(likeliest), len(rows.sizes))
+    return PredictedChoices(table, layout, flags, rows.as_given(p), rows.as_given(likeliest), len(rows.sizes))
 
 
 def fit_choices(
@@ -215,18 +222,24 @@ def fit_choices(
     columns: LongColumns,
     utility: Utility,
     covariance: str,
-    hidden: HiddenClasses,
+    latent: LatentClasses,
     settings: dict[str, Any],
 ) -> Chosen:
     """Fit a conditional logit to a file, or hidden classes of people."""
-    frame = columns.read(source, hidden.person, hidden.known)
+    known = listed(latent.membership)
+    frame = columns.frame(columns.table(source, latent.person), latent.person, known)
+    base: Any = utility.base
+    alternative = columns.alternative
+    # A number if the alternatives are numbers.
+    if base is not None and alternative is not None and frame[alternative].dtype.kind == "i" and _is_number(base):
+        base = int(float(base))
     how = dict(
         choice=columns.choice,
         group=columns.group,
         alternative=columns.alternative,
         features=columns.features,
         by_alternative=columns.by_alternative,
-        base=_base(utility.base, frame, columns.alternative),
+        base=base,
         constants=utility.constants and columns.alternative is not None,
         availability=columns.availability,
         sample_weight=columns.weight,
@@ -237,46 +250,31 @@ def fit_choices(
     started = time.perf_counter()
     model: Any
     layout = None
-    if hidden.classes is None:
+    if latent.classes is None:
         model = ConditionalLogit.from_long(frame, **how)
         cluster = None if columns.cluster is None else frame[columns.cluster]
         summary = model.summary(covariance, cluster)
     else:
-        model = LatentClassLogit.from_long(
-            frame, person=hidden.person, membership=hidden.known, **how, **hidden.settings
-        )
+        model = LatentClassLogit.from_long(frame, person=latent.person, membership=known, **how, **latent.settings)
         summary = model.summary(covariance)
-        layout = _layout(frame, columns, how["base"], bool(how["constants"]))
+        layout = LongLayout.learn(  # which the estimator does not keep
+            frame,
+            choice=columns.choice or "",
+            group=columns.group,
+            alternative=columns.alternative,
+            features=columns.features,
+            by=columns.by_alternative,
+            base=how["base"],
+            constants=bool(how["constants"]),
+            availability=columns.availability,
+            offset=columns.offset,
+        )
     return Chosen(model, summary, covariance, len(frame), time.perf_counter() - started, layout)
-
-
-def _layout(frame: LongFrame, columns: LongColumns, base: Any, constants: bool) -> LongLayout:
-    """Return how hidden classes read a file, which their estimator does not keep."""
-    assert columns.choice is not None
-    return LongLayout.learn(
-        frame,
-        choice=columns.choice,
-        group=columns.group,
-        alternative=columns.alternative,
-        features=columns.features,
-        by=columns.by_alternative,
-        base=base,
-        constants=constants,
-        availability=columns.availability,
-        offset=columns.offset,
-    )
-
-
-def _base(base: str | None, frame: LongFrame, alternative: str | None) -> Any:
-    """Return the base as the alternatives are: a number if they are numbers."""
-    if base is None or alternative is None or frame[alternative].dtype.kind != "i" or not _is_number(base):
-        return base
-    return int(float(base))
 
 
 def _labels(table: Table, name: str, as_text: bool = False) -> Array:
     """Return a column of names: integers if all of them are, unless they are to be text, strings otherwise."""
-    values = table.text(name) if _usable(table, name) else []
+    values = table.text(name)
     _refuse_missing(table, name, np.array([value is None for value in values]))
     words = [str(value) for value in values]
     numbers = {word: int(float(word)) for word in set(words) if _is_number(word)}
@@ -291,30 +289,29 @@ def _is_number(word: str) -> bool:
 
 def _numbers(table: Table, name: str, needed: Array | None = None) -> Array:
     """Return a column of numbers, which have to be there where they are needed: everywhere, if not said."""
-    _usable(table, name)
     values = table.numbers(name)
     needed = np.ones(len(values), dtype=bool) if needed is None else needed
     _refuse_missing(table, name, np.isnan(values) & needed)
     infinite = np.isinf(values) & needed
     if infinite.any():
-        raise ValueError(f"column {name!r} of {table.origin} is infinite in row {table.row(int(infinite.argmax()))}")
+        raise Refusal(f"column {name!r} of {table.origin} is infinite in row {table.row(int(infinite.argmax()))}")
     return values
 
 
 def _alternatives(table: Table, name: str, known: Sequence[Any]) -> Array:
     """Return the names of alternatives as those of the fit are, which have to be among these."""
     labels = _labels(table, name, as_text=isinstance(known[0], str))
-    unknown = ~np.isin(labels.astype(str), [str(each) for each in known])
+    unknown = ~np.isin(labels.astype(str), [str(name) for name in known])
     if unknown.any():
         place = int(unknown.argmax())
         name, where = str(labels[place]), f"row {table.row(place)} of {table.origin}"
-        raise ValueError(f"alternative {name!r} in {where} is none of the fit, which has {', '.join(map(str, known))}")
+        raise Refusal(f"alternative {name!r} in {where} is none of the fit, which has {', '.join(map(str, known))}")
     return labels
 
 
 def _truths(table: Table, name: str) -> Array:
     """Return a column of numbers, or of yes and no."""
-    words = table.text(name) if _usable(table, name) and table.is_text(name) else []
+    words = table.text(name) if table.is_text(name) else []
     found = [None if word is None else YES_OR_NO.get(word.lower()) for word in words]
     if all(value is None for value in found):
         return _numbers(table, name)
@@ -322,36 +319,15 @@ def _truths(table: Table, name: str) -> Array:
     if None in found:
         place = found.index(None)
         where = f"row {table.row(place)} of {table.origin}"
-        raise ValueError(f"column {name!r} holds {words[place]!r} in {where}, which is neither yes (1) nor no (0)")
+        raise Refusal(f"column {name!r} holds {words[place]!r} in {where}, which is neither yes (1) nor no (0)")
     return np.array(found, dtype=np.float64)
-
-
-def _flags(table: Table, name: str) -> Array:
-    flags = _truths(table, name)
-    wrong = (flags < 0) | (flags > 1)
-    if wrong.any():
-        place = int(wrong.argmax())
-        raise UnusableFlag(name, table.origin, float(flags[place]), table.row(place))
-    return flags
-
-
-def _weights(table: Table, name: str) -> Array:
-    weights = _numbers(table, name)
-    if (weights < 0).any():
-        place = int(np.argmax(weights < 0))
-        raise UnusableWeight(name, table.origin, float(weights[place]), table.row(place))
-    return weights
-
-
-def _usable(table: Table, name: str) -> bool:
-    """Refuse a column of dates and the like; the advice to leave it out is of no use to who asked for it."""
-    try:
-        table.is_text(name)
-    except UnusableType as problem:
-        raise ValueError(str(problem)) from None
-    return True
 
 
 def _refuse_missing(table: Table, name: str, missing: Array) -> None:
     if missing.any():
-        raise MissingInChoice(name, table.origin, table.row(int(missing.argmax())), int(missing.sum()))
+        where = f"lacks a value in row {table.row(int(missing.argmax()))} ({int(missing.sum())} in all)"
+        raise Refusal(
+            f"column {name!r} of {table.origin} {where}",
+            "complete it, or leave out its situation; where an alternative was not available, it may lack anything but "
+            "names: --availability is for the column that is 0 there",
+        )
