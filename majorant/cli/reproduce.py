@@ -30,9 +30,9 @@ def reproduce(
     tune: Annotated[bool, typer.Option("--tune", help="Add SGD and ASGD with tuned gains to the paper's.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce a figure of the paper, or all of them; for this it takes a source checkout of majorant.
+    """Run the experiments of the papers again.
 
-    Runs the solvers of "Stochastic Bound Majorization" (Choromanska and Jebara, 2013) as the paper did, draws the
+    It takes a source checkout of majorant. Runs the solvers of "Stochastic Bound Majorization" (Choromanska and Jebara, 2013) as the paper did, draws the
     curves, and writes a report of which claims hold. A finished run is kept and never computed again, so an
     interrupted command goes on where it stopped.
 
