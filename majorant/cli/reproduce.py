@@ -32,9 +32,9 @@ def reproduce(
 ) -> None:
     """Run the experiments of the papers again.
 
-    It takes a source checkout of majorant. Runs the solvers of "Stochastic Bound Majorization" (Choromanska and Jebara, 2013) as the paper did, draws the
-    curves, and writes a report of which claims hold. A finished run is kept and never computed again, so an
-    interrupted command goes on where it stopped.
+    It takes a source checkout of majorant. Runs the solvers of "Stochastic Bound Majorization" (Choromanska and Jebara,
+    2013) as the paper did, draws the curves, and writes a report of which claims hold. A finished run is kept and never
+    computed again, so an interrupted command goes on where it stopped.
 
     \b
     majorant reproduce ecoli
