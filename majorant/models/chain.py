@@ -148,7 +148,7 @@ class Chain(Model[Sequences]):
         """
         lengths, of_token = _lengths(batch)
         universe, x, n = batch.universe, batch.features.squared(), batch.universe.n
-        rows, codes = (np.repeat(of_token, np.diff(each.astype(np.int64))) for each in (x.row_starts, x.starts))
+        rows, codes = (np.repeat(of_token, each[1:] - each[:-1]) for each in (x.row_starts, x.starts))
         of_rows = rows.sum() if x.row_values is None else rows @ x.row_values
         of_codes = codes.sum() if x.values is None else codes @ x.values
         squares = n * of_rows + of_codes + len(universe.transitions) * np.square(lengths).sum()
@@ -221,7 +221,7 @@ def _empty_scores(batch: Sequences) -> tuple[Array, Array, Array]:
 
 def _lengths(batch: Sequences) -> tuple[Array, Array]:
     """Return the tokens of each sequence, and for each token those of its sequence."""
-    lengths = np.diff(batch.starts.astype(np.int64))
+    lengths = batch.starts[1:].astype(np.int64) - batch.starts[:-1].astype(np.int64)
     return lengths.astype(np.float64), np.repeat(lengths, lengths).astype(np.float64)
 
 

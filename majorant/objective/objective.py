@@ -19,7 +19,7 @@ from majorant.models import Model
 from majorant.models.rounding import SAFETY
 from majorant.objective.certificates import Certificate, certify, concordant
 from majorant.objective.certificates.base import share
-from majorant.objective.certificates.strong import bounded_gap, doubt, with_intercepts
+from majorant.objective.certificates.strong import bounded_gap, with_intercepts
 from majorant.objective.elsewhere import Elsewhere
 from majorant.objective.facts import Facts
 from majorant.objective.intercept import profile_intercept
@@ -206,10 +206,6 @@ class Objective:
         length = norm(θ)
         larger = θ * (reach / length) if reach > length > 0 else θ
         return bounded_gap(self, larger, value, gradient, self.facts.epsilon)
-
-    def doubt(self, point: Point) -> float:
-        """Return how far F* may be below what the tangent at a point says, for rounding of F and ∇F there."""
-        return doubt(self, point, self.facts.epsilon)
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""

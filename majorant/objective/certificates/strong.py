@@ -139,13 +139,13 @@ def bounded_gap(
     return share(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
 
 
-def doubt(F: Objective, at: Point, epsilon: float) -> float:
+def doubt(F: Objective, at: Point) -> float:
     """Return how far F* may be below what a tangent at a point says, for rounding of F and of ∇F there.
 
     F* is the least of a tangent and the penalty. That is found at most ‖∇F‖ from the point, in the norm of the penalty,
     so that errors e of the gradient count as ‖e‖‖∇F‖ at most.
     """
-    plain, sizes = F.penalty.dual_square(at.gradient), F.facts.magnitudes
+    plain, sizes, epsilon = F.penalty.dual_square(at.gradient), F.facts.magnitudes, F.facts.epsilon
     if sizes is None:
         return 0.0
     of_loss, hidden = sizes.at_most(at.theta, epsilon)
