@@ -20,7 +20,7 @@ from majorant.data.labelled import with_common
 from majorant.design import DenseDesign, Design
 from majorant.design.constant import FEW
 from majorant.design.reading import read_csr
-from majorant.estimators.accuracy import errors_of
+from majorant.estimators.accuracy import errors_of, judged_as_published
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
@@ -306,6 +306,8 @@ class LogisticRegression(
         unwanted = is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0))
         if unwanted and objective.narrow and fitted.result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
             fitted = self._in_double(objective, fitted)
+        if self._dtype != np.float64:
+            fitted = judged_as_published(objective, fitted, self._as_published(fitted.params).ravel())
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
             self.n_rounds_ = objective.blocks.rounds
@@ -345,9 +347,7 @@ class LogisticRegression(
         """
 
         def value(theta: Array) -> float:
-            W = theta.reshape(self._model().coefficient_rows, -1)
-            W = W - W.mean(axis=0) if len(W) > 1 else W.copy()  # as it is published
-            W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+            W = self._as_published(theta)
             loss = Widened(Loss(objective.model, W.ravel()))
             return float(objective.facts.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
 
@@ -363,6 +363,13 @@ class LogisticRegression(
         words = f"; F is {found:.3g} in double precision, not {said:.3g}: give X in double precision"
         gap = fitted.result.gap if theta is fitted.params else float("nan")
         return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))
+
+    def _as_published(self, theta: Array) -> Array:
+        """Return the parameters that published coefficients stand for, a row for each class."""
+        W = theta.reshape(self._model().coefficient_rows, -1)
+        W = W - W.mean(axis=0) if len(W) > 1 else W.copy()
+        W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+        return W
 
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
