@@ -256,19 +256,19 @@ class LogisticRegression(
             labels, weight, offset = take_rows(rows, labels, weight, offset)
         only = only_class(labels) if self._is_free else None
         if only is not None and (margin := least_margin(offset, only)) > -np.inf:
-            self._fit_one_class(X, labels, only, margin)
+            tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
+            self._fit_one_class(tasks, only, margin)
             return
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         self._solve(objective, sweep, tasks, how, offset)
 
-    def _fit_one_class(self, X: Any, labels: Array, only: int, margin: float) -> None:
+    def _fit_one_class(self, tasks: StepTasks, only: int, margin: float) -> None:
         """Fit rows of one class, of which a free intercept has no optimum: set it so that the class is near certain.
 
         The loss falls towards zero as the intercept grows, with coefficients of zero; ``tol`` says how near is enough.
         """
-        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         chance = min(max(float(self.tol), LEAST_CHANCE), 0.5)
         score = np.log(len(self.classes_) - 1) - np.log(chance) - min(margin, 0.0)
         W = np.zeros((self._model().coefficient_rows, self.n_features_in_ + 1))
