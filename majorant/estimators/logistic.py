@@ -94,7 +94,9 @@ class LogisticRegression(
         streaming pass, then finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's
         names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which
         finds the optimum of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
-        ``intercept_scaling``), and it takes two classes only.
+        ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse rows
+        as they are, like scikit-learn's ``SGDClassifier``: where their means are far from zero scale them first (every
+        other solver, and these on dense rows, measures such columns from their means).
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
     max_iter : int
