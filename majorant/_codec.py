@@ -40,6 +40,10 @@ PLAIN = ("AscentInBlocks", "ChainAscent", "Cuts", "Growing")
 METHODS = ("factorized", "nearly_factorized", "steadied")
 
 
+class OtherVersionError(ValueError):
+    """An object of a class that has other attributes by now: another version of this package wrote it."""
+
+
 def encode(value: Any) -> tuple[Any, list[Array]]:
     """Return what JSON can hold of a value, and its arrays.
 
@@ -57,6 +61,8 @@ def decode(tree: Any, arrays: Sequence[Array]) -> Any:
     """Return the value; raise ValueError if there is none, or one that this package would not have written."""
     try:
         return Decoder(arrays).value(tree)
+    except OtherVersionError:
+        raise
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as problem:
         raise ValueError(f"it holds what this version does not write: {problem}") from None
 
@@ -142,7 +148,7 @@ class Decoder:
     def _named(self, name: str, items: list[Any]) -> Any:
         found: Any = _class_of(name)
         if not issubclass(found, tuple) or len(items) != len(found._fields):
-            raise ValueError(f"{name} is not what it was")
+            raise OtherVersionError(f"it holds what this version does not write: another {name}")
         return tuple.__new__(found, self._tuple(items))
 
     def _object(self, name: str, attributes: dict[str, Any]) -> Any:
@@ -150,7 +156,7 @@ class Decoder:
         if is_dataclass(found):
             expected = {each.name for each in fields(found)} - set(getattr(found, "LEFT_OUT", ()))
             if attributes.keys() != expected:
-                raise ValueError(f"{name} is not what it was")
+                raise OtherVersionError(f"it holds what this version does not write: another {name}")
         value = object.__new__(found)
         vars(value).update({each: self.value(tree) for each, tree in attributes.items()})
         return value

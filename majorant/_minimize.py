@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from majorant._checks import Array, whole
 from majorant._monitor import Limits, Metric, Monitor, Observer
 from majorant._sentences import about_saddles
-from majorant._solution import Progress, Solution
+from majorant._solution import AnotherRunError, Progress, Solution
 from majorant._threads import numerics
 from majorant.models import Model
 from majorant.objective import Objective, Point
@@ -173,7 +173,7 @@ def _chosen_solver(solver: Solver[Any] | None, start: Any) -> Solver[Any]:
     if not isinstance(start, Progress):
         return BatchMajorization() if solver is None else solver
     if solver is not None and solver != start.solver:
-        raise ValueError(f"a run goes on with the solver it began with, {start.solver!r}, got {solver!r}")
+        raise AnotherRunError(f"a run goes on with the solver it began with, {start.solver!r}, got {solver!r}")
     return start.solver
 
 
@@ -220,10 +220,10 @@ def _go_on(objective: Objective, progress: Progress) -> State:
     """Return the state of an interrupted run, if F and ∇F there are still what they were; one look at the data."""
     state: State = progress.state
     if state.theta.shape != (objective.size,):
-        raise ValueError(f"the run had {len(state.theta)} parameters, got data of {objective.size}")
+        raise AnotherRunError(f"the run had {len(state.theta)} parameters, got data of {objective.size}")
     now = objective.with_ledger().point(state.theta, keep=False)
     if not _is_same(now, Point(state.theta, progress.value, progress.gradient), objective.facts.epsilon):
-        raise ValueError(
+        raise AnotherRunError(
             f"the data differ from those of the run: where it had come to F was {progress.value!r}, got {now.value!r}"
         )
     return state.revived(objective)

@@ -6,7 +6,7 @@ from math import isnan
 
 from majorant._lazy import lazy
 from majorant.objective import Certificate, Objective, Point
-from majorant.objective.certificates import better, concordant
+from majorant.objective.certificates import better, concordant, strong
 from majorant.objective.certificates.base import share
 from majorant.objective.cuts import Cuts
 from majorant.solvers import State
@@ -44,8 +44,9 @@ class Seen:
         gap = self._objective.gap(self.point.theta, self.point.value, self.point.gradient, self.point.reach)
         if self._cuts is None or gap == 0:
             return gap
-        self._cuts.add(self.point)
-        return min(gap, share(self.point.value - self._cuts.lowest, self.point.value))
+        doubt = strong.doubt(self._objective, self.point)
+        self._cuts.add(self.point, doubt)
+        return min(gap, share(self.point.value + doubt - self._cuts.lowest, self.point.value - doubt))
 
     @property
     def certificate_is_free(self) -> bool:

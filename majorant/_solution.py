@@ -237,6 +237,10 @@ class Progress:
     saddles: int = 0  # that were left
 
 
+class AnotherRunError(ValueError):
+    """Data or a solver that are not those of the run that is to go on."""
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """What :func:`minimize` returns, and from which it can go on.

@@ -74,9 +74,19 @@ def chains(r):
     ]
     X[0][0].setdefault("a0", 1.0)  # data without any feature are refused
     Y = [[f"l{r.integers(labels)}" for _ in range(t)] for t in lengths]
+    told = r.random() < 0.3
+    if told:  # labels that attributes tell: F is then tiny beside the scores that it is left of
+        for tokens, observed in zip(X, Y, strict=True):
+            for token, label in zip(tokens, observed, strict=True):
+                token[f"is {label}"] = float(r.choice([1.0, 0.5, 3.0]))
     c2, tol = float(10 ** r.uniform(-4, 3)), float(10 ** r.uniform(-8, -3))
     given = dict(all_possible_states=bool(r.integers(2)), all_possible_transitions=bool(r.integers(2)))
-    model = ChainCRF(c2=c2, solver=str(r.choice(["auto", "auto", "lbfgs", "bbm"])), tol=tol, **given).fit(X, Y)
+    model = ChainCRF(c2=c2, solver=str(r.choice(["auto", "auto", "lbfgs", "bbm"])), tol=tol, **given)
+    weight = None
+    if told or r.random() < 0.3:  # as far from the penalty as rounding of F and more
+        weight = 10.0 ** r.uniform(-6, 6, size=count)
+        model.c2 = float(10 ** (r.uniform(-9, -2) if told else r.uniform(-9, 3)))
+    model.fit(X, Y, sample_weight=weight)
     places = {key: k for k, key in enumerate([*model.state_features_, *model.transition_features_])}
     theta = np.array([*model.state_features_.values(), *model.transition_features_.values()])
     features, chosen = [], []
@@ -85,9 +95,9 @@ def chains(r):
         chosen.append(paths.index(tuple(observed)))
         features += [written_out(tokens, path, places) for path in paths]
     sizes = [len(model.classes_) ** len(tokens) for tokens in X]
-    data = Choices(np.array(features).reshape(sum(sizes), len(theta)), sizes, chosen=chosen)
+    data = Choices(np.array(features).reshape(sum(sizes), len(theta)), sizes, chosen=chosen, weight=weight)
     if len(theta):
-        yield from held(Objective(Enumerated(), data, ridge=2 * c2), theta, model)
+        yield from held(Objective(Enumerated(), data, ridge=2 * model.c2), theta, model)
 
 
 def written_out(tokens, path, places):

@@ -1,6 +1,7 @@
 """Checkpoints that a fit cannot go on from are refused, and by name."""
 
 import json
+import re
 import warnings
 import zipfile
 from io import BytesIO
@@ -244,3 +245,74 @@ def test_the_codec_keeps_what_it_is_given():
     for refused in (Path(), np.array([None]), print, Diagonal.of):
         with pytest.raises((TypeError, ValueError)):
             encode(refused)
+
+
+def hurt(tree, place, value):
+    """Return a tree with something else in one place, by the names and numbers that lead there."""
+    *way, last = place
+    inner = tree
+    for step in way:
+        inner = inner[step]
+    inner[last] = value
+    return tree
+
+
+PROGRESS = (1, 1, 1, 2)  # where the progress of a fit stands in the tree of a checkpoint
+
+
+@pytest.mark.parametrize("value", [None, "x", -3, float("nan"), ["list", []], ["array", 0]])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "theta",
+        "point",
+        "pairs",
+        "market",
+        "lease",
+        "trace",
+        "looked",
+        "cuts",
+        "steps",
+        "passes",
+        "gradient",
+        "memories",
+    ],
+)
+def test_checkpoints_made_by_hand_are_refused_with_a_sentence_or_go_on(saved, place, value):
+    def plant(members):
+        tree = tree_of(members)
+        state = tree[1][1][1][2]["state"][2]
+        inside = PROGRESS + (("state", 2, place) if place in state else (place,))
+        members["checkpoint.tree.npy"] = as_member(
+            np.frombuffer(json.dumps(hurt(tree, inside, value)).encode(), dtype=np.uint8)
+        )
+
+    rewritten(saved, plant)
+    said = ""
+    try:
+        LogisticRegression(max_iter=6).fit(X, Y, resume_from=saved)
+    except ValueError as problem:
+        said = str(problem)
+    assert not said or re.search("resume_from|cannot be read|the run had|the data differ", said)
+
+
+def test_what_callbacks_raise_in_a_fit_that_goes_on_is_theirs(saved):
+    def callback(row, theta):
+        raise TypeError("a mistake of the user's")
+
+    with pytest.raises(TypeError, match="a mistake of the user's"):
+        LogisticRegression(callbacks=[callback]).fit(X, Y, resume_from=saved)
+
+
+def test_checkpoints_of_another_version_are_refused_with_what_to_do(saved):
+    """As those of version 0.2.0 are, whose quasi-Newton states knew when sweeps go on."""
+
+    def plant(members):
+        tree = tree_of(members)
+        tree[1][1][1][2]["state"][2] |= {"until": 0, "entered": 1.0}
+        members["checkpoint.tree.npy"] = as_member(np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8))
+
+    rewritten(saved, plant)
+    with pytest.raises(ValueError, match=r"written by another version of this package.* fit without resume_from"):
+        LogisticRegression().fit(X, Y, resume_from=saved)
+    assert LogisticRegression.load(saved).n_iter_[0] == 3

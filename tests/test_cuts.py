@@ -94,3 +94,13 @@ def test_points_twice_and_slopes_of_zero_do_no_harm():
     for _ in range(3):
         flat.add(Point(np.zeros(2), 1.0, np.zeros(2)))
     assert flat.lowest == pytest.approx(1.0)
+
+
+def test_weights_of_cuts_whose_constants_are_far_apart_sum_to_one():
+    r = np.random.default_rng(0)
+    for _ in range(50):
+        many = int(r.integers(2, 5))
+        constants, slopes = -(10.0 ** r.uniform(-5, 25, size=many)), r.normal(size=(many, 3)) * 10.0 ** r.uniform(-6, 3)
+        weights = cuts._candidates(constants, slopes @ slopes.T)
+        assert len(weights)
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0)

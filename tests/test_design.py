@@ -159,6 +159,15 @@ def test_moments(pair):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_a_constant_column_is_its_own_mean_where_rows_have_weight(kind):
+    weight, X = np.random.default_rng(0).exponential(size=300), np.tile([0.1, 7.3, 1e5], (300, 1))
+    weight[:7], X[:7] = 0.0, [0.7, 0.0, 3.3]
+    mean, variance = read_design("X", kind(X)).moments(weight)
+    np.testing.assert_array_equal(mean, X[-1])
+    assert not variance.any()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_single_precision_is_kept_and_widened(kind):
     X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     design = with_constant(read_design("X", kind(X + np.float32(1e3))), center=True)

@@ -22,6 +22,7 @@ from majorant import (
     ConjugateGradient,
     Enumerated,
     Labelled,
+    LogisticRegression,
     LowRankStochasticMajorization,
     Multinomial,
     Newton,
@@ -37,6 +38,7 @@ from majorant import (
 )
 from majorant.objective.certificates import concordant
 from tests import oracles, problems
+from tests.truth import Truth
 
 pytestmark = pytest.mark.unwatched
 
@@ -293,3 +295,22 @@ def test_resumed_on_ecoli_with_a_strong_penalty(solver):
     value = F.value(run.params)
     assert run.trace["objective"][-1] == pytest.approx(value, rel=1e-12)
     assert run.result.gap >= (value - best) / value - ROUNDING
+
+
+@pytest.mark.parametrize("seed", [177, 237])
+def test_gaps_are_those_of_published_coefficients_in_single_precision(seed):
+    r = np.random.default_rng([seed, 5])
+    t, p, n = int(r.integers(5, 40)), int(r.integers(1, 8)), int(r.integers(2, 6))
+    X = r.normal(size=(max(t, n), p)) * 10 ** r.uniform(-2, 2, size=p)
+    X = (X + r.choice([0, 0, 1, 30, 1000.0]) * r.normal(size=p)).astype(np.float32)
+    y = np.argmax(X @ r.normal(size=(p, n)) * 5, axis=1)
+    y[:n] = np.arange(n)
+    C, solver, constant = 10 ** r.uniform(0, 10), str(r.choice(["auto", "lbfgs", "newton"])), bool(r.integers(2))
+    model = LogisticRegression(C=C, solver=solver, fit_intercept=constant, tol=1e-8).fit(X, y)
+    theta = np.column_stack([model.coef_, model.intercept_] if constant else [model.coef_]).astype(np.float64).ravel()
+    ridge = np.tile([1 / C] * p + [0.0] * constant, n)
+    truth = Truth(Objective(Multinomial(n), Labelled(X.astype(np.float64), y, constant=constant), ridge=ridge))
+    value = truth.value(theta)
+    excess = float((value - truth.value(truth.optimum(theta))) / value)
+    assert excess <= model.gap_ < 1e-8
+    assert f"certified to be within {model.gap_:.1e} of the optimum" in str(model.result_)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -321,7 +322,6 @@ BAD = [
     ({}, dict(X=np.where(ROWS == 3.0, np.inf, ROWS)), "infinity"),
     ({}, dict(y=[0.5, 1.5, 2.5, 0.1, 0.2, 0.3]), "Unknown label type"),
     ({}, dict(sample_weight=[0] * 6), "non-zero"),
-    ({}, dict(sample_weight=[1, 1, 1, 0, 0, 0]), "fewer classes"),
     ({}, dict(sample_weight=[1, -1, 1, 1, 1, 1]), "non-negative"),
 ]
 
@@ -341,3 +341,43 @@ def test_labels_that_were_not_fitted_have_no_states(rings):
         model.predict_latent(rings[0][:1], ["oak"])
     with pytest.raises(ValueError, match="one label per row"):
         model.predict_latent(rings[0][:2], ["ash"])
+
+
+# --- weights that leave one class ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_latent", [1, 2, [1, 3, 2]])
+def test_weights_that_leave_one_class_fit_as_without_hidden_states(n_latent):
+    r = np.random.default_rng(0)
+    X, y = r.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
+    weight = np.where(y == "b", r.uniform(0.5, 2, size=60), 0.0)
+    plain = LogisticRegression().fit(X, y, sample_weight=weight)
+    model = LatentLogisticRegression(n_latent).fit(X, y, sample_weight=weight)
+    assert not model.coef_.any()
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+    assert "only class 'b' has rows of positive weight" in str(model.result_)
+    assert model.predict_joint_proba(X).shape == (60, model.states_.sum())
+
+
+def test_two_classes_of_which_one_has_weight():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
+    for only in (0, 1):
+        model = LatentLogisticRegression(2).fit(X, y, sample_weight=(y == only).astype(float))
+        plain = LogisticRegression().fit(X, y, sample_weight=(y == only).astype(float))
+        np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+
+
+def test_a_class_without_weight_is_fitted_beside_others():
+    r = np.random.default_rng(0)
+    X, y = r.normal(size=(90, 2)), np.repeat([0, 1, 2], 30)
+    model = LatentLogisticRegression(2, random_state=0).fit(X, y, sample_weight=(y != 1).astype(float))
+    assert model.predict_proba(X)[:, 1].max() < 1e-3
+    for intercept in (dict(fit_intercept=False), dict(penalize_intercept=True)):
+        LatentLogisticRegression(2, random_state=0, **intercept).fit(X, y, sample_weight=(y == 1).astype(float))
+
+
+def test_bootstraps_of_rare_classes_are_fitted():
+    X, y = np.random.default_rng(0).normal(size=(100, 3)), np.zeros(100, dtype=int)
+    y[:3] = 1
+    bagged = BaggingClassifier(LatentLogisticRegression({0: 2}), n_estimators=8, random_state=1).fit(X, y)
+    assert np.isfinite(bagged.predict_proba(X)).all()

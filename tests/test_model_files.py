@@ -544,6 +544,34 @@ def test_a_damaged_stream_is_refused(written, tmp_path, change, said):
         LogisticRegression.load(path)
 
 
+@pytest.mark.parametrize("value", [None, "x", -3, float("nan"), ["list", []], ["tuple", []]])
+@pytest.mark.parametrize(
+    "attribute",
+    ["model", "settings", "ridge", "learnt", "counts", "run", "chunks", "foreseen", "looked_at", "warnings"],
+)
+def test_a_stream_made_by_hand_is_refused_or_goes_on(written, tmp_path, attribute, value):
+    path, (header, arrays) = tmp_path / "model.npz", parts_of(written["stream"].content)
+    tree = json.loads(arrays["stream.tree"].tobytes())
+    state = next(each for name, each in tree[1] if name == "state")
+    state[2][attribute] = value
+    arrays["stream.tree"] = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
+    put_together(path, header, arrays)
+    said = ""
+    try:
+        LogisticRegression.load(path).partial_fit(X, LABELS)
+    except ValueError as problem:
+        said = str(problem)
+    assert not said or "its stream is damaged" in said
+
+
+def test_a_stream_of_other_settings_than_the_model_has_by_now_is_read(tmp_path):
+    path = tmp_path / "model.npz"
+    streamed().partial_fit(X, LABELS).set_params(C=7.0).save(path, stream=True)
+    model = LogisticRegression.load(path)
+    assert model.C == 7.0
+    model.predict(X)
+
+
 def test_a_stream_of_another_model_is_refused(written, tmp_path):
     path, (header, arrays) = tmp_path / "model.npz", parts_of(written["stream"].content)
     other = streamed().partial_fit(X, LABELS)

@@ -91,6 +91,12 @@ def test_moments_losses_and_rows_are_those_of_arrays():
             assert np.allclose(ours, theirs)
 
 
+@pytest.mark.parametrize("constant", [0.1, 7.3, -2.7e-3])
+def test_a_constant_column_has_no_variance(constant):
+    found = moments(torch.full((3_000, 1), constant, dtype=torch.float64))
+    assert (found.mean, found.variance) == (constant, 0.0)
+
+
 def test_wrong_tensors_are_named():
     with pytest.raises(ValueError, match="shape"):
         LinearProbe().fit(torch.ones(4), [0, 1, 0, 1])

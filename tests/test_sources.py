@@ -8,6 +8,9 @@ import pickle
 import re
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -570,3 +573,38 @@ def test_how_much_of_a_label_its_chunk_tells(classes):
     assert told(codes) < 0.01
     assert told(np.sort(codes)) > 0.9
     assert told(np.zeros(5000, dtype=int)) == 0.0
+
+
+# --- classes of which no row weighs anything ----------------------------------------------------------------
+
+
+def weighed(r, lost):
+    X, y = r.normal(size=(300, 3)), np.arange(300) // 50 % 3  # a chunk may hold nothing else
+    return X, y, np.where(np.isin(y, lost), 0.0, r.choice([0.0, 0.5, 2.0], size=300))
+
+
+@pytest.mark.parametrize("lost", [[2], [0], [0, 2]])
+@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced"}, {"class_weight": {0: 2.0, 2: 3.0}}])
+@pytest.mark.parametrize("workers", [None, 2])
+def test_classes_without_weight_stay_classes(lost, settings, workers):
+    if "balanced" in settings.values() and "sample_weight" not in signature(compute_class_weight).parameters:
+        pytest.skip("before 1.7 scikit-learn balances rows in memory as if they had no weights")
+    X, y, weight = weighed(np.random.default_rng(0), lost)
+    source = Chunks([partial(rows_of, X[k : k + 50], y[k : k + 50], weight[k : k + 50]) for k in range(0, 300, 50)])
+    whole = LogisticRegression(**settings).fit(X, y, sample_weight=weight)
+    with ThreadPoolExecutor(2) if workers else nullcontext() as executor:
+        read = LogisticRegression(**settings).fit(source, executor=executor)
+    assert read.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(read.coef_, whole.coef_, atol=1e-6)
+    np.testing.assert_allclose(read.predict_proba(X), whole.predict_proba(X), atol=1e-6)  # no intercept is best
+
+
+def test_labels_of_rows_without_weight_are_of_one_type():
+    X, weight = np.zeros((4, 1)), np.array([1.0, 1.0, 0.0, 0.0])
+    pieces = [(X[:2], np.array([0, 1]), weight[:2]), (X[2:], np.array(["a", "b"]), weight[2:])]
+    with pytest.raises(ValueError, match="labels must be of one type"):
+        LogisticRegression().fit(Chunks(lambda: iter(pieces)))
+
+
+def rows_of(X, y, weight):
+    yield X, y, weight

@@ -18,6 +18,7 @@ from majorant import (
 from majorant.solvers.starts import FromPoint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install majorant[torch]")
+TensorDesign = pytest.importorskip("majorant.design.tensor").TensorDesign
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 # How far coefficients of a fit in the precision of the features may be from those in double precision.
@@ -68,6 +69,24 @@ def test_columns_far_from_zero_are_measured_from_their_means(device, kind, class
     assert distance(model.coef_, reference.coef_) < 1e-3
     scores = model.decision_function(X.to(device)).cpu().numpy()
     assert distance(scores, reference.decision_function(X.double().numpy())) < 1e-3
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs"])
+@pytest.mark.parametrize("kind", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("constant", [0.1, 1 / 3, 1.0, 7.3, 1e5, -2.7e-3])
+def test_a_constant_column_without_a_penalty_is_zero(device, solver, kind, constant):
+    """Its mean is no number of the computer's, if it is a sum over rows: what is left of it would be rounding."""
+    for rows, classes in ((200, 2), (3_000, 3), (3_000, 5)):
+        r = np.random.default_rng(0)
+        P = r.poisson(1.0, size=(rows, 4)).astype(float)
+        y = np.argmax(P @ r.normal(size=(4, classes)) + r.gumbel(size=(rows, classes)), axis=1)
+        X = torch.as_tensor(np.column_stack([P, np.full(rows, constant)]), dtype=kind, device=device)
+        assert not TensorDesign.of(X).bordered(None, center=True).toarray()[:, 4].any()
+        model = LogisticRegression(C=np.inf, solver=solver).fit(X, y)
+        reference = LogisticRegression(C=np.inf, solver=solver).fit(X.double().cpu().numpy(), y)
+        assert model.result_.converged
+        assert "column 4, which changes no probability" in str(model.result_)
+        assert model.trace_["objective"][-1] == pytest.approx(reference.trace_["objective"][-1], rel=1e-4)
 
 
 @pytest.mark.parametrize(("rows", "columns", "classes"), [(900, 60, 4), (16_000, 70, 2)])

@@ -175,6 +175,35 @@ def test_choices_separated_by_nearly_collinear_columns(apart):
     assert np.isinf(model.coef_error_).all()
 
 
+@pytest.mark.parametrize("seed", [0, 29, 40, 52, 81, 132, 152, 170])
+def test_what_rounding_of_nearly_collinear_columns_hides_is_not_proved(seed):
+    """One row's last digit separates them, which orthonormal columns keep, with noise in the other rows."""
+    r = np.random.default_rng(seed)
+    situations, apart = int(r.integers(10, 80)), 10 ** r.uniform(-11, -6)
+    x = r.normal(size=3 * situations)
+    x = x.round(2) if r.random() < 0.5 else x
+    z = x.copy()
+    z[0] += apart
+    rows = np.arange(3 * situations)
+    with pytest.warns(ConvergenceWarning):
+        model = ConditionalLogit().fit(np.column_stack([x, z]), rows % 3 == 0, rows // 3)
+    assert "proved" not in str(model.result_)
+    assert np.isinf(model.coef_error_).all()
+    assert not model.gap_ <= 1
+
+
+@pytest.mark.parametrize("apart", [1e-4, 1e-6, 1e-8, 1e-9])
+def test_columns_that_are_apart_by_more_than_rounding_are_told_apart(apart):
+    r = np.random.default_rng(0)
+    x, noise = r.normal(size=(2, 180))
+    utility = (x + noise + r.gumbel(size=180)).reshape(60, 3)
+    chosen = (utility == utility.max(axis=1, keepdims=True)).ravel()
+    model = ConditionalLogit().fit(np.column_stack([x, x + apart * noise]), chosen, np.arange(180) // 3)
+    plain = ConditionalLogit().fit(np.column_stack([x, noise]), chosen, np.arange(180) // 3)
+    assert "a unique maximum-likelihood estimate exists (proved)" in str(model.result_)
+    np.testing.assert_allclose(model.coef_[1] * apart, plain.coef_[1], rtol=1e-13 / apart + 1e-6)
+
+
 def test_weights_and_offsets_of_any_size_raise_nothing():
     r = np.random.default_rng(0)
     with warnings.catch_warnings():

@@ -124,6 +124,12 @@ class Universe:
         """The attribute of each parameter that is not a transition, by its place here."""
         return np.repeat(np.arange(self.n_attributes), np.diff(self.first))
 
+    @cached_property
+    def rivals(self) -> Array:
+        """Where the parameters of each attribute begin, and transitions: of each of these a token has one at most."""
+        begin = np.unique(np.append(self.first[:-1].astype(np.int64), len(self.label)))
+        return begin[begin < self.size]
+
     @property
     def is_full(self) -> bool:
         """Whether every attribute has a parameter."""

@@ -179,7 +179,8 @@ class Design(ABC):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column, in double precision."""
-        share, first = weight / weight.sum(), self.part(slice(0, 1)).dense()[0]
+        share, weighs = weight / weight.sum(), first_weighted(weight)
+        first = self.part(slice(weighs, weighs + 1)).dense()[0]
 
         def moments_of(some: slice) -> Array:
             x = self.part(some).toarray() - first  # so that a column loses no digits to its mean
@@ -258,6 +259,11 @@ class Design(ABC):
         for c, e, triangle in zip(*upper, triangles, strict=True):
             grams[c, e] = triangle + np.triu(triangle, 1).T
         return grams
+
+
+def first_weighted(weight: Array) -> int:
+    """Return the number of the first row that has a weight: measured from it, a constant column is exactly zero."""
+    return int(np.argmax(weight > 0))
 
 
 def weighted_rows(x: Array, weight: Array, dtype: Any) -> Array:

@@ -14,7 +14,7 @@ from majorant import kernels
 from majorant._buffers import empty
 from majorant._checks import Array
 from majorant._threads import even_slices, for_each, mapped
-from majorant.design.base import CHUNK, ZERO, Design
+from majorant.design.base import CHUNK, ZERO, Design, first_weighted
 from majorant.kernels.sparse import Csr, Stored
 
 # Above this density a CSR block is multiplied faster as a dense one.
@@ -159,9 +159,9 @@ class CsrDesign(Design):
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column: zeros are the most of it, and cancel nothing."""
         share, first = weight[None] / weight.sum(), np.zeros(self.shape[1])
-        stored = self.without_zeros()
+        stored = self.without_zeros(weight)
         if stored.any():  # such a column would lose digits to its mean, and is measured from its first entry
-            first[stored] = self.matrix[[0]].toarray()[0, stored]
+            first[stored] = self.matrix[[first_weighted(weight)]].toarray()[0, stored]
 
         def moments_of(some: slice) -> Array:
             part = self.part(some).less(first) if stored.any() else self.part(some)

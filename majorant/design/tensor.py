@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from majorant._checks import Array
-from majorant.design.base import Design
+from majorant.design.base import Design, first_weighted
 from majorant.design.dense import DenseDesign
 from majorant.design.reading import ENOUGH_ROWS, far_means, given_centre
 
@@ -80,9 +80,7 @@ class TensorDesign(Design):
         some = np.arange(min(ENOUGH_ROWS, rows)) * rows // min(ENOUGH_ROWS, rows)
         share = np.ones(len(some)) if weight is None else self.beside(weight)[some].double().cpu().numpy()
         share = share if share.any() else np.ones(len(some))
-        X = self.part(some).dense()
-        mean = share @ X / share.sum()
-        return far_means(mean, share @ (X - mean) ** 2 / share.sum()).origin
+        return far_means(*DenseDesign(self.part(some).dense()).moments(share)).origin
 
     # --- what it is ---------------------------------------------------------------------------------------
 
@@ -240,8 +238,10 @@ class TensorDesign(Design):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column."""
-        share = self.beside(weight / weight.sum())
-        mean = sum((share[some] @ self._stored(some) for some in self.chunks()), torch.zeros(()))
+        share, weighs = self.beside(weight / weight.sum()), first_weighted(weight)
+        first = self._stored(slice(weighs, weighs + 1))[0]
+        off = sum((share[some] @ (self._stored(some) - first) for some in self.chunks()), torch.zeros(()))
+        mean = first + off
         squares = sum((share[some] @ (self._stored(some) - mean) ** 2 for some in self.chunks()), torch.zeros(()))
         return mean.cpu().numpy(), squares.cpu().numpy()
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from majorant._checks import Array
 from majorant._solution import Fitted
-from majorant.objective import Certificate
+from majorant.objective import Certificate, Objective
+from majorant.objective.tasks import Loss, Widened
 
 # Rounding errors of an intercept, relative to what it is a difference of.
 ROUNDING = 1e-15
+# Rises of F are found by a pass if a bound on them is more than a share of the gap, and of F.
+DIFFERS, WORTH_A_PASS = 0.1, 1e-9
 
 
 def errors_of(
@@ -35,6 +39,31 @@ def errors_of(
     exact = W[:, p] - (0.0 if centre is None else W[:, :p] @ centre)
     off = np.abs(published["intercept_"] - exact) + ROUNDING * p * (np.abs(W[:, p]) + far)
     return {"coef_error_": of_coef, "intercept_error_": bound[:, p] + off}
+
+
+def judged_as_published(objective: Objective, fitted: Fitted, published: Array) -> Fitted:
+    """Return the fit with the gap of its ``published`` parameters, which are rounded to single precision.
+
+    The loss rises by gᵀd + ¼ w ‖Xd‖² at most, w the heaviest row's weight, since softmax bends by ½ at most.
+    """
+    found = None if fitted.solution is None else fitted.solution.certificate
+    sizes = objective.facts.magnitudes
+    if found is None or sizes is None or not fitted.result.gap < 1 or found.theta is not fitted.params:
+        return fitted
+    W = found.theta.reshape(-1, sizes.n_columns)
+    certified = (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
+    d, value = published - certified, found.value
+    slope = float((found.gradient + objective.ridge * (certified - found.theta)) @ d)
+    bend = float(objective.ridge @ d**2) + 0.5 * sizes.heaviest * float(np.linalg.norm(d) * sizes.norm) ** 2
+    rise = abs(slope) + 0.5 * bend
+    if rise > max(DIFFERS * fitted.result.gap, WORTH_A_PASS) * value:
+        loss = objective.facts.small_blocks.total(Widened(Loss(objective.model, published)))
+        off = sizes.at_most(published, float(np.finfo(np.float64).eps))[0]
+        rise = min(rise, max(loss + objective.penalty.value(published) - value, 0.0) + 2 * off)
+    gap = (fitted.result.gap * value + rise) / (value + rise) if value > 0 else fitted.result.gap
+    before, after = (f"within {number:.1e} of the optimum (relative)" for number in (fitted.result.gap, gap))
+    message = fitted.result.message.replace(before, after)
+    return replace(fitted, result=replace(fitted.result, gap=gap, message=message))
 
 
 def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None) -> Array:

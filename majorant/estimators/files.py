@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,25 @@ def _take_up(model: Any, part: Any) -> None:
     if not isinstance(stream, Stream) or not _suits(stream, *model.coef_.shape):
         raise ValueError("its stream is damaged: it is none of this model")
     model._stream, model._centre, model._dtype = stream, stream.centre, storage.precision(part.get("dtype"))
+    _rehearse(model)
+
+
+def _rehearse(model: Any) -> None:
+    """Refuse a stream that could not go on, by a chunk of a row of each class that a copy learns."""
+    classes, moments = model.classes_, model._stream.moments
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            where = np.zeros(model.n_features_in_) if moments is None else moments.mean
+            copy = deepcopy(model).set_params(**model._stream.settings)
+            copy.partial_fit(np.tile(where, (len(classes), 1)).astype(model._dtype), classes)
+            goes_on = _suits(copy._stream, *model.coef_.shape) and bool(np.isfinite(copy.coef_).all())
+    except Exception as problem:
+        raise ValueError(
+            f"its stream is damaged: it cannot go on ({type(problem).__name__}: {problem!s:.200})"
+        ) from None
+    if not goes_on:
+        raise ValueError("its stream is damaged: it goes on to numbers that are not finite")
 
 
 def _suits(stream: Stream, rows: int, columns: int) -> bool:

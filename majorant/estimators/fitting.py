@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from majorant._checks import Array
 from majorant._minimize import minimize
 from majorant._sentences import counted
-from majorant._solution import Fitted, Outcome, Progress, Result, Solution
+from majorant._solution import AnotherRunError, Fitted, Outcome, Progress, Result, Solution
 from majorant.callbacks import Callback, Fit
 from majorant.objective import Objective
 from majorant.solvers import Solver
@@ -26,6 +26,13 @@ from majorant.solvers import Solver
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
 # Files whose lines no warning points to: those of this package, and scikit-learn's that call its methods.
 INSIDE = (str(Path(__file__).parents[1]) + os.sep, str(Path(sklearn.__file__).parent / "callback") + os.sep)
+# What is raised in the first steps of a run that goes on, if what it was given is damaged.
+BARE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+FIRST_STEPS = 5
+NO_WAY_ON = (
+    "resume_from holds a checkpoint that no fit can go on from ({problem}): it is damaged, was made by hand, or is of "
+    "another version of this package; fit without resume_from"
+)
 # A gap that double precision cannot tell from none, whatever was asked for.
 NONE = 1e-15
 
@@ -44,11 +51,14 @@ class Function(Callback):
 class Followers:
     """All callbacks of a fit as one observer."""
 
-    def __init__(self, callbacks: Iterable[Any], fit: Fit, start: Any) -> None:
+    def __init__(self, callbacks: Iterable[Any], fit: Fit) -> None:
         self.each = [each if isinstance(each, Callback) else Function(each) for each in callbacks]
         for callback in self.each:
             callback.start(fit)
-        memories = start.memories if isinstance(start, Progress) else ()
+        self.steps, self.is_called = 0, False
+
+    def recall(self, memories: Iterable[tuple[str, Any]]) -> None:
+        """Give each callback what it remembered of a run that goes on."""
         for callback, (name, memory) in zip(self.each, memories, strict=False):
             if name == type(callback).__name__ and memory is not None:
                 callback.recall(memory)
@@ -64,7 +74,10 @@ class Followers:
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Show all of them a step; return whether any asks to stop."""
-        return sum(bool(each(row, theta)) for each in self.each) > 0
+        self.is_called = True
+        stops = sum(bool(each(row, theta)) for each in self.each) > 0
+        self.steps, self.is_called = self.steps + 1, False
+        return stops
 
 
 def run(
@@ -80,21 +93,31 @@ def run(
     saddles: int = 0,
     certified: bool = True,
 ) -> Fitted:
-    """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is."""
-    followers = Followers(callbacks, fit, start)
-    solution = minimize(
-        objective,
-        solver,
-        start=start,
-        tol=tol,
-        gradient_tol=gradient_tol,
-        max_steps=max_steps,
-        callback=followers if followers.each else None,
-        threads=None,
-        saddles=saddles,
-        certified=certified,
-    )
-    fitted = Fitted.of(solution)
+    """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is.
+
+    A run that goes on and fails in its first steps was given something that no fit has written.
+    """
+    followers, goes_on = Followers(callbacks, fit), isinstance(start, Progress)
+    try:
+        if isinstance(start, Progress):
+            followers.recall(start.memories)
+        solution = minimize(
+            objective,
+            solver,
+            start=start,
+            tol=tol,
+            gradient_tol=gradient_tol,
+            max_steps=max_steps,
+            callback=followers if followers.each or goes_on else None,
+            threads=None,
+            saddles=saddles,
+            certified=certified,
+        )
+        fitted = Fitted.of(solution)
+    except BARE as problem:
+        if not goes_on or isinstance(problem, AnotherRunError) or followers.is_called or followers.steps > FIRST_STEPS:
+            raise
+        raise ValueError(NO_WAY_ON.format(problem=f"{type(problem).__name__}: {problem}"[:200])) from problem
     for each in followers.each:
         fitted = _as_preferred(objective, fitted, each)
     for each in followers.each:

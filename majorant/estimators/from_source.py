@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -48,10 +48,18 @@ class FitSource:
             self._warn_of_sorted(place)
             if line is not None:
                 line.begin("fitting", place.survey.rows)
-            objective = sweep.under(self._ridge, lambda: self._objective_at(place))
-            tasks = StepTasks(self, None, lambda: np.empty(0), self._attributes)
-            self._solve(objective, sweep, tasks, how)
+            self._solve_at(place, sweep, lambda: self._objective_at(place), how)
         return self
+
+    def _solve_at(self: Any, place: Place, sweep: Sweep, make: Callable[[], Objective], how: How) -> None:
+        """Fit rows that have been looked at; those of one class as they are fitted in memory."""
+        tasks = StepTasks(self, None, lambda: np.empty(0), self._attributes)
+        of_class, found = class_weights(self.class_weight, place.survey), place.survey.weights
+        weighs = np.flatnonzero(found if of_class is None else found * of_class)
+        if self._is_free and len(weighs) == 1:
+            self._fit_one_class(tasks, int(weighs[0]), 0.0)
+        else:
+            self._solve(sweep.under(self._ridge, make), sweep, tasks, how)
 
     def _warn_of_sorted(self: Any, place: Place) -> None:
         """Say so if rows are to be visited one after the other, stand sorted by their labels, and stay so."""
@@ -111,10 +119,8 @@ def _fit_members(source: Source, place: Place, models: Sequence[Any]) -> None:
     data, reducer = place.put(models[0]._encoding(place.survey))
 
     def fit(model: Any) -> None:
-        shared, sweep = ReadTogether(reducer, group), Sweep()
-        make = partial(Objective, model._model(), data, ridge=model._ridge(), reducer=shared)
-        tasks = StepTasks(model, None, lambda: np.empty(0), model._attributes)
-        model._solve(sweep.under(model._ridge, make), sweep, tasks, How())
+        make = partial(Objective, model._model(), data, ridge=model._ridge(), reducer=ReadTogether(reducer, group))
+        model._solve_at(place, Sweep(), make, How())
 
     all_together([partial(fit, model) for model in models], group)
 
@@ -126,7 +132,9 @@ def class_weights(class_weight: Any, found: Survey) -> Array | None:
     if not isinstance(class_weight, Mapping) and class_weight != "balanced":
         raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
     if not isinstance(class_weight, Mapping):
-        return float(found.weights.sum()) / (len(found.names) * found.weights)
+        weighs = found.weights > 0  # a balance is of classes that have a weight
+        balanced = found.weights.sum() / (weighs.sum() * np.where(weighs, found.weights, 1.0))
+        return np.where(weighs, balanced, 0.0)
     unknown = [label for label in class_weight if label not in found.names]
     if unknown:
         raise ValueError(f"class_weight names classes that no row has: {unknown}; there are {found.names.tolist()}")

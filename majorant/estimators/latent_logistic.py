@@ -32,6 +32,7 @@ from majorant.estimators.settings import (
     check_common_settings,
     check_labels,
     check_strength,
+    only_class,
     read_weights,
     take_rows,
     validated,
@@ -215,9 +216,27 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
             states = read_states(self.n_latent, classes)
             if set(states) == {1}:
                 return self._fit_without_states(X, y, sample_weight, offset, resume_from)
-            offset = read_class_offset(offset, rows.shape[0], len(classes))
             weight = with_class_weight(self.class_weight, classes, y, read_weights(sample_weight, rows))
+            is_free = self.fit_intercept and not self.penalize_intercept
+            if is_free and only_class(labels if weight is None else labels[weight > 0]) is not None:
+                return self._fit_one_class(states, X, y, sample_weight, offset)
+            offset = read_class_offset(offset, rows.shape[0], len(classes))
             return self._fit(classes, states, *_that_count(rows, labels, weight, offset), resume_from)
+
+    def _fit_one_class(self, states: tuple[int, ...], X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
+        """Fit rows of one class as without hidden states; those of a class share its intercept."""
+        self._fit_without_states(X, y, sample_weight, offset, None)
+        if len(self.coef_) < len(states):  # of two classes one score stands against zero
+            self.coef_ = np.vstack([-0.5 * self.coef_, 0.5 * self.coef_])
+            self.intercept_ = np.append(-0.5 * self.intercept_, 0.5 * self.intercept_)
+        self.states_, counts = np.array(states), np.array(states)
+        self.coef_ = np.repeat(self.coef_, counts, axis=0)
+        self.intercept_ = np.repeat(self.intercept_ - np.log(counts), counts)
+        self.intercept_ -= self.intercept_.mean()
+        self.state_shares_ = np.repeat(1.0 / counts, counts)
+        self.__dict__.pop("coef_error_", None)
+        self.__dict__.pop("intercept_error_", None)
+        return self
 
     def _fit_without_states(self, X: Any, y: Any, sample_weight: Any, offset: Any, resume_from: Any) -> Self:
         model = LogisticRegression(**{name: getattr(self, name) for name in SHARED})
@@ -230,7 +249,8 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
                 setattr(self, name, value)
         self.states_ = np.ones(len(self.classes_), dtype=int)
         self.state_shares_ = np.ones(len(self.classes_))
-        self.restarts_ = model.trace_["objective"][-1:]
+        # Of rows of one class F falls towards zero, and there are no steps.
+        self.restarts_ = model.trace_["objective"][-1:] if hasattr(model, "trace_") else np.zeros(1)
         return self
 
     def _fit(
@@ -243,8 +263,6 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
         offset: Array | None,
         resume_from: Any,
     ) -> Self:
-        if len(np.unique(labels)) < 2:
-            raise ValueError("at least two classes must have rows of positive weight, got fewer classes")
         check_enough_rows(states, classes, labels, weight)
         before = self._previous(classes, states)
         self.classes_, self.states_, self._dtype = classes, np.array(states), X.dtype

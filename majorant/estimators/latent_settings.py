@@ -37,11 +37,14 @@ def _count(value: Any, label: Any = None) -> int:
 
 
 def check_enough_rows(states: tuple[int, ...], classes: Array, labels: Array, weight: Array | None) -> None:
-    """Refuse more states than a class has rows: one of them would have none of its own. A weight of 2 is two rows."""
+    """Refuse more states than a class has rows: one of them would have none of its own. A weight of 2 is two rows.
+
+    A class without rows, as a bootstrap may leave it, is no likelier for its states.
+    """
     rows = np.bincount(labels, minlength=len(classes))
     by_weight = rows if weight is None else np.bincount(labels, weights=weight, minlength=len(classes))
     for count, label, found in zip(states, classes.tolist(), np.maximum(rows, by_weight), strict=True):
-        if count > max(found, 1):
+        if count > max(found, 1) and found > 0:
             raise ValueError(
                 f"n_latent asks for {count} states of class {label!r}, of which there are only {found:g} rows; "
                 "give this class fewer states: n_latent may be a dict of classes"

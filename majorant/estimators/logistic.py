@@ -20,7 +20,7 @@ from majorant.data.labelled import with_common
 from majorant.design import DenseDesign, Design
 from majorant.design.constant import FEW
 from majorant.design.reading import read_csr
-from majorant.estimators.accuracy import errors_of
+from majorant.estimators.accuracy import errors_of, judged_as_published
 from majorant.estimators.atomic import all_or_nothing
 from majorant.estimators.files import Files
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
@@ -94,7 +94,9 @@ class LogisticRegression(
         streaming pass, then finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's
         names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which
         finds the optimum of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
-        ``intercept_scaling``), and it takes two classes only.
+        ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse rows
+        as they are, like scikit-learn's ``SGDClassifier``: where their means are far from zero scale them first (every
+        other solver, and these on dense rows, measures such columns from their means).
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
     max_iter : int
@@ -256,19 +258,19 @@ class LogisticRegression(
             labels, weight, offset = take_rows(rows, labels, weight, offset)
         only = only_class(labels) if self._is_free else None
         if only is not None and (margin := least_margin(offset, only)) > -np.inf:
-            self._fit_one_class(X, labels, only, margin)
+            tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
+            self._fit_one_class(tasks, only, margin)
             return
         sweep = Sweep() if self._sweep is None else self._sweep
         objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
         tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         self._solve(objective, sweep, tasks, how, offset)
 
-    def _fit_one_class(self, X: Any, labels: Array, only: int, margin: float) -> None:
+    def _fit_one_class(self, tasks: StepTasks, only: int, margin: float) -> None:
         """Fit rows of one class, of which a free intercept has no optimum: set it so that the class is near certain.
 
         The loss falls towards zero as the intercept grows, with coefficients of zero; ``tol`` says how near is enough.
         """
-        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
         chance = min(max(float(self.tol), LEAST_CHANCE), 0.5)
         score = np.log(len(self.classes_) - 1) - np.log(chance) - min(margin, 0.0)
         W = np.zeros((self._model().coefficient_rows, self.n_features_in_ + 1))
@@ -306,6 +308,8 @@ class LogisticRegression(
         unwanted = is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0))
         if unwanted and objective.narrow and fitted.result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
             fitted = self._in_double(objective, fitted)
+        if self._dtype != np.float64:
+            fitted = judged_as_published(objective, fitted, self._as_published(fitted.params).ravel())
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
             self.n_rounds_ = objective.blocks.rounds
@@ -345,9 +349,7 @@ class LogisticRegression(
         """
 
         def value(theta: Array) -> float:
-            W = theta.reshape(self._model().coefficient_rows, -1)
-            W = W - W.mean(axis=0) if len(W) > 1 else W.copy()  # as it is published
-            W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+            W = self._as_published(theta)
             loss = Widened(Loss(objective.model, W.ravel()))
             return float(objective.facts.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
 
@@ -363,6 +365,13 @@ class LogisticRegression(
         words = f"; F is {found:.3g} in double precision, not {said:.3g}: give X in double precision"
         gap = fitted.result.gap if theta is fitted.params else float("nan")
         return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))
+
+    def _as_published(self, theta: Array) -> Array:
+        """Return the parameters that published coefficients stand for, a row for each class."""
+        W = theta.reshape(self._model().coefficient_rows, -1)
+        W = W - W.mean(axis=0) if len(W) > 1 else W.copy()
+        W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+        return W
 
     def _forget_fit(self) -> None:
         for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):

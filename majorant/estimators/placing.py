@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from majorant._checks import Array
 from majorant._threads import threads
 from majorant.callbacks import Callback
 from majorant.data import Labelled
@@ -121,7 +122,7 @@ class OnDask(NamedTuple):
         looks = client.gather(client.compute([delayed(_survey_there)(piece) for piece in given]))
         pieces, survey = _with_rows(given, [found for found, _ in looks])
         # Neighbours share a keeper: those that one worker has need not travel.
-        at = [worker for found, worker in looks if found is not None]
+        at = [worker for (found, _), worker in looks if found is not None]
         placed = [pieces[k] for k in sorted(range(len(pieces)), key=at.__getitem__)]
         return cls(client, placed, pieces[0], survey)
 
@@ -152,17 +153,17 @@ def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], s
     return DaskBlocks(client, [make(*some) for some in evenly(pieces, max(many, 1))])
 
 
-def _survey_there(piece: Any) -> tuple[Survey | None, str]:
+def _survey_there(piece: Any) -> tuple[tuple[Survey | None, list[Array]], str]:
     """Return what there is to know of a piece, and which worker has looked."""
     from distributed import get_worker
 
     return survey_piece(piece), get_worker().address
 
 
-def _with_rows(pieces: Sequence[Any], surveys: Sequence[Survey | None]) -> tuple[list[Any], Survey]:
+def _with_rows(pieces: Sequence[Any], surveys: Sequence[tuple[Survey | None, list[Array]]]) -> tuple[list[Any], Survey]:
     """Return the pieces that have rows, and what there is to know of all of them."""
     pairs = zip(pieces, surveys, strict=True)
-    return [piece for piece, found in pairs if found is not None], together(surveys)
+    return [piece for piece, (found, _) in pairs if found is not None], together(surveys)
 
 
 def place_of(source: Source, executor: Any, watcher: Watcher | None = None) -> Callable[[], Place]:

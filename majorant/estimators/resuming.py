@@ -14,7 +14,7 @@ import numpy as np
 from majorant._solution import Fitted, Progress
 from majorant.estimators import storage
 from majorant.estimators.fingerprint import Fingerprint, difference, fingerprint
-from majorant.objective import Objective
+from majorant.objective import Objective, Point
 from majorant.objective.elsewhere import Rounds
 from majorant.solvers import Solver, State
 
@@ -23,6 +23,8 @@ PART = "checkpoint"
 FREE = ("tol", "max_iter", "verbose", "n_jobs", "warm_start", "dual", "multi_class", "l1_ratio", "callbacks")
 # What older code writes for the penalty that is meant anyway.
 ALIKE = {"deprecated": "l2", "elasticnet": "l2"}
+# Steps that no fit makes.
+MOST_STEPS = 2**31
 # Scores that are written, at most; more are found again.
 MOST_SCORES = 2**24
 
@@ -82,10 +84,20 @@ def _as_kept(progress: Progress, objective: Objective) -> Progress:
 
 def _is_whole(part: Any) -> bool:
     """Return whether this is what is written."""
-    progress = part.get("progress") if isinstance(part, dict) and isinstance(part.get("data"), dict) else None
-    if not isinstance(progress, Progress):
+    progress, data = (part.get("progress"), part.get("data")) if isinstance(part, dict) else (None, None)
+    if not isinstance(progress, Progress) or not isinstance(data, dict):
         return False
-    return isinstance(progress.state, State) and isinstance(progress.solver, Solver)
+    if not all(isinstance(name, str) and isinstance(value, str | int) for name, value in data.items()):
+        return False
+    state = progress.state
+    if not isinstance(state, State) or not isinstance(progress.solver, Solver):
+        return False
+    steps = progress.trace.get("step", np.zeros(0)) if isinstance(progress.trace, dict) else None
+    counted = type(progress.steps) is int and 0 <= progress.steps < MOST_STEPS
+    if not counted or not isinstance(steps, np.ndarray) or steps.dtype.kind != "f" or not (steps < MOST_STEPS).all():
+        return False
+    has_theta = isinstance(state.theta, np.ndarray) and state.theta.ndim == 1 and state.theta.dtype.kind == "f"
+    return has_theta and isinstance(state.point, Point | None)
 
 
 def _refuse_other_settings(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from majorant._atomic import replacing
 from majorant._checks import Array, refuse_null_ending
-from majorant._codec import decode, encode
+from majorant._codec import OtherVersionError, decode, encode
 from majorant._solution import Outcome, Result
 from majorant.estimators.archive import (
     LABELS,
@@ -53,6 +53,11 @@ FUNCTIONS = ("callbacks", "callback")
 PAIRS = ("class_weight", "n_latent")
 # What is known of the error of a linear classifier, of a fit that was not a stream.
 ERRORS = ("coef_error", "intercept_error")
+# How to do without a part.
+WITHOUT = {
+    "checkpoint": "the file is a model that load() reads, and fit without resume_from begins afresh",
+    "stream": "load the model there, and save it with stream=False",
+}
 # Between the name of a part and what it consists of.
 BETWEEN = "."
 
@@ -145,6 +150,11 @@ def read_part(path: str | Path, kind: str, name: str) -> Callable[[], Any] | Non
         try:
             tree = json.loads(arrays[f"{name}{BETWEEN}tree"].tobytes())
             return decode(tree, [arrays[f"{name}{BETWEEN}{number}"] for number in range(len(arrays) - 1)])
+        except OtherVersionError:
+            raise ValueError(
+                f"its {name} was written by another version of this package: go on with that version, or "
+                f"do without it: {WITHOUT.get(name, 'save the model anew there')}"
+            ) from None
         except (KeyError, RecursionError, ValueError) as problem:
             raise ValueError(f"its {name} is damaged ({problem!s:.200})") from None
 

@@ -73,6 +73,17 @@ def look_up(attributes: Array, first: Array, label: Array, bits: int, codes: Arr
             k += 1
 
 
+@compile_in_place
+def add_squares_of_sums(places: Array, bits: int, values: Array | None, ends: Array, sums: Array, out: Array) -> None:
+    """Add for each place the squares of Σ|v| within each of the stretches; ``sums`` are zero before and after."""
+    for s in range(len(ends) - 1):
+        for e in range(ends[s], ends[s + 1]):
+            sums[places[e] >> bits] += abs(value_of(values, e))
+        for e in range(ends[s], ends[s + 1]):
+            out[places[e] >> bits] += sums[places[e] >> bits] ** 2
+            sums[places[e] >> bits] = 0.0
+
+
 # --- one sequence -----------------------------------------------------------------------------------------
 
 

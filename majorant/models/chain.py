@@ -19,6 +19,7 @@ from majorant.models.base import Model, require_data
 from majorant.models.chain_bound import ChainFactors
 from majorant.models.chain_dual import ChainAscent, transition_curvature
 from majorant.models.chain_dual_blocks import AscentInBlocks
+from majorant.models.rounding import SAFETY, Magnitudes
 
 # At most so many blocks; and a token is worth so many parameters that gradients of blocks have to be added up for.
 BLOCKS, PARAMETERS_PER_TOKEN = 16, 24.0
@@ -140,6 +141,44 @@ class Chain(Model[Sequences]):
             P *= batch.weight[:, None]
         return _lift(P, B, batch.features.squared(), batch)
 
+    def magnitudes(self, batch: Sequences) -> Magnitudes:
+        """Return how large the numbers are that log Z and marginals are found from, sequence by sequence.
+
+        The square of a sum over L tokens is at most L times that of squares; log Z is a sum of L logarithms besides.
+        """
+        lengths, of_token = _lengths(batch)
+        universe, x, n = batch.universe, batch.features.squared(), batch.universe.n
+        rows, codes = (np.repeat(of_token, each[1:] - each[:-1]) for each in (x.row_starts, x.starts))
+        of_rows = rows.sum() if x.row_values is None else rows @ x.row_values
+        of_codes = codes.sum() if x.values is None else codes @ x.values
+        squares = n * of_rows + of_codes + len(universe.transitions) * np.square(lengths).sum()
+        weight = np.ones(batch.n_tokens) if batch.weight is None else batch.weight
+        first = batch.starts[:-1][lengths > 0]
+        of_sequence = np.maximum.reduceat(weight, first) if len(first) else np.zeros(0)
+        ends = batch.indptr[batch.starts].astype(np.int64)
+        measure = SAFETY * (1.0 + np.log(n)) * np.sqrt(np.power(lengths, 3).sum())
+        return Magnitudes(
+            rows=batch.n_tokens,
+            n_columns=universe.size,
+            norm=float(np.sqrt(squares)),
+            weights=float(np.linalg.norm(of_sequence)),
+            heaviest=float(of_sequence.max(initial=0.0)),
+            measure=float(measure),
+            terms=int((np.diff(ends) + lengths).max(initial=1)),
+            groups=universe.rivals,
+        )
+
+    def column_squares(self, batch: Sequences) -> Array:
+        """Return for each parameter the squares of what its feature may be in a sequence at most."""
+        universe, x, starts = batch.universe, batch.features, batch.starts.astype(np.int64)
+        squares, of_rows, rows = np.zeros(universe.size), np.zeros(universe.tabled), x.rows.astype(x.codes.dtype)
+        sum_up = kernels.chain.add_squares_of_sums
+        sum_up(x.codes, x.bits, x.values, x.starts[starts].astype(np.int64), np.zeros(universe.size), squares)
+        no_bits, ends = x.bits * 0, x.row_starts[starts].astype(np.int64)
+        sum_up(rows, no_bits, x.row_values, ends, np.zeros(universe.tabled), of_rows)
+        steps = np.full((universe.width, universe.width), np.square(np.diff(starts).astype(np.float64)).sum())
+        return universe.joined_parts(squares, np.repeat(of_rows[:, None], universe.width, axis=1), steps)
+
     def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
         """Return the factors of the bound over a chain."""
         U, A = split_scores(scores, batch)
@@ -178,6 +217,12 @@ def _empty_scores(batch: Sequences) -> tuple[Array, Array, Array]:
     width = batch.universe.width
     flat = np.empty((batch.n_tokens + width) * width)
     return flat, *split_scores(flat, batch)
+
+
+def _lengths(batch: Sequences) -> tuple[Array, Array]:
+    """Return the tokens of each sequence, and for each token those of its sequence."""
+    lengths = batch.starts[1:].astype(np.int64) - batch.starts[:-1].astype(np.int64)
+    return lengths.astype(np.float64), np.repeat(lengths, lengths).astype(np.float64)
 
 
 def _observed_scores(batch: Sequences) -> Array:

@@ -25,7 +25,7 @@ from majorant.objective.ray import Point
 KEPT = 4
 # More parameters are kept in single precision; what that loses is counted.
 MANY_PARAMETERS = 100_000
-# Rounding errors of F and of sums over parameters, relative to them: far more than there are.
+# Rounding errors of sums over parameters, relative to them: far more than there are.
 ROUNDING = 1e-13
 # What is added to the products of slopes, relative to the largest: those of slopes that are the same have no inverse.
 SINGULAR = 1e-15
@@ -79,10 +79,10 @@ class Cuts:
         """Return whether the ridge is that of the other."""
         return np.array_equal(self._root, other._root)
 
-    def add(self, point: Point) -> None:
-        """Learn from F and ∇F at a point."""
+    def add(self, point: Point, doubt: float = 0.0) -> None:
+        """Learn from F and ∇F at a point, whose rounding may hide that F* is lower than they say by ``doubt``."""
         kept, size, steep, product = self._slope_at(point)
-        rounded = ROUNDING * (abs(point.value) + size * size + size * steep)
+        rounded = doubt + ROUNDING * (abs(point.value) + size * size + size * steep)
         constant = point.value - 0.5 * size * size - product - rounded
         if not (np.isfinite(constant) and steep < STEEPEST):  # then it says nothing
             return
@@ -161,5 +161,5 @@ def _candidates(constants: Array, products: Array) -> Array:
     systems[:, :many, many] = systems[:, many, :many] = some
     sides = np.column_stack([some * constants / scale, np.ones(len(some))])
     a = np.linalg.solve(systems, sides[:, :, None])[:, :many, 0]
-    a = a[(a >= 0).all(axis=1)]
+    a = a[(a >= 0).all(axis=1) & (a.sum(axis=1) > 0.5)]  # of constants that are far apart rounding leaves no sum of one
     return np.asarray(a / a.sum(axis=1, keepdims=True))

@@ -20,7 +20,7 @@ from majorant.sources.spool import Spool
 
 # Rows of a chunk that tell where columns are, evenly spread.
 ENOUGH_ROWS = 500
-NO_ROWS = "there are no rows to fit: every piece of the source is empty"
+NO_ROWS = "there are no rows to fit: every piece of the source is empty, or weighs nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,17 @@ class Survey:
             self.open_ended and other.open_ended,
             self.named or other.named,
         )
+
+    def with_classes_of(self, left_out: Sequence[Array]) -> Survey:
+        """Return the same with labels of rows that weigh nothing: they are classes, as they are in an array."""
+        if not left_out:
+            return self
+        if any((self.names.dtype.kind in "US") != (names.dtype.kind in "US") for names in left_out):
+            kinds = [names.tolist()[:3] for names in (self.names, *left_out)]
+            raise ValueError(f"labels must be of one type, got {kinds}, those of rows without weight among them")
+        names = np.unique(np.concatenate([self.names, *left_out]))
+        counts, weights = (_spread(self.names, each, names) for each in (self.counts, self.weights))
+        return replace(self, names=names, counts=counts, weights=weights)
 
     @property
     def rows(self) -> int:
@@ -146,46 +157,57 @@ def survey(chunks: Iterator[Chunk]) -> tuple[Survey, Outline]:
 
 def survey_source(source: Source, spool: Spool, watcher: Watcher | None = None) -> tuple[Survey, Outline]:
     """Return what there is to know of a source, whose rows are written to a spool on the way."""
+    left_out: list[Array] = []
 
     def spooled() -> Iterator[Chunk]:
-        for chunk in read_ahead(lambda: read_all(source)):
+        for chunk in read_ahead(lambda: read_all(source, left_out)):
             spool.add(arrays_of(chunk.X))
             if watcher is not None:
                 watcher(len(chunk))
             yield chunk
 
-    return survey(spooled())
+    found, outline = survey(spooled())
+    return found.with_classes_of(left_out), outline
 
 
-def read_all(source: Source) -> Iterator[Chunk]:
-    """Yield all rows of a source that count; small chunks are joined."""
-    return in_larger_chunks(chain.from_iterable(map(read_checked, source.pieces())))
+def read_all(source: Source, left_out: list[Array] | None = None) -> Iterator[Chunk]:
+    """Yield all rows of a source that count, small chunks joined; labels of the others are added to ``left_out``."""
+    return in_larger_chunks(chain.from_iterable(read_checked(piece, left_out) for piece in source.pieces()))
 
 
-def survey_piece(piece: Piece) -> Survey | None:
-    """Return what there is to know of a piece, nothing if that has no rows."""
-    found = [Survey.of(chunk) for chunk in read_checked(piece)]
-    return reduce(Survey.__add__, found) if found else None
+def survey_piece(piece: Piece) -> tuple[Survey | None, list[Array]]:
+    """Return what there is to know of a piece, nothing if that has no rows, and labels of rows that weigh nothing."""
+    left_out: list[Array] = []
+    found = [Survey.of(chunk) for chunk in read_checked(piece, left_out)]
+    return (reduce(Survey.__add__, found) if found else None), left_out
 
 
-def together(surveys: Iterable[Survey | None]) -> Survey:
+def together(pieces: Iterable[tuple[Survey | None, list[Array]]]) -> Survey:
     """Return what there is to know of all pieces, in their order."""
-    found = [each for each in surveys if each is not None]
+    pieces = list(pieces)
+    found = [each for each, _ in pieces if each is not None]
     if not found:
         raise ValueError(NO_ROWS)
-    return reduce(Survey.__add__, found)
+    return reduce(Survey.__add__, found).with_classes_of([names for _, left_out in pieces for names in left_out])
 
 
-def read_checked(piece: Piece) -> Iterator[Chunk]:
-    """Yield the chunks of a piece that have rows that count, after a look for what is wrong with them."""
+def read_checked(piece: Piece, left_out: list[Array] | None = None) -> Iterator[Chunk]:
+    """Yield the chunks of a piece that have rows that count, after a look for what is wrong with them.
+
+    Labels of rows that do not are added to ``left_out``.
+    """
     for chunk in piece.read():
-        checked = _checked(chunk)
+        weighs = _checked(chunk)
+        if left_out is not None and weighs is not None:
+            assert chunk.labels is not None
+            left_out.append(np.unique(chunk.labels.names[np.unique(chunk.labels.codes[~weighs])]))
+        checked = chunk if weighs is None else only_rows(chunk, np.flatnonzero(weighs))
         if len(checked):
             yield checked
 
 
-def _checked(chunk: Chunk) -> Chunk:
-    """Return the rows that weigh something, or refuse what cannot be fitted, naming its place."""
+def _checked(chunk: Chunk) -> Array | None:
+    """Return which rows weigh something, None if all do, or refuse what cannot be fitted, naming its place."""
     if chunk.labels is None:
         raise chunk.refuse("there are no labels to learn from")
     for what, values in (("labels", chunk.labels), ("weights", chunk.weight)):
@@ -195,12 +217,12 @@ def _checked(chunk: Chunk) -> Chunk:
         raise chunk.refuse("there is no column to learn from")
     refuse_non_finite(chunk)
     if chunk.weight is None:
-        return chunk
+        return None
     bad = ~(chunk.weight >= 0) | np.isinf(chunk.weight)
     if bad.any():
         row = int(np.argmax(bad))
         raise chunk.refuse(f"the weight must be a finite number ≥ 0, got {chunk.weight[row]}", row)
-    return chunk if chunk.weight.all() else only_rows(chunk, np.flatnonzero(chunk.weight))
+    return None if chunk.weight.all() else chunk.weight > 0
 
 
 def only_rows(chunk: Chunk, rows: Array | slice) -> Chunk:

@@ -22,7 +22,14 @@ from majorant.estimators.choice.basis import ROUNDING, errors_of_columns, in_uni
 from majorant.estimators.choice.files import ChoiceFiles
 from majorant.estimators.choice.frames import ChoiceFrames
 from majorant.estimators.choice.inference import ChoiceInference
-from majorant.estimators.choice.polishing import Polished, is_unique, polished, recertified, refuse_flat_blocks
+from majorant.estimators.choice.polishing import (
+    Polished,
+    certified_of_all,
+    is_unique,
+    polished,
+    recertified,
+    refuse_flat_blocks,
+)
 from majorant.estimators.choice.sets import Situations, flagged_largest, refuse_nothing_to_choose
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.notebook import InNotebooks
@@ -267,7 +274,7 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, 
             if other is not None:
                 T = other[1] if T is None else T[:, None] * other[1]
                 best, found, objective = self._fitted(other[0], T)
-                best = _unless_separated(objective, best, other[1])
+                best = _unless_separated(objective, best, found, other[1])
         self._hessian, self._variances, self._basis = found.hessian, found.variances, T
         if found.variances is not None and T is not None:
             self._variances = found.variances * T**2
@@ -343,18 +350,21 @@ def _no_files(*arguments: Any) -> None:
     raise TypeError("conditional logit is fitted in seconds and writes no checkpoints: save() the fitted model")
 
 
-def _unless_separated(objective: Objective, fitted: Fitted, T: Array) -> Fitted:
+def _unless_separated(objective: Objective, fitted: Fitted, found: Polished, T: Array) -> Fitted:
     """Return the fit to orthonormal columns XT, as one without an optimum if the choices are separated.
 
-    Rounding of the orthonormal columns may end a separation of X, and so a certificate of theirs proves no optimum.
+    Rounding of the orthonormal columns may end a separation of X: what is proved has to hold for all columns so near.
     """
-    if fitted.result.outcome is Outcome.UNBOUNDED or not separation.suits(objective):
+    if fitted.result.outcome is Outcome.UNBOUNDED:
         return fitted
-    rounding = ROUNDING * float(np.linalg.norm(np.linalg.inv(T), 2) * np.linalg.norm(T, 2))
-    found = separation.find(objective, rounding=rounding)
-    if found is None:
-        return fitted
-    found = separation.Separation(T @ found.direction, found.complete, np.ones(len(T)))
-    result = Result(Outcome.UNBOUNDED, about_separation(objective, found), float("nan"), fitted.result.account)
+    back = np.linalg.inv(T)
+    rounding = ROUNDING * float(np.linalg.norm(back, 2) * np.linalg.norm(T, 2))
+    apart = separation.find(objective, rounding=rounding) if separation.suits(objective) else None
+    if apart is None:
+        assert isinstance(objective.data, Choices)
+        norms = np.sqrt(objective.data.design.shape[0]) * np.linalg.norm(back, axis=0)  # of the columns X
+        return certified_of_all(objective, fitted, found, ROUNDING * norms @ np.abs(T))
+    apart = separation.Separation(T @ apart.direction, apart.complete, np.ones(len(T)))
+    result = Result(Outcome.UNBOUNDED, about_separation(objective, apart), float("nan"), fitted.result.account)
     assert fitted.solution is not None
     return replace(fitted, result=result, solution=replace(fitted.solution, certificate=None))

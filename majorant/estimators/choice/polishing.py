@@ -9,10 +9,10 @@ import numpy as np
 
 from majorant._checks import Array
 from majorant._sentences import about_the_gap, counted
-from majorant._solution import Fitted
+from majorant._solution import Fitted, Outcome, Result
 from majorant.curvature import Arrow, Curvature
 from majorant.inference.choices import may_be_collinear, refuse_collinear
-from majorant.objective import Objective, Point
+from majorant.objective import Certificate, Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.objective.certificates import KnownHessian, concordant
 from majorant.solvers.descent import DescentState
@@ -66,15 +66,45 @@ def polished(objective: Objective, fitted: Fitted, tol: float) -> Polished:
 
 def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted:
     """Return the fit at its polished parameters, with a certificate of these, or as it was if that says more."""
-    if found.theta is fitted.params or fitted.solution is None or not concordant.suits(objective):
+    certified = None if found.theta is fitted.params else _certified(objective, fitted, found)
+    if certified is None or not certified.gap <= fitted.result.gap:
         return fitted
+    return _with_certificate(objective, fitted, found, certified)
+
+
+def certified_of_all(objective: Objective, fitted: Fitted, found: Polished, off: Array) -> Fitted:
+    """Return the fit with a certificate that holds for all columns that are no more than ``off`` from these.
+
+    Where there is none nothing is known of an optimum of the columns that these stand for.
+    """
+    certified = _certified(objective, fitted, found, off)
+    if certified is not None and certified.gap <= 1:
+        return _with_certificate(objective, fitted, found, certified) if fitted.result.converged else fitted
+    if not fitted.result.converged and np.isnan(fitted.result.gap):
+        return fitted
+    sentence = (
+        f"stopped after {counted(fitted.steps, 'step')}: columns are so nearly collinear within every group that "
+        "rounding hides whether a maximum-likelihood estimate exists"
+    )
+    result = Result(Outcome.STALLED, sentence, float("nan"), fitted.result.account, fitted.result.estimate)
+    solution = None if fitted.solution is None else replace(fitted.solution, certificate=None)
+    return replace(fitted, result=result, solution=solution)
+
+
+def _certified(objective: Objective, fitted: Fitted, found: Polished, off: Array | None = None) -> Certificate | None:
+    """Return the certificate of polished parameters; None if there is none, or the Hessian is not known."""
+    if fitted.solution is None or not concordant.suits(objective):
+        return None
     if found.hessian is None or found.gradient is None:
-        return fitted
+        return None
     of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
     here = Point(found.theta, found.value, found.gradient)
-    certified = concordant.certify(objective, here, known=of_loss)
-    if not certified.gap <= fitted.result.gap:
-        return fitted
+    return concordant.certify(objective, here, known=of_loss, off=off)
+
+
+def _with_certificate(objective: Objective, fitted: Fitted, found: Polished, certified: Certificate) -> Fitted:
+    """Return the fit at its polished parameters, and what a certificate says of these."""
+    assert fitted.solution is not None
     sentence = f"converged in {counted(fitted.steps, 'step')}{about_the_gap(certified, objective)}"
     result = replace(fitted.result, message=sentence, gap=certified.gap)
     return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))

@@ -87,7 +87,7 @@ def _moments(X: Any) -> Moments:
     if not is_tensor(X):
         return Moments.of(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64), None)
     wide = X.double()
-    mean = wide.mean(0)
+    mean = wide[0] + (wide - wide[0]).mean(0)  # which is exact for a constant column
     variance = (wide - mean).square_().mean(0)
     return Moments(len(X), float(len(X)), mean.cpu().numpy(), variance.cpu().numpy())
 

@@ -70,6 +70,7 @@ class _Found:
     of_loss: float  # rounding errors
     doubt: float = inf  # the share of M that they may be
     some: Objective | None = None  # with the rows that H is of, if these are not all
+    apart: float = 0.0  # what rounding errors of the features may add to S
 
     @property
     def estimate(self) -> float:
@@ -102,6 +103,7 @@ def certify(
     known: KnownHessian | None = None,
     share: float = 1.0,
     settle: float = 0.0,
+    off: Array | None = None,
 ) -> Certificate:
     """Return the certificate of a point. Its gap is NaN where a ≥ 1.
 
@@ -118,8 +120,11 @@ def certify(
     settle : float
         A promised gap from which on the certificate is that of a better point, to which Newton's steps lead in the
         metric of all rows, a pass each: where a coefficient is within :data:`SETTLED` standard errors.
+    off : array of d numbers, optional
+        How far each column of the features may be off, as the norm over rows, where they are not what data are: the
+        certificate then holds for all features that are so near. It takes a Hessian that is ``known``.
     """
-    found = _near(F, at, known)
+    found = _near(F, at, known, off)
     if found is None and known is not None and aim and not settle:  # what was to be had at the price of a look back
         return Certificate(at.theta, at.value, at.gradient, nan, early=True)
     found = found or _of_some(F, at, share) or _here(F, at)
@@ -215,7 +220,7 @@ def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
     return Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss)), H.compact()
 
 
-def _near(F: Objective, at: Point, known: KnownHessian | None) -> _Found | None:
+def _near(F: Objective, at: Point, known: KnownHessian | None, off: Array | None = None) -> _Found | None:
     """Return what a Hessian from nearby says, if that is near enough."""
     if known is None or F.narrow or not np.isfinite(at.value):
         return None
@@ -225,7 +230,22 @@ def _near(F: Objective, at: Point, known: KnownHessian | None) -> _Found | None:
     if moved > MOVED:
         return None
     fresh = at.reach <= NEAR * norm(at.theta)
-    return _measured(F, at if fresh else F.point(at.theta, keep=False), known.matrix, known.theta, moved)
+    found = _measured(F, at if fresh else F.point(at.theta, keep=False), known.matrix, known.theta, moved)
+    return found if off is None else _of_all_so_near(F, found, off)
+
+
+def _of_all_so_near(F: Objective, found: _Found, off: Array) -> _Found:
+    """Return what holds for all features within the errors E of their columns: ‖Ev‖ ≤ Σ_k off_k √(M⁻¹)_kk ‖v‖_M.
+
+    Rows of √B E, of weights B ≤ ¼ w, then take so much from a root of the Hessian; residuals are w at most.
+    """
+    sizes = F.facts.magnitudes_by_column
+    apart = float(off @ found.metric.sizes)
+    left = 1.0 - 0.5 * sqrt(sizes.heaviest) * apart
+    if not left > sqrt(1 - DOUBT):
+        return replace(found, decrement=inf, doubt=inf)
+    δ = (found.decrement + sizes.weights * apart / sqrt(found.weaker)) / left
+    return replace(found, weaker=found.weaker * left * left, decrement=δ, apart=2 * apart)
 
 
 def _moved(F: Objective, start: Array, end: Array) -> float:
@@ -265,11 +285,11 @@ def _weighed(F: Objective, point: Point, found: Metric, curved_at: Array, moved:
 
 def _spread(F: Objective, found: _Found, aim: float) -> float:
     """Return S, or, if that is as good, a bound on it that takes less to find."""
-    coarse = _largest(F, found.metric.root, exactly=False) / sqrt(found.weaker)
+    coarse = (_largest(F, found.metric.root, exactly=False) + found.apart) / sqrt(found.weaker)
     a = coarse * found.decrement
     if a < 1 and (a <= SMALL or found.relative(_excess(a) * found.decrement**2) <= aim):
         return coarse
-    exact = _largest(F, found.metric.root, exactly=True) / sqrt(found.weaker)
+    exact = (_largest(F, found.metric.root, exactly=True) + found.apart) / sqrt(found.weaker)
     # Products of a row and R are off by no more than this share of sums of magnitudes.
     return min(exact + 2 * EPSILON * (F.size + 10) * coarse, coarse)
 

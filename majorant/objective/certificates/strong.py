@@ -139,6 +139,25 @@ def bounded_gap(
     return share(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
 
 
+def doubt(F: Objective, at: Point) -> float:
+    """Return how far F* may be below what a tangent at a point says, for rounding of F and of ∇F there.
+
+    F* is the least of a tangent and the penalty. That is found at most ‖∇F‖ from the point, in the norm of the penalty,
+    so that errors e of the gradient count as ‖e‖‖∇F‖ at most.
+    """
+    plain, sizes, epsilon = F.penalty.dual_square(at.gradient), F.facts.magnitudes, F.facts.epsilon
+    if sizes is None:
+        return 0.0
+    of_loss, hidden = sizes.at_most(at.theta, epsilon)
+    hidden /= sqrt(F.penalty.least)
+    coarse = of_loss + hidden * (sqrt(plain) + hidden)
+    if coarse <= 0.5 * (NEGLIGIBLE - 1) * plain:
+        return coarse
+    sizes = F.facts.magnitudes_by_column
+    hidden = sqrt(F.penalty.dual_square(sizes.of_gradient(at.theta, epsilon)))
+    return sizes.of_loss(at.theta, epsilon) + hidden * (sqrt(plain) + hidden)
+
+
 def with_intercepts(θ: Array, moved: Array) -> Array:
     """Return θ with its intercepts moved."""
     W = θ.reshape(len(moved), -1).copy()
