@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-torch coverage test-lowest fuzz dist lint format bench house hops golden docs look figures reproduction clean
+.PHONY: ablate demo test test-torch coverage test-lowest fuzz dist lint format bench house hops golden docs look figures reproduction clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "majorant needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -31,6 +31,10 @@ test: lint
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
 	$(BIN)/python -m pytest tests/test_tensors.py
+
+# What every mechanism of solver="auto" is worth: an hour on one core.
+ablate: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablate
 
 # How much of the package the tests reach: watching costs a third. Python 3.12 and later can be watched at less.
 CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')

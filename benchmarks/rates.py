@@ -16,9 +16,9 @@ from benchmarks import report
 from benchmarks.shapes import Shape, make
 from majorant import Binary, Labelled, Multinomial, Objective
 from majorant._buffers import recycling
+from majorant.solvers.lbfgs import best_point_along
 from majorant.solvers.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
 from majorant.solvers.prices import Prices
-from majorant.solvers.secants import best_point_along
 
 SHAPES = [
     Shape(family, rows, columns, classes, 1.0, density, 0)

@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python -m benchmarks.shapes [--shapes 80] [--seed 0] [--json FILE] [--again] [--plot FILE]
         [--given 2000x2x1000]
 
-Shapes are drawn by seed: {standardised, unstandardised, correlated, heavy-tailed, sparse} columns, 200 to 100,000 rows,
-2 to 5,000 columns, 2 to 1,000 classes, C from 0.01 to 100, with a free intercept, as is the default of both packages.
+Shapes are drawn by seed: eleven families of columns (``FAMILIES``), 200 to 100,000 rows, 2 to 5,000 columns, 2 to 1,000
+classes, C from 0.01 to 100, with a free intercept, as is the default of both packages.
 Every method runs a ladder of its own tolerances, from loose to tight, and is credited with the CPU seconds of the first
 fit that is within 1e-6 of the optimum (relative), the least of a few repetitions. What is not there in time stays in
 the table. ``--again`` runs ours again, against what a file holds of the peers: for work in progress, not for print.
@@ -18,6 +18,7 @@ import multiprocessing
 import time
 import warnings
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,9 @@ from benchmarks import report
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective
 
 LEVEL = 1e-6
-FAMILIES = ("standardised", "unstandardised", "correlated", "heavy-tailed", "sparse")
+DENSE = ("standardised", "unstandardised", "correlated", "heavy-tailed", "embeddings", "polynomial", "images")
+SPARSE = ("sparse", "one-hot", "tf-idf", "counts")
+FAMILIES = DENSE + SPARSE
 # Numbers in X, and scores times columns: what keeps a run of all shapes within an hour or so.
 MOST_NUMBERS, MOST_PRODUCTS = 1.2e7, 1.2e8
 OURS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -55,7 +58,7 @@ class Shape:
     seed: int
 
     def __str__(self):
-        kind = f"sparse {100 * self.density:.2g} %" if self.family == "sparse" else self.family
+        kind = f"{self.family} {100 * self.density:.2g} %" if self.family in SPARSE else self.family
         return f"{self.rows}×{self.columns}×{self.classes} {kind} C={self.C:.2g}"
 
 
@@ -66,7 +69,7 @@ def draw(seed: int, k: int) -> Shape:
     while True:
         rows, columns = (round(np.exp(rng.uniform(np.log(a), np.log(b)))) for a, b in ((200, 1e5), (2, 5_000)))
         classes = 2 if rng.random() < 0.4 else round(np.exp(rng.uniform(np.log(3), np.log(1_000))))
-        density = float(np.exp(rng.uniform(np.log(0.002), np.log(0.1)))) if family == "sparse" else 1.0
+        density = float(np.exp(rng.uniform(np.log(0.002), np.log(0.1)))) if family in SPARSE else 1.0
         numbers = rows * columns * density
         fits = numbers <= MOST_NUMBERS and numbers * classes <= MOST_PRODUCTS and rows * classes <= MOST_NUMBERS
         if fits and rows >= 4 * classes and columns * density >= 1:
@@ -126,7 +129,76 @@ def sparse(rng, shape):
     return X
 
 
-COLUMNS = dict(zip(FAMILIES, (standardised, unstandardised, correlated, heavy_tailed, sparse), strict=True))
+def embeddings(rng, shape):
+    """Principal components whose variances follow a power law, rotated, around a mean that is not zero."""
+    p = shape.columns
+    variance = (1.0 + np.arange(p)) ** -rng.uniform(0.8, 1.6)
+    X = rng.normal(size=(shape.rows, p)) * np.sqrt(variance / variance.mean())
+    for _ in range(3):  # reflections: nearly any rotation, without a p×p matrix
+        v = rng.normal(size=p)
+        X -= np.outer(X @ v, 2.0 * v / (v @ v))
+    return X + rng.normal(size=p)
+
+
+def polynomial(rng, shape):
+    """All products of two of a few columns, as they come."""
+    base = int(np.ceil((np.sqrt(9 + 8 * shape.columns) - 3) / 2))
+    Z = rng.normal(size=(shape.rows, base)) + rng.normal(size=base)
+    pairs = [Z[:, i : i + 1] * Z[:, i:] for i in range(base)]
+    return np.ascontiguousarray(np.hstack([Z, *pairs])[:, : shape.columns])
+
+
+def images(rng, shape):
+    """Smooth pixels between 0 and 1; those at the border are nearly always 0."""
+    p, rank = shape.columns, max(shape.columns // 8, 2)
+    where, centre = np.linspace(0, 1, p)[None], rng.uniform(0.2, 0.8, size=rank)[:, None]
+    bumps = np.exp(-0.5 * ((where - centre) * min(rank, 30)) ** 2)
+    X = rng.gamma(0.5, size=(shape.rows, rank)) @ bumps
+    return np.clip(X / max(float(np.quantile(X, 0.98)), 1e-12), 0.0, 1.0) + 0.0
+
+
+def one_hot(rng, shape):
+    """Categories of which some are frequent, one column each."""
+    variables = min(max(round(shape.columns * shape.density), 1), shape.columns)
+    edges = np.linspace(0, shape.columns, variables + 1).astype(int)
+    chosen = []
+    for first, last in pairwise(edges):
+        share = (1.0 + np.arange(last - first)) ** -rng.uniform(0.5, 1.5)
+        chosen.append(first + rng.choice(last - first, size=shape.rows, p=share / share.sum()))
+    columns, starts = np.stack(chosen, axis=1).ravel(), np.arange(0, variables * shape.rows + 1, variables)
+    return sp.csr_matrix((np.ones(len(columns)), columns, starts), shape=(shape.rows, shape.columns))
+
+
+def counts(rng, shape):
+    """How often words occur in texts of different lengths."""
+    share = (1.0 + np.arange(shape.columns)) ** -1.1
+    lengths = np.maximum(rng.lognormal(sigma=0.6, size=shape.rows) * shape.columns * shape.density, 1).astype(int)
+    columns = rng.choice(shape.columns, size=int(lengths.sum()), p=share / share.sum())
+    rows = np.repeat(np.arange(shape.rows), lengths)
+    X = sp.csr_matrix((np.ones(len(columns)), (rows, columns)), shape=(shape.rows, shape.columns))
+    X.sum_duplicates()
+    return X
+
+
+def tf_idf(rng, shape):
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    return sp.csr_matrix(TfidfTransformer(sublinear_tf=True).fit_transform(counts(rng, shape)))
+
+
+COLUMNS = {
+    "standardised": standardised,
+    "unstandardised": unstandardised,
+    "correlated": correlated,
+    "heavy-tailed": heavy_tailed,
+    "embeddings": embeddings,
+    "polynomial": polynomial,
+    "images": images,
+    "sparse": sparse,
+    "one-hot": one_hot,
+    "tf-idf": tf_idf,
+    "counts": counts,
+}
 
 
 def fit_ours(X, y, C, tol):
@@ -253,7 +325,7 @@ def plot(rows, results, path):
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
-    colours = dict(zip(FAMILIES, ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"], strict=True))
+    colours = dict(zip(FAMILIES, plt.get_cmap("tab20")(np.linspace(0, 1, len(FAMILIES))), strict=True))
     family = [result["shape"]["family"] for result in results]
     for name, colour in colours.items():
         some = [row for row, of in zip(rows, family, strict=True) if of == name]

@@ -28,8 +28,8 @@ MODULES = frozenset(
         "curvature.arrow curvature.centred curvature.kronecker curvature.low_rank",
         "models.binary models.chain_dual models.chain_dual_blocks models.multinomial",
         "solvers.ascent solvers.base solvers.batch solvers.descent solvers.dual solvers.finish solvers.memory",
-        "solvers.online solvers.preconditioners solvers.proximal solvers.quasi_newton solvers.renting",
-        "solvers.sampling solvers.scipy solvers.secants solvers.sgd solvers.starts solvers.stochastic",
+        "solvers.lbfgs solvers.online solvers.policy solvers.preconditioners solvers.proximal",
+        "solvers.sampling solvers.scipy solvers.sgd solvers.starts solvers.stochastic",
         "solvers.stochastic_low_rank solvers.stream",
     )
     for name in names.split()

@@ -239,7 +239,7 @@ def _resume(objective: Objective, solver: Solver[Any], start: ArrayLike | Soluti
         return carried
     point = objective.with_ledger().point(state.theta)
     same = _is_same(point, state.point, objective.facts.epsilon)
-    return state.changed(unseen=0).resumed(objective, point) if same else None
+    return state.changed(unseen=0).resumed(objective, point, steps) if same else None
 
 
 def _read_start(objective: Objective, start: ArrayLike | Solution | None) -> Array:

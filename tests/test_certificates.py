@@ -340,12 +340,12 @@ def test_models_do_not_keep_their_data_alive(sparse):
 
 def test_early_stopping_says_how_far_the_step_it_kept_is():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 4)) + 5
-    y = (X[:, 0] + rng.logistic(size=200) > 5).astype(int)
-    stop = EarlyStopping(X[100:], y[100:], patience=1)
-    model = LogisticRegression(C=1e3, callbacks=[stop]).fit(X[:100], y[:100])
-    best = LogisticRegression(C=1e3, tol=1e-13).fit(X[:100], y[:100]).trace_["objective"][-1]
-    F = free(Binary(), X[:100], y[:100])
+    X = rng.normal(size=(140, 4)) + 5
+    y = (X[:, 0] + rng.logistic(size=140) > 5).astype(int)
+    stop = EarlyStopping(X[40:], y[40:], patience=1)
+    model = LogisticRegression(C=1e3, callbacks=[stop]).fit(X[:40], y[:40])
+    best = LogisticRegression(C=1e3, tol=1e-13).fit(X[:40], y[:40]).trace_["objective"][-1]
+    F = free(Binary(), X[:40], y[:40])
     F = Objective(F.model, F.data, ridge=F.ridge / 1e3)
     reached = F.value(np.append(model.coef_, model.intercept_))
     assert (reached - best) / reached - 1e-12 <= model.gap_ <= 1

@@ -14,7 +14,7 @@ from majorant.data import Sequences
 from majorant.models.chain_dual import ChainAscent
 from majorant.objective import Penalty
 from majorant.solvers import LBFGS, ascent
-from majorant.solvers.ascent import Ascent, FromAscent
+from majorant.solvers.ascent import Ascent
 from tests.problems import sequences
 
 LENGTHS = (4, 1, 0, 3, 6, 2, 5, 3)
@@ -128,7 +128,7 @@ def test_the_estimate_of_the_dual_objective_ends_at_the_minimum_of_the_primal():
 
 def test_marginals_of_an_earlier_state_are_found_again_to_the_last_bit():
     F = Objective(Chain(), many(4, n=3), ridge=0.7)
-    early = ascent.ascend(F, Ascent(FromAscent.marginals(F), np.zeros(F.size)), 5)
+    early = ascent.ascend(F, Ascent(ascent.marginals(F), np.zeros(F.size)), 5)
     kept = [each.copy() for each in (*early.work._kept, *early.work._weights[:3])]
     late = ascent.ascend(F, early, 5)
     assert late.work is early.work
@@ -199,7 +199,7 @@ def test_whatever_the_problem_the_end_is_the_optimum_and_the_certificate_is_true
         data = Sequences.of(data.universe, data.starts, data.indptr, data.attributes, scaled, data.y, data.weight)
     ridge = 10.0 ** rng.integers(-2, 3) * np.exp(rng.normal(size=data.universe.size) * (seed % 2))
     F = Objective(Chain(), data, ridge=ridge)
-    assert FromAscent().suits(F, np.zeros(F.size))
+    assert ascent.suits(F, np.zeros(F.size))
     found, right = minimize(F, QuasiNewton(), tol=1e-5), minimize(F, LBFGS(), tol=1e-9, max_steps=5000)
     value, lowest = F.value(found.params), F.value(right.params)
     assert found.result.converged
@@ -209,13 +209,13 @@ def test_whatever_the_problem_the_end_is_the_optimum_and_the_certificate_is_true
 def test_where_it_does_not_suit_the_start_is_another():
     data, zero = many(0, n=3), np.zeros(many(0, n=3).universe.size)
     F = Objective(Chain(), data, ridge=1.0)
-    assert FromAscent().suits(F, zero)
-    assert not FromAscent().suits(F, zero + 1.0)
-    assert not FromAscent().suits(Objective(Chain(), data, ridge=np.append(0.0, zero[1:] + 1.0)), zero)
-    assert not FromAscent().suits(Objective(Chain(), data.take(np.arange(20)), ridge=1.0), zero)
+    assert ascent.suits(F, zero)
+    assert not ascent.suits(F, zero + 1.0)
+    assert not ascent.suits(Objective(Chain(), data, ridge=np.append(0.0, zero[1:] + 1.0)), zero)
+    assert not ascent.suits(Objective(Chain(), data.take(np.arange(20)), ridge=1.0), zero)
     uneven = np.random.default_rng(0).uniform(size=data.n_tokens)
     weighted = Sequences.of(data.universe, data.starts, data.indptr, data.attributes, None, data.y, uneven)
-    assert not FromAscent().suits(Objective(Chain(), weighted, ridge=1.0), zero)
+    assert not ascent.suits(Objective(Chain(), weighted, ridge=1.0), zero)
 
 
 def test_marginals_that_do_not_fit_are_not_asked_for(monkeypatch):
@@ -241,7 +241,7 @@ def test_another_penalty_than_a_ridge_has_another_start():
 
     data = many(0, n=3)
     F = Objective(Chain(), data, ridge=Towards(data.universe.size))
-    assert not FromAscent().suits(F, np.zeros(F.size))
+    assert not ascent.suits(F, np.zeros(F.size))
     assert minimize(F, QuasiNewton(), tol=1e-6).result.converged
 
 

@@ -14,7 +14,7 @@ from majorant.data.tokens import Tokens
 from majorant.models.chain_dual import ChainAscent
 from majorant.models.chain_dual_blocks import AscentInBlocks
 from majorant.solvers import LBFGS, ascent
-from majorant.solvers.ascent import Ascent, FromAscent
+from majorant.solvers.ascent import Ascent
 from majorant.sources import sequences as in_blocks
 from majorant.sources import spool
 from majorant.sources.sequences import StreamedSequences
@@ -74,7 +74,7 @@ def test_blocks_are_visited_one_after_the_other(kind, monkeypatch):
 def test_it_is_the_start_of_a_fit_whose_certificate_is_true(kind, monkeypatch):
     _, blocks = both(numbers=80, monkeypatch=monkeypatch, **kind)
     F = Objective(Chain(), blocks, ridge=0.5)
-    assert FromAscent().suits(F, np.zeros(F.size))
+    assert ascent.suits(F, np.zeros(F.size))
     found = minimize(F, QuasiNewton(), tol=1e-4)
     lowest = F.value(minimize(F, LBFGS(), tol=1e-9, max_steps=5000).params)
     assert found.result.converged
@@ -88,8 +88,8 @@ def test_words_take_fewer_passes_than_without(monkeypatch):
     y = [[f"l{w % 5 if rng.random() < 0.9 else rng.integers(5)}" for w in each] for each in words]
     monkeypatch.setattr(in_blocks, "BLOCK", 2**12)
     passes = []
-    for suits in (FromAscent.suits, lambda self, objective, theta: False):
-        monkeypatch.setattr(FromAscent, "suits", suits)
+    for suits in (ascent.suits, lambda objective, theta: False):
+        monkeypatch.setattr(ascent, "suits", suits)
         model = ChainCRF(c2=0.1, tol=1e-3).fit(Chunks(lambda: iter([(X, y)])))
         assert model.result_.converged
         passes.append(model.trace_["passes"][-1])
@@ -99,7 +99,7 @@ def test_words_take_fewer_passes_than_without(monkeypatch):
 def test_marginals_of_a_state_from_a_file_are_found_again(monkeypatch):
     _, blocks = both(seed=4, numbers=80, monkeypatch=monkeypatch, n=3)
     F = Objective(Chain(), blocks, ridge=0.7)
-    early = ascent.ascend(F, Ascent(FromAscent.marginals(F), np.zeros(F.size)), 5)
+    early = ascent.ascend(F, Ascent(ascent.marginals(F), np.zeros(F.size)), 5)
     before = early.work.gains.copy()
     again = ascent._as_it_was(F, early.revived(F), 5)
     assert again.rounds == early.rounds
@@ -109,11 +109,11 @@ def test_marginals_of_a_state_from_a_file_are_found_again(monkeypatch):
 def test_where_there_is_no_room_the_start_is_another(monkeypatch):
     _, blocks = both(n=3)
     F = Objective(Chain(), blocks, ridge=0.7)
-    assert FromAscent().suits(F, np.zeros(F.size))
+    assert ascent.suits(F, np.zeros(F.size))
     uneven = StreamedSequences(blocks._records, blocks.universe, blocks._numbers, blocks.size)
-    assert not FromAscent().suits(Objective(Chain(), uneven, ridge=0.7), np.zeros(F.size))
+    assert not ascent.suits(Objective(Chain(), uneven, ridge=0.7), np.zeros(F.size))
     monkeypatch.setattr(spool, "SHARE", 0.0)
-    assert not FromAscent().suits(F, np.zeros(F.size))
+    assert not ascent.suits(F, np.zeros(F.size))
     monkeypatch.setattr(AscentInBlocks, "fits", staticmethod(lambda data: True))  # and then there is none after all
     found = minimize(F, QuasiNewton(), tol=1e-6)
     assert found.result.converged

@@ -253,7 +253,7 @@ def test_a_long_run_of_scipy_starts_afresh_and_says_so(tmp_path, monkeypatch):
         LogisticRegression(solver="lbfgs", callbacks=[Checkpoint(path, every=0), interrupt_at(4)]).fit(X, Y)
     model = LogisticRegression(solver="lbfgs").fit(X, Y, resume_from=path)
     assert "started afresh" in str(model.result_)
-    np.testing.assert_allclose(model.coef_, LogisticRegression(tol=1e-12).fit(X, Y).coef_, rtol=1e-3)
+    np.testing.assert_allclose(model.coef_, LogisticRegression(tol=1e-12).fit(X, Y).coef_, rtol=1e-3, atol=1e-4)
     assert model.result_.converged
     assert model.trace_["step"].tolist() == list(range(model.n_iter_[0] + 1))
 

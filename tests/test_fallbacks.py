@@ -73,7 +73,7 @@ def test_the_finish_of_the_proximal_solver_takes_no_step_that_rises(monkeypatch)
     solver = ProximalMajorization()
     state = solver.step(F, solver.start(F, np.zeros(F.size)))
     monkeypatch.setattr(
-        "majorant.solvers.quasi_newton.best_point_along", lambda F, here, *rest, **more: (above(F, here), 1.0)
+        "majorant.solvers.policy.best_point_along", lambda F, here, *rest, **more: (above(F, here), 1.0)
     )
     found = solver.step(F, state)
     assert found.stalled

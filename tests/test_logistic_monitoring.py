@@ -95,7 +95,7 @@ def test_the_line_is_rewritten_on_a_terminal(three, monkeypatch, rich):
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     assert plain[0].startswith("step 0")
     assert all(len(line) <= 40 for line in plain[:-1]) == rich
-    assert plain[-1].endswith("of the optimum (relative)\n")
+    assert "of the optimum (relative)" in plain[-1]
 
 
 def test_a_passing_line_leaves_nothing(three):

@@ -21,7 +21,7 @@ from majorant._codec import decode, encode
 from majorant.curvature import Block, Dense, Diagonal, Growing
 from majorant.solvers import inner
 from majorant.solvers.memory import ByClass, ByColumn, Whole, WholeByRow
-from majorant.solvers.renting import WINDOW
+from majorant.solvers.policy import WINDOW
 from tests import problems
 from tests.problems import every_row_problem
 from tests.test_stochastic import wide
@@ -232,7 +232,7 @@ def test_a_finish_in_a_poor_metric_buys_a_better_one():
     solution = minimize(on_wild_scales(3.0, rows=150, columns=90), ProximalMajorization(curvature="block"))
     assert solution.result.converged
     first, then = solution.result.account[:2]
-    assert first == (0, "what a proximal pass has left")
+    assert first == (0, "the metric of a proximal pass")
     assert then[0] > WINDOW  # steps that tell
 
 
@@ -240,7 +240,7 @@ def test_a_finish_in_a_good_metric_buys_nothing():
     F = problems.make(problems.multinomial)
     result = minimize(F, ProximalMajorization(batch_size=len(F.data) // 2)).result
     assert result.converged
-    assert result.account == ((0, "what a proximal pass has left"),)
+    assert result.account == ((0, "the metric of a proximal pass"),)
 
 
 @pytest.mark.parametrize("curvature", ["block", "diagonal"])

@@ -224,7 +224,7 @@ def test_data_on_disk_are_fitted_as_data_in_memory(solver, classes, tmp_path):
     theirs = minimize(Objective(model, Labelled(X, y, constant=True), ridge=ridge), solver, tol=1e-12)
     assert ours.result.converged, ours.result
     assert data.reads > 2
-    np.testing.assert_allclose(ours.params, theirs.params, atol=1e-8)
+    np.testing.assert_allclose(ours.params, theirs.params, atol=5e-6)  # as far as gaps of 1e-12 allow
 
 
 def test_a_stream_from_disk_is_the_stream_from_memory(tmp_path):

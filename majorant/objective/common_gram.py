@@ -38,11 +38,11 @@ def common_gram(objective: Objective, at: Point) -> CommonGram | None:
     return like.common
 
 
-def known_products(objective: Objective, at: Point, dtype: Any, rows: float) -> MeanProducts | None:
+def known_products(objective: Objective, at: Point, dtype: Any) -> MeanProducts | None:
     """Return what another problem has found, if it is from about as many rows, measured as these are."""
     common = common_gram(objective, at)
     known = None if common is None else common.known.get(dtype)
-    if known is None or known.rows < ENOUGH * rows or known.centred != _is_centred(objective):
+    if known is None or known.rows < ENOUGH * objective.rows or known.centred != _is_centred(objective):
         return None
     return known
 
@@ -57,12 +57,12 @@ def sums_from(objective: Objective, at: Point, known: MeanProducts) -> tuple[tup
     return (C, known.gram * _weight(C), *none), squares
 
 
-def leave_to_others(objective: Objective, at: Point, dtype: Any, rows: float, sums: tuple[Array, ...]) -> None:
-    """Let other problems know what :meth:`Objective.mean_gram` has found from so many rows, if it is of use to them."""
+def leave_to_others(objective: Objective, at: Point, dtype: Any, sums: tuple[Array, ...]) -> None:
+    """Let other problems know what :meth:`Objective.mean_gram` has found, if it is of use to them."""
     common = common_gram(objective, at)
     if common is not None:
         gram = sums[1] / _weight(sums[0])
-        common.learn(dtype, MeanProducts(gram, rows, _is_centred(objective)))
+        common.learn(dtype, MeanProducts(gram, objective.rows, _is_centred(objective)))
 
 
 def _of_a_few(objective: Objective, at: Point) -> tuple[Array, Array]:

@@ -15,11 +15,10 @@ from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.answers import WithIntercept
 from majorant.models.rounding import Magnitudes
-from majorant.objective.correlation import eigenvalue_spread, rows_to_compare
 from majorant.objective.intercept import ClassTotals
 from majorant.objective.penalty import Penalty
 from majorant.objective.reduce import Blocks, Reducer, Task
-from majorant.objective.tasks import ColumnSquares, Convexity, Several, SizeOf, SquaresOfSome
+from majorant.objective.tasks import ColumnSquares, Convexity, Several, SizeOf
 
 # Data in single precision are widened so many scalars at a time.
 WIDENED = 2**22
@@ -38,7 +37,6 @@ class Facts:
         dtype = model.precision(self.like)
         self.narrow, self.precision = bool(dtype != np.float64), dtype
         self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
-        self._squares: dict[float, tuple[Array, Array]] = {}
         self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty
         self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
         self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.keep(self._scores_of_all()))
@@ -127,22 +125,6 @@ class Facts:
         if weights is None or sizes is None or sizes.columns is None:
             return None
         return np.outer(weights, sizes.columns**2).ravel()
-
-    @lazy
-    def correlation(self) -> float | None:
-        """How unlike eigenvalues of the correlations between columns are, from a few rows, if dense ones are here."""
-        whole = self._data.whole
-        if whole is None or not self._model.classes(self.like) or self._model.as_rows().design(self.like).is_sparse:
-            return None
-        few = min(rows_to_compare(self._model.as_rows().design(self.like).shape[1]), len(whole))
-        rows = whole.take(np.arange(few) * len(whole) // max(few, 1)).here()
-        return eigenvalue_spread(self._model.as_rows().design(rows).dense())
-
-    def squares_of_some(self, share: float) -> tuple[Array, Array]:
-        """Return the squares of columns, of all rows, and of a share of them scaled up to all: one look for a share."""
-        if share not in self._squares:
-            self._squares[share] = self.blocks.total(SquaresOfSome(self._model, share))
-        return self._squares[share]
 
     @lazy
     def small_blocks(self) -> Blocks:

@@ -165,11 +165,11 @@ class Objective:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
         return self.blocks.total(ClassCurvature(self.model), self._scores(at))
 
-    def mean_gram(self, at: Point, rows: float, dtype: Any, *, labels: bool = False) -> tuple[Array, ...]:
-        """Return what :class:`~majorant.curvature.Centred` is made of, from that share of the rows."""
-        task, enough = MeanGram(self.model, at.theta, rows, dtype, labels), self.model.curvature_rows(self.like)
+    def mean_gram(self, at: Point, dtype: Any, *, labels: bool = False) -> tuple[Array, ...]:
+        """Return what :class:`~majorant.curvature.Centred` is made of."""
+        task, rows = MeanGram(self.model, at.theta, dtype, labels), self.model.curvature_rows(self.like)
         columns, kept = self.size // self.model.classes(self.like), () if at.scores is None else (at.scores,)
-        return self.blocks.total_of_large(task, int(enough / rows), columns**2, *kept)
+        return self.blocks.total_of_large(task, rows, columns**2, *kept)
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.

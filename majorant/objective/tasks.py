@@ -261,43 +261,17 @@ class ClassCurvature:
 
 @dataclass(frozen=True, eq=False)
 class MeanGram:
-    """Σ_j B_j and Σ_j w_j x_j x_jᵀ at θ, and what labels add, of an evenly spread share of the rows, scaled to all."""
+    """Σ_j B_j and Σ_j w_j x_j x_jᵀ at θ, and what labels add."""
 
     model: Model[Any]
     theta: Array
-    share: float
     dtype: Any
     labels: bool
 
     def __call__(self, block: Any, scores: Array | None = None) -> tuple[tuple[Array, ...], None]:
-        """Return them; scores that are not known are found of that share alone."""
-        t = len(block)
-        some = min(int(np.ceil(t * self.share)), t)
-        if some < t:
-            rows = _spread_evenly(some, t)
-            block, scores = block.take(rows), None if scores is None else scores[:, rows]
-        found = self.model.scores(self.theta, block) if scores is None else scores
-        sums = self.model.mean_gram(found, block, self.dtype, labels=self.labels)
-        return sums if some == t else tuple([each * (t / some) for each in sums]), None
-
-
-@dataclass(frozen=True, eq=False)
-class SquaresOfSome:
-    """Squares of columns, of all rows, and of an evenly spread share of them, scaled up to all."""
-
-    model: Model[Any]
-    share: float
-
-    def __call__(self, block: Any) -> tuple[tuple[Array, Array], None]:
-        """Return both."""
-        t = len(block)
-        some = min(int(np.ceil(t * self.share)), t)
-        of_some = self.model.column_squares(block.take(_spread_evenly(some, t)))
-        return (self.model.column_squares(block), of_some * (t / max(some, 1))), None
-
-
-def _spread_evenly(some: int, t: int) -> Array:
-    return np.arange(some) * t // max(some, 1)
+        """Return them."""
+        known = self.model.scores(self.theta, block) if scores is None else scores
+        return self.model.mean_gram(known, block, self.dtype, labels=self.labels), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ from majorant.solvers.base import Solver, State, SteppingSolver
 from majorant.solvers.batch import BatchMajorization
 from majorant.solvers.descent import Newton, SteepestDescent
 from majorant.solvers.online import OnlineMajorization
+from majorant.solvers.policy import QuasiNewton
 from majorant.solvers.proximal import ProximalMajorization
-from majorant.solvers.quasi_newton import QuasiNewton
 from majorant.solvers.sampling import StochasticSolver
 from majorant.solvers.scipy import BFGS, LBFGS, ConjugateGradient
 from majorant.solvers.sgd import SGD

@@ -26,7 +26,7 @@ import numpy as np
 from majorant._checks import Array
 from majorant.curvature import Diagonal, Factorize
 from majorant.objective import Objective, Point
-from majorant.solvers.starts import Begun, FromOnlinePass, Start, Unridged
+from majorant.solvers.starts import Begun, Unridged, from_online_pass
 
 # With fewer sequences than this, too much of θ moves at a time.
 LEAST_ROWS = 30
@@ -97,7 +97,7 @@ class Ascent:
 
     def revived(self, objective: Objective) -> Ascent:
         """Return the same with the sequences that marginals are of."""
-        work = FromAscent.marginals(objective)
+        work = marginals(objective)
         work.take_up(self.work)
         return replace(self, work=work)
 
@@ -124,27 +124,24 @@ class Ascent:
         return Unridged(Diagonal(entries, majorizes=False).factorized())
 
 
-@dataclass(frozen=True)
-class FromAscent(Start):
-    """Dual ascent from zero; the diagonal of the Hessian where it ends scales the steps after."""
+def suits(objective: Objective, theta: Array) -> bool:
+    """Return whether the model has a dual ascent, there are many rows, every parameter has a ridge, and θ is zero."""
+    penalty = objective.penalty
+    if not objective.comes_here or objective.rows < LEAST_ROWS or theta.any():
+        return False
+    if penalty.prior is None or not penalty.everywhere:
+        return False
+    return objective.model.ascends(objective.data)
 
-    def suits(self, objective: Objective, theta: Array) -> bool:
-        """Return whether the model has one, there are many rows, every parameter has a ridge, and θ is zero."""
-        penalty = objective.penalty
-        if not objective.comes_here or objective.rows < LEAST_ROWS or theta.any():
-            return False
-        if penalty.prior is None or not penalty.everywhere:
-            return False
-        return objective.model.ascends(objective.data)
 
-    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
-        """Return the point after the first rounds."""
-        return Ascent(self.marginals(objective), theta).go_on(objective, None, seed)
+def begin(objective: Objective, theta: Array, seed: int) -> Begun:
+    """Return the point after the first rounds, from zero; the diagonal of the Hessian where it ends is the metric."""
+    return Ascent(marginals(objective), theta).go_on(objective, None, seed)
 
-    @staticmethod
-    def marginals(objective: Objective) -> Any:
-        """Return what was observed, and θ = 0 with it."""
-        return objective.model.dual_ascent(objective.data, objective.penalty.as_prior())
+
+def marginals(objective: Objective) -> Any:
+    """Return what was observed, and θ = 0 with it."""
+    return objective.model.dual_ascent(objective.data, objective.penalty.as_prior())
 
 
 def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
@@ -162,7 +159,7 @@ def _as_it_was(objective: Objective, ascent: Ascent, seed: int) -> Any:
     """Return the marginals after the rounds of a state: they move in place, and those of earlier ones found again."""
     if ascent.work.rounds == ascent.rounds:
         return ascent.work
-    start = FromAscent().marginals(objective)
+    start = marginals(objective)
     while start.rounds < ascent.rounds:
         start.visit(_order(start, seed))
     return start
@@ -170,7 +167,7 @@ def _as_it_was(objective: Objective, ascent: Ascent, seed: int) -> Any:
 
 def _started_over(objective: Objective, seed: int) -> Begun:
     """Return the start without dual ascent, and say so: numbers ran off, or there was no room left for marginals."""
-    begun = FromOnlinePass().begin(objective, np.zeros(objective.size), seed)
+    begun = from_online_pass(objective, np.zeros(objective.size), seed)
     return replace(begun, remark="dual ascent did not lead to the optimum, so an online pass made the start instead")
 
 

@@ -58,8 +58,11 @@ class State:
         other.__post_init__()
         return other
 
-    def resumed(self, objective: Objective, point: Point) -> Self:
-        """Return the state with what is known of its θ found again, unless the data are those it knows."""
+    def resumed(self, objective: Objective, point: Point, steps: int) -> Self:
+        """Return the state with what is known of its θ found again, unless the data are those it knows.
+
+        No more than so many steps are made from there.
+        """
         same = self.point is not None and objective.same_scores(self.point, point)
         return self if same else self.moved_to(point)
 

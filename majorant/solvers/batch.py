@@ -21,8 +21,8 @@ from majorant._checks import Array, positive, whole
 from majorant.curvature import Form, Solve, form
 from majorant.objective import Objective, Point
 from majorant.solvers.base import State, SteppingSolver, improves, known
+from majorant.solvers.lbfgs import Pairs, add_pair, quasi_newton_move
 from majorant.solvers.line_search import EXACT
-from majorant.solvers.secants import Pairs, add_pair, quasi_newton_move
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

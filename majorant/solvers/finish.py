@@ -1,45 +1,42 @@
-"""How the proximal solver goes on after its pass: by quasi-Newton steps, scaled by what it remembers while that serves.
+"""How the proximal solver goes on after its pass: by quasi-Newton steps, in the metric that it remembers.
 
 Early batches are remembered where θ was far from the optimum: on columns of wild scales that is far too stiff in some
-directions, and secant pairs cannot mend them all. Once a window of steps has told that many more are left than a matrix
-found here costs, that is bought (``majorant.solvers.renting``). Where what is remembered is good, nothing ever is.
+directions, and L-BFGS pairs cannot mend them all. Then a better metric is bought, by the rule of
+``majorant.solvers.policy``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from majorant._checks import Array
 from majorant.curvature import Solve
 from majorant.objective import Objective, Point
 from majorant.solvers.memory import Memory
-from majorant.solvers.prices import Prices
-from majorant.solvers.quasi_newton import RENTED, QuasiNewton, QuasiNewtonState
-from majorant.solvers.renting import A_DIAGONAL, WINDOW, Lease, Market
-from majorant.solvers.row_space import in_steps
+from majorant.solvers.policy import WINDOW, Plan, QuasiNewtonState
+from majorant.solvers.preconditioners import DIAGONALS
 from majorant.solvers.starts import Unridged
 
 
-def begin(objective: Objective, solver: QuasiNewton, here: Point, memory: Memory) -> QuasiNewtonState:
+def begin(objective: Objective, here: Point, memory: Memory) -> QuasiNewtonState:
     """Return the state in which steps begin.
 
-    Diagonals and conjugate gradients are offered only where no matrix can be had: the memory is better than the first,
-    and in a poor metric the second may take thousands of products. Steps that tell how good it is are no rent.
+    Diagonals and conjugate gradients are for where no matrix can be had: the memory is better than the first, and in a
+    poor metric the second may take thousands of products. The steps that tell how good it is pay for nothing.
     """
-    suitable = solver.offers(objective)
-    matrices = [offer for offer in suitable if offer.quality > A_DIAGONAL]
-    products = solver.takes_products(objective) and not matrices
+    plan = Plan.of(objective, "auto", here)
+    matrices = tuple(entry for entry in plan.rungs if entry[0] not in DIAGONALS)
     solve = Apart(memory.precision.factorized(), redundancy(objective))
     return QuasiNewtonState.at(
         here,
-        market=Market.of(matrices or suitable, Prices.of(objective), products=products),
-        lease=Lease().signed(memory.quality, 0),
-        rent=-float(WINDOW),
+        plan=replace(plan, rungs=matrices, product=inf) if matrices else plan,
         factorize=Unridged(solve),
         solve=solve,
+        level=memory.level,
+        budget=-float(WINDOW),
         ridge=objective.penalty.prior,
-        rows_at=RENTED * in_steps(objective),
-        account=((0, "what a proximal pass has left"),),
+        account=((0, "the metric of a proximal pass"),),
     )
 
 

@@ -36,7 +36,7 @@ class Memory(ABC):
     """A positive definite precision A that grows with every mini-batch. Each visit makes a new one."""
 
     precision: Curvature
-    quality: ClassVar[int] = 1  # to scale steps by: that of a diagonal
+    level: ClassVar[int] = 1  # to scale steps by: that of a diagonal
 
     @abstractmethod
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
@@ -58,7 +58,7 @@ class Whole(Memory):
 
     precision: Dense
     classes: int = 1
-    quality: ClassVar[int] = 3  # that of the Hessian of some rows
+    level: ClassVar[int] = 3  # that of the Hessian of some rows
 
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
         """Step in parameter space."""
@@ -79,7 +79,7 @@ class WholeByRow(Memory):
     """The whole A and its inverse, d×d. The inner problem is solved for scores."""
 
     precision: Growing
-    quality: ClassVar[int] = 3  # that of the Hessian of some rows
+    level: ClassVar[int] = 3  # that of the Hessian of some rows
 
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
         """Step in score space."""

@@ -1,4 +1,4 @@
-"""What quasi-Newton steps are scaled by: curvatures that are cheap for some size of data. None is a bound."""
+"""The ladder of metrics that quasi-Newton steps are scaled by, from the diagonal of the Hessian to all of it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,26 @@ from majorant.objective import Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.objective.common_gram import known_products, leave_to_others, sums_from
 from majorant.solvers.descent import grounded_hessian
-from majorant.solvers.prices import FAR, Prices
+from majorant.solvers.prices import VECTOR, Prices
 
-# Rows of each label, and of each column, for what the rows of a label have in common to tell of them.
-ROWS_PER_LABEL, ROWS_PER_COLUMN = 50, 10
-# Rows of each column for a Gram matrix; more only while they cost less than a few passes over the data.
-GRAM_ROWS_PER_COLUMN = 10
-GRAM_COST = 4
-# By how much a share of the rows may misjudge the curvature of a column, and what rows weigh in that at most.
-MISJUDGED, WEIGHT = 4.0, 0.25
-# What is added to diagonals, of their mean: so many times the square of columns per row, at most so much; and, at most,
-# to the Hessian between classes. Diagonals whose mean is so many times their median are left alone.
-RAISED, MOST_RAISED, MOST_BETWEEN_CLASSES = 4.0, 10.0, 1.0
-UNEVEN = 30.0
+# Rows of each label, and of each column, for what rows of a label have in common to be told apart from the rest.
+ROWS_PER_LABEL, ROWS_PER_COLUMN = 50, 20
+# What is added to diagonals of wide sparse rows, of their mean: so many times the square of columns per row, and at
+# most so much. Diagonals whose mean is so many times their median have columns in units of their own: left alone.
+RAISED, MOST_RAISED, UNEVEN = 4.0, 10.0, 30.0
 # Of a Gram matrix in single precision, relative to its largest entry.
 ROUNDING = 1e-5
-# Larger matrices are not worth their factors, nor their memory.
-LARGEST_HESSIAN, LARGEST_GRAM = 2_000, 4_000
-# Numbers of directions that are kept, twice.
-MOST_DIRECTIONS = 2**25
+# Larger matrices are not worth their factors, nor their memory; numbers of directions that are kept with blocks.
+LARGEST_HESSIAN, LARGEST_GRAM, MOST_DIRECTIONS = 2_000, 4_000, 2**25
+# Levels of the ladder: from here on a metric is a Hessian, of a sample or of all rows.
+HESSIAN = 3
 
 
 class Preconditioner(ABC):
-    """A way to find a curvature to scale steps by."""
+    """A rung of the ladder: a metric, and what it costs."""
 
     name: ClassVar[str]
-    quality: ClassVar[int]  # the better, the higher; better ones cost more
+    level: ClassVar[int]  # the better the metric, the higher
 
     @abstractmethod
     def suits(self, objective: Objective) -> bool:
@@ -64,7 +58,7 @@ class DiagonalOfHessian(Preconditioner):
     """The diagonal of the Hessian."""
 
     name: ClassVar[str] = "the diagonal of the Hessian"
-    quality: ClassVar[int] = 0
+    level: ClassVar[int] = 0
 
     def suits(self, objective: Objective) -> bool:
         """Return True."""
@@ -88,7 +82,7 @@ class DiagonalBetweenClasses(Preconditioner):
     """C ⊗ diag(g), with C = Σ_j B_j the Hessian between classes and g = Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
 
     name: ClassVar[str] = "a diagonal, and the Hessian between classes"
-    quality: ClassVar[int] = 1
+    level: ClassVar[int] = 1
 
     def suits(self, objective: Objective) -> bool:
         """Return whether there are several classes."""
@@ -107,7 +101,7 @@ class DiagonalBetweenClasses(Preconditioner):
         objective.spend(curvatures=1)
         C, squares = objective.class_curvature(point)
         share, penalised = _raise_for_wide(objective), objective.penalty.penalised[: len(squares)]
-        C = C + min(share, MOST_BETWEEN_CLASSES) * np.diag(np.full(len(C), np.trace(C) / len(C)))
+        C = C + min(share, 1.0) * np.diag(np.full(len(C), np.trace(C) / len(C)))
         return DiagonalByClass(*balanced(C, _raised(squares, penalised, share))).nearly_factorized
 
 
@@ -121,7 +115,7 @@ class GramOfColumns(Preconditioner):
     """
 
     name: ClassVar[str] = "a Gram matrix"
-    quality: ClassVar[int] = 2
+    level: ClassVar[int] = 2
 
     def suits(self, objective: Objective) -> bool:
         """Return whether there are classes, and not too many columns."""
@@ -130,32 +124,28 @@ class GramOfColumns(Preconditioner):
 
     def price(self, prices: Prices) -> float:
         """Return that of a product of matrices and a few factors."""
-        return prices.gram(self._rows(prices))
+        return prices.gram(prices.rows)
 
     def upkeep(self, prices: Prices) -> float:
         """Return that of solves with the factors."""
         return prices.solves()
 
     def at(self, objective: Objective, point: Point) -> Factorize:
-        """Return what makes its inverse."""
+        """Return what makes its inverse; in single precision where the penalty exceeds its rounding errors."""
         objective.spend(curvatures=1)
-        prices = Prices.of(objective)
-        share = self._rows(prices) / objective.rows
-        return _gram(objective, point, min(share, 1.0), labels=_has_labels(prices, point))
+        prices, λ = Prices.of(objective), objective.ridge
+        labels = _has_labels(prices, point)
+        if λ.any() and not objective.model.as_rows().design(objective.like).is_sparse:
+            sums = _sums(objective, point, np.float32, labels=labels)
+            least = ROUNDING * float(sums[1].diagonal().max())
+            if np.min(λ[λ > 0]) > least:
+                return RoundedGram(objective.blocks.scaling(sums), least)
+        sums = _sums(objective, point, np.float64, labels=labels)
+        return objective.blocks.scaling(sums).nearly_factorized
 
-    def is_known(self, objective: Objective, point: Point, prices: Prices) -> bool:
+    def is_known(self, objective: Objective, point: Point) -> bool:
         """Return whether another problem over the same rows has left what it takes at a point."""
-        return any(known_products(objective, point, dtype, self._rows(prices)) for dtype in (np.float32, np.float64))
-
-    def price_if_known(self, prices: Prices) -> float:
-        """Return that of the factors."""
-        return prices.gram(0)
-
-    @staticmethod
-    def _rows(prices: Prices) -> float:
-        t, n, p = prices.rows, prices.classes, prices.columns
-        enough = max(GRAM_ROWS_PER_COLUMN * p, GRAM_COST * t * n / (p * prices.slow), prices.rows_for_a_call)
-        return enough if 2 * enough < t else t
+        return any(known_products(objective, point, dtype) for dtype in (np.float32, np.float64))
 
 
 @dataclass(frozen=True)
@@ -163,7 +153,7 @@ class HessianOfAll(Preconditioner):
     """The Hessian of all rows."""
 
     name: ClassVar[str] = "the Hessian"
-    quality: ClassVar[int] = 4  # better than that of a sample
+    level: ClassVar[int] = 4
 
     def suits(self, objective: Objective) -> bool:
         """Return whether it can be had, and is not too large."""
@@ -183,7 +173,7 @@ class BlocksOfHessian(Preconditioner):
     """Blocks of the Hessian over parameters that never meet in an outcome, such as those of one alternative."""
 
     name: ClassVar[str] = "the Hessian of each block"
-    quality: ClassVar[int] = 2
+    level: ClassVar[int] = 2
 
     def suits(self, objective: Objective) -> bool:
         """Return whether there are such blocks, and the Hessian is too large."""
@@ -204,7 +194,7 @@ class HessianByBlocks(Preconditioner):
     """The Hessian of all rows, as such blocks and a direction for each row."""
 
     name: ClassVar[str] = "the Hessian by blocks"
-    quality: ClassVar[int] = 4
+    level: ClassVar[int] = 4
 
     def suits(self, objective: Objective) -> bool:
         """Return whether there are blocks, and directions can be kept."""
@@ -216,20 +206,20 @@ class HessianByBlocks(Preconditioner):
 
     def upkeep(self, prices: Prices) -> float:
         """Return that of solves."""
-        return 2 * prices.sets * prices.columns * FAR
+        return prices.sets * prices.columns * VECTOR
 
     def at(self, objective: Objective, point: Point) -> Factorize:
         """Return what makes its inverse."""
         return hessian_by_blocks(objective, point, whole=True).factorized
 
 
-_DIAGONALS = (DiagonalOfHessian(), DiagonalBetweenClasses())
+DIAGONALS = (DiagonalOfHessian(), DiagonalBetweenClasses())
 # By the name of the dearest that is wanted, the dearest last.
-OFFERS: dict[str, tuple[Preconditioner, ...]] = {
-    "auto": (*_DIAGONALS, GramOfColumns(), BlocksOfHessian(), HessianByBlocks(), HessianOfAll()),
-    "sample": (*_DIAGONALS, GramOfColumns(), HessianOfAll()),
+LADDERS: dict[str, tuple[Preconditioner, ...]] = {
+    "auto": (*DIAGONALS, GramOfColumns(), BlocksOfHessian(), HessianByBlocks(), HessianOfAll()),
+    "sample": (*DIAGONALS, GramOfColumns(), HessianOfAll()),
     "kronecker": (GramOfColumns(),),
-    "diagonal": _DIAGONALS,
+    "diagonal": DIAGONALS,
 }
 
 
@@ -247,31 +237,11 @@ def _raise_for_wide(objective: Objective) -> float:
 
 
 def _raised(entries: Array, penalised: Array, share: float) -> Array:
-    """Return a diagonal with so much more of its mean wherever there is a penalty.
-
-    Columns that differ by more than how often they occur have units of their own, which a mean would drown.
-    """
+    """Return a diagonal with so much more of its mean wherever there is a penalty."""
     each = entries[penalised]
     if not (share and len(each)) or each.mean() > UNEVEN * np.median(each):
         return entries
     return entries + np.where(penalised, share * each.mean(), 0.0)
-
-
-def _speaks_for_all(objective: Objective, share: float) -> bool:
-    """Return whether a share of the rows shows no column to be much larger or smaller than it is in all of them.
-
-    Columns of which few rows make up nearly all would seem to be combinations of others, and steps along them far too
-    long to be taken.
-    """
-    of_all, of_some = objective.facts.squares_of_some(share)
-    return _are_alike(WEIGHT * of_all, WEIGHT * of_some, objective.ridge)
-
-
-def _are_alike(of_all: Array, of_some: Array, ridge: Array) -> bool:
-    """Return whether two diagonals are nowhere far apart, compared to the penalty."""
-    λ = ridge[: len(of_all)]
-    ratio = (of_all + λ) / np.maximum(of_some + λ, 1e-300)
-    return bool(np.all((ratio <= MISJUDGED) & (ratio >= 1 / MISJUDGED) | (of_all == 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,32 +263,25 @@ def _has_labels(prices: Prices, point: Point) -> bool:
     return enough and bool(point.theta.reshape(n, -1)[:, :-1].any())
 
 
-def _gram(objective: Objective, point: Point, share: float, *, labels: bool) -> Factorize:
-    """Return Σ_j B_j ⊗ Σ_j w_j x_j x_jᵀ, corrected for labels, from a share of the rows, if that speaks for all.
+def _sums(objective: Objective, point: Point, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
+    """Return what C ⊗ G is made of, with the products of columns that another problem over such rows has found.
 
-    Single precision is enough where the penalty is larger than its rounding errors.
+    Those products tell how columns are correlated; how large columns are is found from rows of the problem.
     """
-    λ = objective.ridge
-    if λ.any() and not objective.model.as_rows().design(objective.like).is_sparse:
-        sums = _sums(objective, point, share, np.float32, labels=labels)
-        least = ROUNDING * float(sums[1].diagonal().max())
-        if np.min(λ[λ > 0]) > least:
-            return RoundedGram(objective.blocks.scaling(sums), least)
-    sums = _sums(objective, point, share, np.float64, labels=labels)
-    return objective.blocks.scaling(sums).nearly_factorized
-
-
-def _sums(objective: Objective, point: Point, share: float, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
-    """Return what the curvature is made of, with products of columns that another problem has found, if they will do.
-
-    They have to speak for these rows as a share of them would.
-    """
-    known = known_products(objective, point, dtype, share * objective.rows)
+    known = known_products(objective, point, dtype)
     if known is not None:
         sums, squares = sums_from(objective, point, known)
-        if _are_alike(squares, here(sums[1].diagonal()), objective.ridge):
-            return sums
-    share = share if share < 1 and _speaks_for_all(objective, share) else 1.0
-    sums = objective.mean_gram(point, share, dtype, labels=labels)
-    leave_to_others(objective, point, dtype, share * objective.rows, sums)
+        return _with_diagonal(sums, squares)
+    sums = objective.mean_gram(point, dtype, labels=labels)
+    leave_to_others(objective, point, dtype, sums)
     return sums
+
+
+def _with_diagonal(sums: tuple[Array, ...], squares: Array) -> tuple[Array, ...]:
+    """Return the sums with another diagonal of G, and columns scaled accordingly."""
+    C, G, directions, weight, centres = map(here, sums)
+    before = G.diagonal()
+    scale = np.sqrt(np.divide(squares, before, out=np.zeros(len(squares)), where=before > 0)).astype(G.dtype)
+    G = G * scale * scale[:, None]
+    np.fill_diagonal(G, squares)
+    return C, G, directions, weight, centres * scale

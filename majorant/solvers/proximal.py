@@ -25,7 +25,7 @@ from majorant.solvers.base import known
 from majorant.solvers.finish import apart, begin, redundancy
 from majorant.solvers.line_search import best_step
 from majorant.solvers.memory import Memory
-from majorant.solvers.quasi_newton import QuasiNewton, QuasiNewtonState
+from majorant.solvers.policy import QuasiNewton, QuasiNewtonState
 from majorant.solvers.sampling import StochasticSolver, StochasticState
 from majorant.solvers.stream import SHAPES, ProximalStream, default_rows, prior_memory
 
@@ -143,7 +143,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         solver, here = QuasiNewton(memory=self.memory, seed=self.seed), known(objective, state)
-        before = begin(objective, solver, here, state.memory) if state.finish is None else state.finish.moved_to(here)
+        before = begin(objective, here, state.memory) if state.finish is None else state.finish.moved_to(here)
         after = solver.step(objective, before)
         shared = ("theta", "point", "stalled", "account", "remark", "unseen")
         return state.changed(finish=after, **{each: getattr(after, each) for each in shared})

@@ -1,99 +1,225 @@
-"""A start for rows that are not many more than columns: the problem is solved in their space, where steps are cheap."""
+"""Newton's method among combinations of rows, for dense rows that are not many more than the columns.
+
+Under a ridge the optimum is a combination of rows, and with K = XXᵀ in memory no step takes the columns
+(:class:`majorant.objective.row_space.RowSpace`). Single precision is enough for K where the penalty exceeds its
+rounding errors: scores are found afresh by X, in double precision, whenever steps gain little, and then only a
+correction is off, by as many digits as the solution before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import log10, sqrt
+from math import inf, log10, sqrt
 
 import numpy as np
+from scipy.linalg.blas import get_blas_funcs
+from scipy.linalg.lapack import get_lapack_funcs
 
 from majorant._checks import Array
 from majorant.data import Labelled
-from majorant.objective import Objective, Point
+from majorant.objective import Objective
 from majorant.objective.row_space import RowSpace, square_of_a_row
-from majorant.solvers.base import improves
-from majorant.solvers.forecasts import expected_steps, least_steps
-from majorant.solvers.preconditioners import HessianOfAll
-from majorant.solvers.prices import MULTIPLY, Prices
-from majorant.solvers.renting import SMALL_CHANGE
-from majorant.solvers.row_newton import newton, price_of_a_product
-from majorant.solvers.starts import Begun, Start
+from majorant.solvers.line_search import LOOSE, best_step
+from majorant.solvers.newton_cg import Direction, conjugate_gradients
+from majorant.solvers.preconditioners import LARGEST_HESSIAN
+from majorant.solvers.prices import FREE, PRODUCTS_PER_STEP, Prices
+from majorant.solvers.starts import Begun
 
-# More rows make a matrix that is not small; and a product with it should cost no more than one with the Hessian.
-MOST_ROWS, ROWS_PER_COLUMN = 4_000, 2
-# Products for each step in all columns, and passes over these.
-PRODUCTS, PASSES = 4.0, 3.0
-# A number that is copied in single precision.
-COPIED = 1.0
-
-
-@dataclass(frozen=True)
-class FromRowSpace(Start):
-    """Newton's steps among combinations of rows, where the optimum of all columns is."""
-
-    steps: int  # at most
-
-    def suits(self, objective: Objective, theta: Array) -> bool:
-        """Return whether products of all pairs of rows cost less than they are expected to save."""
-        if not can_be(objective):
-            return False
-        more = _more_steps(objective)
-        # Correlations are looked at only where they may decide; a Gram matrix of fewer columns knows them better.
-        looks = (least_steps, expected_steps) if objective.rows < Prices.of(objective).columns else (least_steps,)
-        return any(_costs(objective, steps := more * look(objective)) < steps for look in looks)
-
-    def begin(self, objective: Objective, theta: Array, seed: int) -> Begun:
-        """Return the optimum, but for rounding."""
-        space, likely = RowSpace.of(objective), objective.facts.likely_intercept
-        place, work = newton(space, np.zeros(len(space.ridge)) if likely is None else likely, self.steps)
-        passes = 2.0 + work.products * objective.rows * space.ridge.shape[0] / (2 * objective.size)
-        objective.spend(passes=passes, curvatures=1 + work.factors)
-        point = objective.point(space.parameters(place.Z))
-        if not point.value <= objective.value_at_zero():  # in single precision, of columns that are far from zero
-            return Begun(objective.point(theta))
-        return Begun(point, made=work.steps, account=(f"steps in the space of {objective.rows} rows",), done=True)
-
-    def better_than(self, objective: Objective, here: Point, seed: int) -> Begun | None:
-        """Return the same, if F is lower there than where steps in all columns have led."""
-        begun = self.begin(objective, here.theta, seed)
-        return begun if improves(objective, begun.point, here) else None
+# Rows of the largest K, and rows for each column: where there are more, a Gram matrix of the columns is smaller.
+MOST_ROWS, ROWS_PER_COLUMN = 4_000, 1.5
+# Steps in all columns for each power of ten of the condition number, of dense rows that are fewer than columns: three
+# of four fits take more, by up to ten times.
+STEPS_PER_DIGIT = 20.0
+# Products that a step takes in the metric of factors.
+PRODUCTS_WITHIN = 10
+# Rows weigh no less than this share of their mean; and numbers of the largest factors.
+LEAST_WEIGHT, LARGEST_FACTORS = 1e-6, 2**25
+# Steps end where one promises to gain less than this share of F; then scores are found afresh, and less is aimed at.
+AIMS = (1e-4, 1e-7, 1e-10)
 
 
-def in_steps(objective: Objective) -> float:
-    """Return as many steps in all columns as all steps there cost, infinitely many if there can be none."""
-    return _costs(objective, _more_steps(objective) * least_steps(objective)) if can_be(objective) else np.inf
+def suits(objective: Objective) -> bool:
+    """Return whether rows are few, dense and at hand, columns share one penalty, and a Hessian is not next to free.
 
-
-def can_be(objective: Objective) -> bool:
-    """Return whether rows make a small problem."""
+    Of more rows than columns K is singular, and what is rounded in it may not exceed the penalty.
+    """
     t = objective.rows
     if not (objective.model.has_rows and objective.convex and t <= MOST_ROWS and RowSpace.suits(objective)):
         return False
-    prices, hessian = Prices.of(objective), HessianOfAll()
-    if hessian.suits(objective) and hessian.price(prices) <= SMALL_CHANGE:
-        return False  # of a few parameters nothing is quicker
-    if t < prices.columns:
-        return True
-    # Steps in fewer columns have matrices of their own, but between classes these know little.
-    return t <= ROWS_PER_COLUMN * prices.columns and prices.classes > 1 and RowSpace.narrows(objective)
+    prices, columns = Prices.of(objective), Prices.of(objective).columns
+    if objective.size <= LARGEST_HESSIAN and prices.hessian(t) <= FREE * prices.step():
+        return False
+    return t < columns or (t <= ROWS_PER_COLUMN * columns and RowSpace.narrows(objective))
 
 
-def _costs(objective: Objective, steps: float) -> float:
-    """Return what a solution costs there, in steps in all columns, of which there would be so many."""
-    prices = Prices.of(objective)
-    t, p = prices.rows, prices.columns
-    pairs = t * p * (0.25 * MULTIPLY * t + COPIED)  # products are symmetric, and in single precision
-    products = PRODUCTS * steps * price_of_a_product(prices.classes, t)
-    return (pairs + products + PASSES * prices.step()) / prices.whole_step()
+def pays_at_once(objective: Objective) -> bool:
+    """Return whether a solution here costs less than the steps in all columns that most fits take.
 
-
-def _more_steps(objective: Objective) -> float:
-    """Return how many times more steps a weak penalty takes: rows saturate, by the logarithm of what curves them.
-
-    Of t rows and p columns the largest eigenvalue of a Hessian is about w(√t + √p)² times the square of a number of X.
+    These grow with the logarithm of the condition number, of which the largest eigenvalue of XᵀX is estimated from t, p
+    and the squares of some rows.
     """
-    data, n, t = objective.whole, objective.model.classes(objective.like), objective.rows
+    prices, data = Prices.of(objective), objective.whole
     assert isinstance(data, Labelled)
-    p, λ = data.n_features, objective.ridge[0]
-    weight = 0.25 if n == 1 else (n - 1) / n**2
-    return max(log10(weight * (sqrt(t / p) + 1.0) ** 2 * square_of_a_row(data) / λ), 1.0)
+    n = prices.classes + (prices.classes == 1)
+    largest = (sqrt(prices.rows / prices.columns) + 1.0) ** 2 * square_of_a_row(data)
+    steps = STEPS_PER_DIGIT * log10(1.0 + (n - 1) / n**2 * largest / objective.ridge[0])
+    here = prices.row_products() + PRODUCTS_PER_STEP * steps * prices.product_of_rows()
+    return bool(here + prices.step() < steps * prices.step())
+
+
+def newton_among_rows(objective: Objective, steps: int) -> Begun:
+    """Return the optimum but for rounding, found from zero in no more than so many steps."""
+    space, intercepts = RowSpace.of(objective), objective.facts.likely_intercept
+    prices, has_factors = Prices.of(objective), space.ridge.shape[0] * space.rows**2 <= LARGEST_FACTORS
+    product = prices.product_of_rows()
+    factors = inf if space.is_singular or not has_factors else prices.factors_of_rows() / product
+    start = np.zeros(len(space.ridge)) if intercepts is None else intercepts
+    place, made, products = newton(space, start, steps, factors, prices.solve_of_rows() / product)
+    passes = 2.0 + products * objective.rows * space.ridge.shape[0] / (2 * objective.size)
+    objective.spend(passes=passes, curvatures=1)
+    point = objective.point(space.parameters(place.Z))
+    return Begun(point, made=made, account=(f"Newton steps in the space of {objective.rows} rows",))
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Z, with its scores, what the loss says of them, and the penalty."""
+
+    Z: Array
+    scores: Array
+    loss: float
+    residual: Array
+    penalty: float
+
+    @classmethod
+    def of(cls, space: RowSpace, Z: Array, scores: Array, penalty: float) -> Place:
+        """Return the place with what the loss says of its scores."""
+        return cls(Z, scores, *space.loss_and_residual(scores), penalty)
+
+    @property
+    def value(self) -> float:
+        """F."""
+        return self.loss + self.penalty
+
+
+def newton(space: RowSpace, intercepts: Array, most: int, factors: float, solve: float) -> tuple[Place, int, int]:
+    """Return where Newton's steps from zero lead, and how many steps and products with K it took.
+
+    Conjugate gradients are scaled by the mean curvature of a row; once there were as many products as factors of the
+    Hessian within each class cost, and a step takes so many that solves with these save some, by such factors: where
+    columns are on wild scales there would be thousands. ``factors`` and ``solve`` are prices, in products.
+    """
+    Z = np.zeros_like(space.ridge)
+    Z[:, space.rows :] = intercepts[:, None]
+    place = Place.of(space, Z, space.scores(Z), 0.5 * float(np.vdot(Z, space.ridge * Z)))
+    metric: Callable[[Array], Array] = MeanCurvature.of(space, place.residual)
+    made = products = budget = latest = 0
+    for aim in AIMS:
+        while made < most:
+            if budget >= factors and latest > PRODUCTS_WITHIN * (1.0 + solve):
+                metric, budget = WithinClasses.of(space, place.residual) or metric, 0
+            times, gradient = space.curve(place.scores), space.gradient(place.Z, place.residual)
+            found = conjugate_gradients(gradient, times, metric, space.times)
+            if found.gain == 0 and isinstance(metric, WithinClasses):  # too far from symmetric in single precision
+                metric, factors = MeanCurvature.of(space, place.residual), inf
+                continue
+            before, place = place, _best_place_along(space, place, found)
+            made, products, budget, latest = (
+                made + 1,
+                products + found.products,
+                budget + found.products,
+                found.products,
+            )
+            if place is before or found.gain <= aim * place.value:
+                break
+        place = Place.of(space, place.Z, space.scores(place.Z), place.penalty)
+    return place, made, products
+
+
+@dataclass(frozen=True, eq=False)
+class MeanCurvature:
+    """The inverse of the mean curvature along rows, and along intercepts."""
+
+    scale: Array  # of the columns of Z
+
+    @classmethod
+    def of(cls, space: RowSpace, residual: Array) -> MeanCurvature:
+        """Return it for what rows weigh."""
+        weights = space.class_weights(residual).mean(axis=0)
+        curvature = np.full(space.ridge.shape[1], float(weights.mean()) * float(np.trace(space.products)) / space.rows)
+        curvature[space.rows :] = weights.sum()
+        return cls(1.0 / (space.ridge.mean(axis=0) + curvature))
+
+    def __call__(self, Z: Array) -> Array:
+        """Return Z, scaled."""
+        return self.scale * Z
+
+
+@dataclass(frozen=True, eq=False)
+class WithinClasses:
+    """(WK + λ)⁻¹ = W^½ (W^½KW^½ + λ)⁻¹ W^−½ for each class, with W = p_c(1 − p_c) what rows weigh in it.
+
+    Intercepts stay apart: columns are measured from their means, and what they have in common with an intercept all the
+    same is lost to rounding in single precision.
+    """
+
+    roots: Array  # W^½, (n, t)
+    factors: tuple[Array, ...]
+    of_intercepts: Array  # their curvature, (n, 1)
+
+    @classmethod
+    def of(cls, space: RowSpace, residual: Array) -> WithinClasses | None:
+        """Return it, or None where rounding leaves no factor."""
+        weights = space.class_weights(residual)
+        weights = np.maximum(weights, LEAST_WEIGHT * np.maximum(weights.mean(axis=1, keepdims=True), 1e-300))
+        roots, factors = np.sqrt(weights).astype(space.products.dtype), []
+        for root, ridge in zip(roots, space.ridge, strict=True):
+            M = space.products * root
+            M *= root[:, None]
+            M.flat[:: space.rows + 1] += ridge[0]
+            factor, trouble = get_lapack_funcs("potrf", dtype=M.dtype)(M.T, lower=1, overwrite_a=1, clean=0)
+            if trouble:
+                return None
+            factors.append(factor)
+        return cls(roots, tuple(factors), weights.sum(axis=1, keepdims=True) + space.ridge[:, -1:])
+
+    def __call__(self, Z: Array) -> Array:
+        """Return the solution; softmax does not see classes that move together."""
+        t, solution = self.roots.shape[1], np.empty_like(Z)
+        solve = get_blas_funcs("trsv", dtype=self.roots.dtype)  # LAPACK is slow at one right-hand side
+        for root, factor, r, x in zip(self.roots, self.factors, Z, solution, strict=True):
+            half = solve(factor, (r[:t] / root).astype(root.dtype, copy=False), lower=1)
+            x[:t] = solve(factor, half, lower=1, trans=1) * root
+        solution[:, t:] = Z[:, t:] / self.of_intercepts
+        return solution if len(Z) == 1 else solution - solution.mean(axis=0)
+
+
+def _best_place_along(space: RowSpace, place: Place, step: Direction) -> Place:
+    """Return the best place along a step, or the same if there is none."""
+    ray = _Ray(space, place, step)
+    length = best_step(ray, (place.value, -2.0 * step.gain), LOOSE)
+    return ray.at(length) if length > 0 else place
+
+
+class _Ray:
+    """F along a step."""
+
+    def __init__(self, space: RowSpace, place: Place, step: Direction) -> None:
+        self._space, self._place, self._step = space, place, step
+        self._slopes, weighted = space.potentials(step.Kx), space.ridge * step.Kx
+        self._linear, self._square = float(np.vdot(place.Z, weighted)), float(np.vdot(step.x, weighted))
+        self._last: tuple[float, Place] = 0.0, place
+
+    def at(self, a: float) -> Place:
+        """Return the place so far along it."""
+        if self._last[0] != a:
+            penalty = self._place.penalty + a * self._linear + 0.5 * a * a * self._square
+            Z, scores = self._place.Z + a * self._step.x, self._place.scores + a * self._slopes
+            self._last = a, Place.of(self._space, Z, scores, penalty)
+        return self._last[1]
+
+    def value_and_slope(self, a: float) -> tuple[float, float]:
+        """Return F there and its derivative."""
+        there = self.at(a)
+        return there.value, float(np.vdot(there.residual, self._slopes)) + self._linear + a * self._square

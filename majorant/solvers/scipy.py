@@ -38,7 +38,7 @@ class ScipyState(State):
     known: int = 0
     reports: int = 0
 
-    def resumed(self, objective: Objective, point: Point) -> Self:
+    def resumed(self, objective: Objective, point: Point, steps: int) -> Self:
         """Return a state that begins where this one is."""
         return type(self).at(point)
 

@@ -1,19 +1,15 @@
 """Newton steps by conjugate gradients: products with the Hessian, the steps they make, and when these take over."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, Threads, minimize
 from majorant.objective.products import HessianProducts
-from majorant.solvers.preconditioners import DiagonalBetweenClasses, DiagonalOfHessian
+from majorant.solvers.newton_cg import MOST_PRODUCTS, conjugate_gradients, newton_direction
+from majorant.solvers.preconditioners import HESSIAN, DiagonalOfHessian
 from majorant.solvers.prices import Prices
-from majorant.solvers.renting import HESSIAN, Lease, Market
-from majorant.solvers.truncated import newton_step
-
-BY_PRODUCTS = "Newton steps by conjugate gradients"
+from tests.test_policy import BY_PRODUCTS, Rung, after, decided, plan, state
 
 
 def objective(t, p, n, *, sparse=False, dtype=np.float64, weighted=False, soft=False, threads=1, seed=0, **data):
@@ -93,32 +89,81 @@ def test_there_are_none_of_a_loss_that_is_not_known():
     assert not HessianProducts.suit(Objective(Other(3), F.data, ridge=1.0))
 
 
+def newtons(F, at):
+    """Newton's direction, and what a unit step promises to gain, with the Hessian written out."""
+    H = F.hessian(at.theta)[2].as_matrix() + np.diag(F.ridge)
+    x = np.linalg.solve(H, -at.gradient)
+    return H, x, -0.5 * float(at.gradient @ x)
+
+
 @pytest.mark.parametrize("n", [2, 4])
-def test_a_step_is_newtons_where_products_do_not_stop(n, monkeypatch):
-    monkeypatch.setattr("majorant.solvers.truncated.WORTH_ANOTHER", 1e-12)
+def test_a_direction_is_newtons_where_products_do_not_stop(n, monkeypatch):
+    monkeypatch.setattr("majorant.solvers.newton_cg.WORTH_ANOTHER", 1e-12)
     F = objective(300, 6, n, constant=True)
     here = F.point(np.zeros(F.size))
-    found = newton_step(F, here, DiagonalOfHessian().at(F, here)(F.ridge))
-    H = F.hessian(here.theta)[2].as_matrix() + np.diag(F.ridge)
-    np.testing.assert_allclose(found.step, np.linalg.solve(H, -here.gradient), rtol=1e-4, atol=1e-6)
+    found, (_, exact, gain) = newton_direction(F, here, DiagonalOfHessian().at(F, here)(F.ridge)), newtons(F, here)
+    np.testing.assert_allclose(found.x, exact, rtol=1e-4, atol=1e-6)
+    assert found.gain == pytest.approx(gain, rel=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_products_stop_when_little_is_left_to_gain(seed):
     F = objective(300, 20, 3, constant=True, seed=seed)
     here = F.point(np.zeros(F.size))
-    found = newton_step(F, here, DiagonalOfHessian().at(F, here)(F.ridge))
-    H, g = F.hessian(here.theta)[2].as_matrix() + np.diag(F.ridge), here.gradient
-    gained = -(g @ found.step + 0.5 * found.step @ H @ found.step)
-    assert gained > 0.8 * (0.5 * g @ np.linalg.solve(H, g))
+    found, (H, _, gain) = newton_direction(F, here, DiagonalOfHessian().at(F, here)(F.ridge)), newtons(F, here)
+    gained = -(here.gradient @ found.x + 0.5 * found.x @ H @ found.x)
+    assert found.gain == pytest.approx(gained)
+    assert 0.8 * gain < gained <= gain * (1 + 1e-9)
     assert 1 < found.products < F.size / 2
+
+
+def test_in_the_metric_of_the_hessian_one_product_is_enough():
+    F = objective(300, 6, 3)
+    here = F.point(np.zeros(F.size))
+    H, exact, _ = newtons(F, here)
+    found = newton_direction(F, here, lambda b: np.linalg.solve(H, b))
+    assert found.products <= 2
+    np.testing.assert_allclose(found.x, exact, rtol=1e-9, atol=1e-12)
 
 
 def test_where_the_gradient_is_zero_nothing_moves():
     F = objective(50, 3, 2)
     here = F.point(np.zeros(F.size))
     still = type(here)(here.theta, here.value, np.zeros(F.size), here.scores)
-    assert not newton_step(F, still, lambda b: b).step.any()
+    found = newton_direction(F, still, lambda b: b)
+    assert not found.x.any()
+    assert found.gain == 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_another_inner_product_has_the_same_solution(seed, monkeypatch):
+    """Among combinations z of rows, of which Kz is what they stand for, K⁻¹ times a symmetric matrix is the Hessian."""
+    monkeypatch.setattr("majorant.solvers.newton_cg.WORTH_ANOTHER", 1e-14)
+    rng = np.random.default_rng(seed)
+    root, W, λ = rng.normal(size=(8, 8)), rng.random(8), 0.3
+    K, gradient = root @ root.T, rng.normal(size=8)
+    found = conjugate_gradients(gradient, lambda z, Kz: W * Kz + λ * z, lambda z: z, lambda z: K @ z)
+    np.testing.assert_allclose(W * (K @ found.x) + λ * found.x, -gradient, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.Kx, K @ found.x, rtol=1e-6, atol=1e-8)
+    assert found.gain == pytest.approx(-0.5 * gradient @ K @ found.x)
+
+
+@pytest.mark.parametrize("curvature", [0.0, -1.0])
+def test_where_nothing_is_curved_the_first_direction_is_that_of_the_metric(curvature):
+    """To rounding there may be none: then no unit step promises anything, but it leads down."""
+    gradient = np.array([1.0, -2.0])
+    found = conjugate_gradients(gradient, lambda d, _: curvature * d, lambda b: 2.0 * b)
+    np.testing.assert_array_equal(found.x, -2.0 * gradient)
+    assert (found.gain, found.products) == (0.0, 1)
+
+
+def test_products_end():
+    scales = 10.0 ** np.linspace(-12, 0, 2 * MOST_PRODUCTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("majorant.solvers.newton_cg.WORTH_ANOTHER", 0.0)
+        found = conjugate_gradients(np.ones(len(scales)), lambda d, _: scales * d, lambda b: b)
+    assert found.products <= MOST_PRODUCTS
+    assert found.gain > 0
 
 
 def hard(n, seed=5):
@@ -142,42 +187,48 @@ def test_many_steps_left_turn_into_products():
     assert turned.trace["passes"][-1] > 2 * turned.trace["step"][-1]
 
 
-def market(product, **shape):
-    prices = Prices(**{"rows": 1_000, "classes": 1, "columns": 50, "stored": 50.0, "sparse": False} | shape)
-    made = Market.of((DiagonalOfHessian(),), prices, products=True)
-    return replace(made, product=product)
-
-
-def lease(rate, steps=5, quality=0):
-    return Lease(quality, 0, 1, tuple(np.exp(-rate * np.arange(steps))))
+def turns(state, product):
+    """Whether steps become Newton's, by products of a price, where no metric can be bought."""
+    return decided(state, plan(Rung(0, 1e9), product=product)).by_products
 
 
 def test_products_are_turned_to_where_they_are_cheap_and_much_is_left():
-    assert market(0.1).turns_to_products(lease(0.5), 5, 1.0)
-    assert not market(0.9).turns_to_products(lease(0.5), 5, 1.0)  # they cost as much as steps
-    assert not market(0.1).turns_to_products(lease(9.0), 5, 1.0)  # little is left
-    assert not market(0.1).turns_to_products(lease(0.5), 2, 1.0)  # too soon to tell
-    assert not market(0.1).turns_to_products(lease(0.5, steps=1), 5, 1.0)
-    assert not market(0.1).turns_to_products(lease(0.5, quality=HESSIAN), 5, 1.0)
-    assert Market.of((DiagonalOfHessian(),), None).product == np.inf
+    assert turns(after(5, rate=0.5), 0.1)
+    assert not turns(after(5, rate=0.5), 0.9)  # they cost as much as steps
+    assert not turns(after(5, rate=0.5), np.inf)
+    assert not turns(after(5, rate=9.0), 0.1)  # little is left
+    assert not turns(after(1, rate=0.5), 0.1)  # too soon to tell
+    assert not turns(after(5, rate=0.5, level=HESSIAN), 0.1)
+    assert not turns(after(5, rate=0.5, budget=-9.0), 0.1)  # steps that tell how good a metric is pay for nothing
 
 
-def test_no_diagonal_is_found_for_products_that_costs_more_than_all_steps():
-    made = replace(market(0.1, classes=5), offers=(DiagonalBetweenClasses(), DiagonalOfHessian()), prices=(7.0, 2.0))
-    assert made.due_for_products(lease(0.5), 3.0, 1.0, 1.0) == DiagonalOfHessian()
-    assert made.due_for_products(lease(0.5), 8.0, 1.0, 1.0) == DiagonalBetweenClasses()
-    assert made.due_for_products(lease(0.5, quality=1), 3.0, 1.0, 1.0) is None
+def test_pairs_of_other_steps_are_forgotten_then():
+    turned = decided(
+        after(5, rate=0.5).changed(pairs=((np.ones(1), np.ones(1), 1.0),)), plan(Rung(0, 1e9), product=0.1)
+    )
+    assert turned.uses_products
+    assert (turned.pairs, turned.gains) == ((), ())
+    assert turned.account[-1] == (5, BY_PRODUCTS)
 
 
-def test_of_several_classes_fewer_products_make_up_for_a_step():
-    assert market(0.4, classes=5).turns_to_products(lease(0.5), 5, 1.0)
-    assert not market(0.4).turns_to_products(lease(0.5), 5, 1.0)
-    assert not market(0.4, classes=3).turns_to_products(lease(0.5), 5, 1.0)
+def test_no_metric_is_found_for_products_that_costs_more_than_all_steps():
+    offers = plan(Rung(4, 40.0), Rung(1, 7.0), Rung(0, 2.0), product=0.1)
+    for budget, level in ((3.0, 0), (8.0, 1), (50.0, 4)):
+        slow = state([np.exp(-0.1 * k) for k in range(8)], level=0, budget=budget, spent=3.0, by_products=True)
+        found = decided(slow, offers)
+        assert found.level == level
+        assert found.uses_products == (level < HESSIAN)
+
+
+def test_a_metric_within_products_does_not_hide_how_fast_steps_gain():
+    slow = state([np.exp(-0.1 * k) for k in range(8)], level=0, budget=8.0, spent=3.0, by_products=True)
+    assert decided(slow, plan(Rung(1, 7.0), Rung(0, 2.0), product=0.1)).gains == slow.gains
+    assert decided(slow, plan(Rung(4, 7.0), Rung(0, 2.0), product=0.1)).gains == ()
 
 
 def test_a_product_costs_less_than_a_step_of_small_or_sparse_data_and_as_much_of_large_dense():
     def share(**shape):
-        return Market.of((DiagonalOfHessian(),), Prices(**shape), products=True).product
+        return (prices := Prices(**shape)).product() / prices.step()
 
     assert share(rows=300, classes=20, columns=40, stored=40.0, sparse=False) < 0.3
     assert share(rows=1_500, classes=1, columns=12_000, stored=50.0, sparse=True) < 0.5
