@@ -591,9 +591,9 @@ def test_classes_without_weight_stay_classes(lost, settings, workers):
         pytest.skip("before 1.7 scikit-learn balances rows in memory as if they had no weights")
     X, y, weight = weighed(np.random.default_rng(0), lost)
     source = Chunks([partial(rows_of, X[k : k + 50], y[k : k + 50], weight[k : k + 50]) for k in range(0, 300, 50)])
-    whole = LogisticRegression(**settings).fit(X, y, sample_weight=weight)
+    whole = LogisticRegression(**settings, tol=1e-12).fit(X, y, sample_weight=weight)
     with ThreadPoolExecutor(2) if workers else nullcontext() as executor:
-        read = LogisticRegression(**settings).fit(source, executor=executor)
+        read = LogisticRegression(**settings, tol=1e-12).fit(source, executor=executor)
     assert read.classes_.tolist() == [0, 1, 2]
     np.testing.assert_allclose(read.coef_, whole.coef_, atol=1e-6)
     np.testing.assert_allclose(read.predict_proba(X), whole.predict_proba(X), atol=1e-6)  # no intercept is best

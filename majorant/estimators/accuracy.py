@@ -44,7 +44,8 @@ def errors_of(
 def judged_as_published(objective: Objective, fitted: Fitted, published: Array) -> Fitted:
     """Return the fit with the gap of its ``published`` parameters, which are rounded to single precision.
 
-    The loss rises by gᵀd + ¼ w ‖Xd‖² at most, w the heaviest row's weight, since softmax bends by ½ at most.
+    The loss rises by gᵀd + ½ b‖Xd‖² at most, b being ½ of the heaviest row's weight, since softmax bends by that at
+    most, or 2F: a row bends by 1 − max p times the squared range of its scores, which its loss exceeds.
     """
     found = None if fitted.solution is None else fitted.solution.certificate
     sizes = objective.facts.magnitudes
@@ -52,18 +53,28 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array) 
         return fitted
     W = found.theta.reshape(-1, sizes.n_columns)
     certified = (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
-    d, value = published - certified, found.value
-    slope = float((found.gradient + objective.ridge * (certified - found.theta)) @ d)
-    bend = float(objective.ridge @ d**2) + 0.5 * sizes.heaviest * float(np.linalg.norm(d) * sizes.norm) ** 2
-    rise = abs(slope) + 0.5 * bend
-    if rise > max(DIFFERS * fitted.result.gap, WORTH_A_PASS) * value:
+    d, value, least = published - certified, found.value, max(DIFFERS * fitted.result.gap, WORTH_A_PASS) * found.value
+    slope = abs(float((found.gradient + objective.ridge * (certified - found.theta)) @ d))
+    slope += 0.5 * float(objective.ridge @ d**2)
+    rise = slope + _bent(float(np.linalg.norm(d)) * sizes.norm, sizes.heaviest, value)
+    if rise > least:
+        sizes = objective.facts.magnitudes_by_column
+        moved = float(np.linalg.norm(np.abs(d).reshape(W.shape) @ sizes.columns))
+        rise = min(rise, slope + _bent(moved, sizes.heaviest, value))
+    if rise > least:
         loss = objective.facts.small_blocks.total(Widened(Loss(objective.model, published)))
-        off = sizes.at_most(published, float(np.finfo(np.float64).eps))[0]
+        off = sizes.of_loss(published, float(np.finfo(np.float64).eps))
         rise = min(rise, max(loss + objective.penalty.value(published) - value, 0.0) + 2 * off)
     gap = (fitted.result.gap * value + rise) / (value + rise) if value > 0 else fitted.result.gap
     before, after = (f"within {number:.1e} of the optimum (relative)" for number in (fitted.result.gap, gap))
     message = fitted.result.message.replace(before, after)
     return replace(fitted, result=replace(fitted.result, gap=gap, message=message))
+
+
+def _bent(moved: float, heaviest: float, value: float) -> float:
+    """Return how much a loss rises above its tangent at most where scores move so much; on the way 2F may grow."""
+    most = 2.0 * value * float(np.exp(min(1.5 * moved, 50.0)))
+    return 0.5 * min(0.5 * heaviest, most) * moved * moved
 
 
 def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None) -> Array:
