@@ -139,7 +139,7 @@ class Lookout:
         """Return whether to look now, before anything else says that the optimum has been found."""
         if not (self._guess <= FAR * self._tol * value and self.suits and self._pays(state)):
             return False
-        promise, share = self._promise(state), self.share(state, ends=False)
+        promise, share = self._predicted_decrease(state), self.share(state, ends=False)
         enough = share * self._tol * value * self._early(state, share)
         factor = self._factor(state) * (OF_SOME if share < 1 else 1.0)
         if not factor * promise <= enough or not promise <= self._most:
@@ -151,7 +151,7 @@ class Lookout:
         """Return how many times more than the tolerance there may be to gain: Newton's steps in all rows' metric do."""
         if self._only and share >= 1 and not self._objective.narrow:
             return TO_SETTLE_FROM
-        return BENEFIT if self._steps <= 1 and isnan(state.promise()) else 1.0
+        return BENEFIT if self._steps <= 1 and isnan(state.predicted_decrease()) else 1.0
 
     def _pays(self, state: State) -> bool:
         """Return whether it is cheaper than going on, and never a large share of a fit, nor too soon after the last."""
@@ -171,7 +171,7 @@ class Lookout:
 
     def learn(self, state: State, found: Certificate) -> None:
         """Learn from a certificate how much more than steps promise there is to gain."""
-        promise, self._hidden = self._promise(state), isinf(found.decrement)
+        promise, self._hidden = self._predicted_decrease(state), isinf(found.decrement)
         if promise > 0 and isfinite(found.decrement):
             self._trust = max(found.decrement * found.value / promise, 1.0)
         if found.early and self._only:  # steps promised too much, and now it is known by how much
@@ -179,7 +179,7 @@ class Lookout:
 
     def _factor(self, state: State) -> float:
         """Return by how much less than the truth steps promise: what was learnt, or is usual of other metrics."""
-        unknown = self._trust == 1 and state.hessian() is None and not isnan(state.promise())
+        unknown = self._trust == 1 and state.hessian() is None and not isnan(state.predicted_decrease())
         if not unknown:
             return self._trust
         return USUAL * (DEAR if self._cost(state) > OF_ALL * self._steps else 1.0)
@@ -189,9 +189,9 @@ class Lookout:
         fixed, of_all, if_known = self._prices
         return fixed + self.share(state, ends=ends) * of_all if state.hessian() is None else if_known
 
-    def _promise(self, state: State) -> float:
+    def _predicted_decrease(self, state: State) -> float:
         """Return what there is to gain: what the solver says, or, if it does not, what the last steps foretell."""
-        promise = state.promise()
+        promise = state.predicted_decrease()
         if not isnan(promise):
             return promise
         if len(self._values) < 3:

@@ -296,7 +296,7 @@ class Monitor:
 
     def _gains_nothing(self, seen: Seen) -> bool:
         """Return whether neither the next step nor one scaled by the Hessian's diagonal seems to gain ``tol``·F."""
-        next_step = seen.state.promise() / max(abs(seen.point.value), 1e-300)
+        next_step = seen.state.predicted_decrease() / max(abs(seen.point.value), 1e-300)
         return not next_step > self.limits.tol and self._is_stationary(seen.point)
 
     def _criterion(self, point: Point) -> tuple[float, float, float]:
@@ -318,10 +318,10 @@ class Monitor:
     def _is_stationary(self, point: Point) -> bool:
         """Return whether the gradient promises next to nothing. A metric is found afresh once the last one says so."""
         F, tol = self._objective, self.limits.tol
-        if self._metric is not None and F.promise(point, self._metric) > OUTDATED * tol:
+        if self._metric is not None and F.predicted_decrease(point, self._metric) > OUTDATED * tol:
             return False
         self._metric = F.metric(point)
-        return F.promise(point, self._metric) <= tol
+        return F.predicted_decrease(point, self._metric) <= tol
 
     def _is_promising(self, estimate: float) -> bool:
         """Return whether a certificate that costs a pass is worth looking for: again only if much has changed."""
@@ -378,7 +378,7 @@ class Monitor:
         elif self._objective.certifiable:
             sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
         elif not self._objective.convex:
-            promise = self._objective.promise(self._seen.point)
+            promise = self._objective.predicted_decrease(self._seen.point)
             sentence += (
                 f"; in the metric of its curvature the gradient promises to gain {promise:.1e} of F, "
                 "but nothing certifies an optimum: the loss is not convex"
@@ -387,7 +387,7 @@ class Monitor:
             share = self._size_of(self._seen.point.gradient) / max(self._at_zero[1], 1e-300)
             why = self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
-            promise = self._seen.state.promise() / max(abs(self._seen.point.value), 1e-300)
+            promise = self._seen.state.predicted_decrease() / max(abs(self._seen.point.value), 1e-300)
             if isfinite(promise):
                 sentence += f"; another step promises to gain {promise:.1e} of F (an estimate)"
             if self._objective.facts.may_be_unbounded and not separation.suits(self._objective):

@@ -29,7 +29,7 @@ class Promises:
         Steps that nobody has seen have ended since they promised as little.
         """
         before = 0.0 if state.unseen > 1 else self.estimate
-        promise = state.promise() / max(abs(value), TINY)
+        promise = state.predicted_decrease() / max(abs(value), TINY)
         shrinks = min(promise / self._last, SLOWEST) if self._last > 0 else 0.0
         self._last, self.estimate = promise, promise / (1 - shrinks)
         return max(before, self.estimate) <= SURELY * tol

@@ -247,7 +247,7 @@ def test_full_solvers_never_rise_and_end_stationary(maker, solver):
     assert np.isnan(solution.trace["gap"]).all()
     assert "stationary" in str(result)
     assert "nothing certifies an optimum: the loss is not convex" in str(result)
-    assert F.promise(F.point(solution.params)) <= 1e-8
+    assert F.predicted_decrease(F.point(solution.params)) <= 1e-8
     assert np.linalg.norm(F.value_and_gradient(solution.params)[1]) < 0.05
 
 
@@ -255,7 +255,7 @@ def test_the_promise_is_a_gradient_in_the_metric():
     F = problems.make(states)
     point = F.point(np.random.default_rng(0).normal(size=F.size))
     metric = F.hessian_diagonal(point) + F.ridge
-    assert F.promise(point) == pytest.approx(0.5 * np.sum(point.gradient**2 / metric) / point.value)
+    assert F.predicted_decrease(point) == pytest.approx(0.5 * np.sum(point.gradient**2 / metric) / point.value)
 
 
 STOCHASTIC = [

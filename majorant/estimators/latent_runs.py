@@ -36,7 +36,7 @@ def value_of(objective: Objective, fitted: Fitted) -> float:
 
 def as_stationary(objective: Objective, finished: Fitted, tol: float) -> Fitted:
     """Return the fit as what it is if it has reached its tolerance before it got no further, or to its last step."""
-    if finished.result.converged or not _promise(objective, finished) <= tol:
+    if finished.result.converged or not _predicted_decrease(objective, finished) <= tol:
         return finished
     return replace(finished, result=replace(finished.result, outcome=Outcome.STATIONARY))
 
@@ -44,9 +44,9 @@ def as_stationary(objective: Objective, finished: Fitted, tol: float) -> Fitted:
 def is_disappointing(objective: Objective, fitted: Fitted) -> bool:
     """Return whether a user should hear how a fit ended: early, or where steps fail that should gain something."""
     outcome = fitted.result.outcome
-    return outcome in UNWANTED or (outcome is Outcome.STALLED and not _promise(objective, fitted) <= STUCK)
+    return outcome in UNWANTED or (outcome is Outcome.STALLED and not _predicted_decrease(objective, fitted) <= STUCK)
 
 
-def _promise(objective: Objective, fitted: Fitted) -> float:
+def _predicted_decrease(objective: Objective, fitted: Fitted) -> float:
     own = objective.with_ledger()
-    return own.promise(own.point(fitted.params))
+    return own.predicted_decrease(own.point(fitted.params))

@@ -215,7 +215,7 @@ class Objective:
         """Return the diagonal of a curvature of F that is never negative, to measure gradients by."""
         return np.maximum(self.hessian_diagonal(at), 0.0) + self.ridge
 
-    def promise(self, point: Point, metric: Array | None = None) -> float:
+    def predicted_decrease(self, point: Point, metric: Array | None = None) -> float:
         """Return ½ Σ_i g_i²/m_i relative to F, with m the :meth:`metric`: what a step promises to gain, roughly.
 
         It certifies nothing: of a loss that is not convex it says how nearly stationary a point is.

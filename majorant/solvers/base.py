@@ -66,7 +66,7 @@ class State:
         same = self.point is not None and objective.same_scores(self.point, point)
         return self if same else self.moved_to(point)
 
-    def promise(self) -> float:
+    def predicted_decrease(self) -> float:
         """Return what the next step promises to gain, NaN where that is not known."""
         return float("nan")
 

@@ -23,7 +23,7 @@ class DescentState(State):
     direction: Array
     curvature: Dense | None = None
 
-    def promise(self) -> float:
+    def predicted_decrease(self) -> float:
         """Return what a quadratic says, where the direction comes from one."""
         if self.curvature is None or self.point is None:
             return float("nan")

@@ -166,11 +166,11 @@ class QuasiNewtonState(State):
             return rung.level > self.level
         return self.spent >= (1.0 if rung.level >= HESSIAN else PATIENCE * max(price, 1.0))
 
-    def promise(self) -> float:
+    def predicted_decrease(self) -> float:
         """Return what the next step promises to gain, in the metric that there is."""
         if self.point is None or self.solve is None or self.sweeps is not None or self.uses_products:
             return float("nan")
-        return _promise(self.point, _lbfgs_step(self, self.point))
+        return _predicted_decrease(self.point, _lbfgs_step(self, self.point))
 
     def hessian(self) -> KnownHessian | None:
         """Return the Hessian of all rows, if that is the metric."""
@@ -347,7 +347,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             if improves(objective, begun.point, here):
                 return _entered(objective, state.changed(steps=state.steps + 1), begun)
         state = self._with_metric(objective, state, here)
-        if state.given and _promise(here, _lbfgs_step(state, here)) > POOR * abs(here.value):
+        if state.given and _predicted_decrease(here, _lbfgs_step(state, here)) > POOR * abs(here.value):
             started = self._started(objective, state.theta, max(state.most - 1, 0))  # this is one itself
             if started.point is not None and started.point.value <= here.value:
                 return started
@@ -362,7 +362,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
                     new,
                     pairs=self._paired(objective, attempt, here, new),
                     leaps=length == 1.0,
-                    gains=(*attempt.gains, (_promise(here, step), cost))[-WINDOW:],
+                    gains=(*attempt.gains, (_predicted_decrease(here, step), cost))[-WINDOW:],
                     budget=attempt.budget + cost,
                     spent=attempt.spent + cost,
                     steps=attempt.steps + 1,
@@ -466,6 +466,6 @@ def _lbfgs_step(state: QuasiNewtonState, here: Point) -> Array:
     return known[1]
 
 
-def _promise(here: Point, step: Array) -> float:
+def _predicted_decrease(here: Point, step: Array) -> float:
     """Return what a step promises to gain."""
     return -0.5 * float(here.gradient @ step)

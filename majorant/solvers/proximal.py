@@ -38,9 +38,9 @@ class ProximalState(StochasticState):
     finish: QuasiNewtonState | None = None
     warm: Array | None = None  # where one wished to start: if it is better, the finish does
 
-    def promise(self) -> float:
+    def predicted_decrease(self) -> float:
         """Return what the next step of the finish promises."""
-        return super().promise() if self.finish is None else self.finish.promise()
+        return super().predicted_decrease() if self.finish is None else self.finish.predicted_decrease()
 
     def hessian(self) -> KnownHessian | None:
         """Return the one that the finish has bought, if it has."""
