@@ -23,10 +23,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks import report
 from benchmarks.shapes import draw, make
 from majorant import LogisticRegression
-from majorant._looking import Lookout
 from majorant.objective.products import HessianProducts
 from majorant.solvers import dual, policy, preconditioners, row_space
 from majorant.solvers.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
+from majorant.stopping import CertificateSchedule
 
 
 def without(rung):
@@ -60,8 +60,7 @@ OFF = {
     "20 pairs, not 5": lambda: mock.patch.object(policy, "PAIRS", 5),
     "raised diagonals": lambda: mock.patch.object(preconditioners, "RAISED", 0.0),
     "what rows of a label have in common": lambda: mock.patch.object(preconditioners, "ROWS_PER_LABEL", math.inf),
-    "tight certificates before the end": lambda: mock.patch.object(Lookout, "is_due", never),
-    "certificates of some rows": lambda: mock.patch.object(Lookout, "share", return_value=1.0),
+    "tight certificates before the end": lambda: mock.patch.object(CertificateSchedule, "is_due", never),
 }
 
 

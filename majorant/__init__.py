@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from majorant import curvature, data, datasets, design, metrics, models, objective, solvers
     from majorant._bound import QuadraticBound, log_partition_bound
-    from majorant._minimize import held_out, minimize
     from majorant._plot import plot
-    from majorant._restarts import Restarts, minimize_from
     from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
     from majorant.data import Choices, Labelled
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
         Multinomial,
     )
     from majorant.objective import Objective, Threads
+    from majorant.run import Restarts, held_out, minimize, minimize_from
     from majorant.solvers import (
         BFGS,
         LBFGS,
@@ -57,9 +56,7 @@ if TYPE_CHECKING:
 # Where the public names live. SciPy and scikit-learn take a second to import: only who asks for them pays.
 _HOMES = {
     "_bound": ("QuadraticBound", "log_partition_bound"),
-    "_minimize": ("held_out", "minimize"),
     "_plot": ("plot",),
-    "_restarts": ("Restarts", "minimize_from"),
     "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
     "data": ("Choices", "Labelled"),
@@ -99,6 +96,7 @@ _HOMES = {
         "SteepestDescent",
         "StochasticMajorization",
     ),
+    "run": ("Restarts", "held_out", "minimize", "minimize_from"),
     "sources": ("Chunks", "Npy", "Parquet", "Source", "Svmlight"),
     "tuning": ("tune",),
 }

@@ -13,11 +13,11 @@ import scipy
 
 from majorant import __version__
 from majorant._checks import Array
-from majorant._minimize import held_out, minimize
 from majorant.data import Labelled
 from majorant.estimators.named import TUNED, named_solver, tuned
 from majorant.models import Model
 from majorant.objective import Objective
+from majorant.run import held_out, minimize
 from majorant.solvers import QuasiNewton, Solver
 from majorant.solvers.sampling import StochasticSolver
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from majorant._axes import new_axes
 from majorant._checks import Array
-from majorant._restarts import Restarts
 from majorant._solution import Result, Solution
 from majorant.plotting import BLUE, LABELS
+from majorant.run import Restarts
 
 CERTIFIED = "distance from the optimum, at most\n(relative, certified)"
 ABOVE = "objective above the lowest seen\n(relative)"

@@ -40,7 +40,8 @@ class Result:
     """An outcome, a sentence about it, and how far from the optimum the fit is certified to be.
 
     Where the loss is not convex a fit that has reached its tolerance is *stationary*, and no more is said. Of many
-    parameters on a device it may be *estimated* to have: steps promise next to nothing, but the certificate is loose.
+    parameters on a device it may be *estimated* to have: steps are predicted to gain next to nothing, but the
+    certificate is loose.
 
     Parameters
     ----------
@@ -229,8 +230,7 @@ class Progress:
     curvatures: int
     seconds: float
     cpu_seconds: float
-    last_estimate: float
-    looked: tuple[Any, ...]  # what it takes to know when to look for a certificate
+    stopping: tuple[Any, ...]  # what it takes to judge states as they would have been
     value: float
     gradient: Array
     memories: tuple[Any, ...] = ()  # of callbacks
@@ -259,8 +259,8 @@ class Solution:
         What all states say of the least F, where more than the last one does.
     certificate
         Of the parameters.
-    looked
-        What it takes to know when to look for a certificate, before the last state.
+    stopping
+        What it takes to judge states as this run would have, the last one included.
 
     Examples
     --------
@@ -279,7 +279,7 @@ class Solution:
     solver: Any
     cuts: Any = None
     certificate: Any = None
-    looked: Any = None
+    stopping: Any = None
 
     def _repr_html_(self) -> str:
         solver = paragraph(f"{self.solver!r}, {len(self.params):,} parameters")

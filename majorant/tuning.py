@@ -15,8 +15,8 @@ import numpy as np
 
 from majorant._checks import one_of
 from majorant._html import table
-from majorant._minimize import minimize
 from majorant.objective import Objective
+from majorant.run import minimize
 from majorant.solvers import SGD
 
 GAINS = tuple(10.0 ** (k / 2) for k in range(-24, 1))

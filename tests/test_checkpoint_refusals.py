@@ -270,7 +270,7 @@ PROGRESS = (1, 1, 1, 2)  # where the progress of a fit stands in the tree of a c
         "market",
         "lease",
         "trace",
-        "looked",
+        "stopping",
         "cuts",
         "steps",
         "passes",

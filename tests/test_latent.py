@@ -34,8 +34,8 @@ from majorant import (
     minimize,
     minimize_from,
 )
-from majorant._restarts import with_spread
 from majorant.kernels import hidden, hidden_compiled
+from majorant.run import with_spread
 from majorant.solvers.line_search import best_step
 from tests import oracles, problems
 

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant._checks import Array
-from majorant._minimize import minimize
-from majorant._sentences import counted
 from majorant._solution import AnotherRunError, Fitted, Outcome, Progress, Result, Solution
 from majorant.callbacks import Callback, Fit
 from majorant.objective import Objective
+from majorant.run import counted, minimize
 from majorant.solvers import Solver
 
 # Endings that a user should hear of; a stream or an early stop is what was asked for.

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from majorant._checks import Array, one_of, whole
-from majorant._restarts import best_of, with_spread
 from majorant._solution import Fitted, Progress
 from majorant._threads import sharing, threads
 from majorant.callbacks import Checkpoint, Fit, ProgressLine
@@ -26,6 +25,7 @@ from majorant.estimators.threads import fit_threads
 from majorant.models import Chain, LatentChain
 from majorant.models.latent_chain import DECODINGS
 from majorant.objective import Objective, Threads
+from majorant.run import best_of, with_spread
 from majorant.solvers import LBFGS, QuasiNewton, Solver
 
 SOLVERS = ("auto", "lbfgs")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from majorant._checks import Array
-from majorant._minimize import minimize
 from majorant.data.sequences import Sequences
 from majorant.data.universe import Universe
 from majorant.models import Chain, LatentChain
 from majorant.objective import Objective
+from majorant.run import minimize
 from majorant.solvers import QuasiNewton
 
 # How well the chain without hidden states is solved that states start from.

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from majorant._checks import Array, refuse_null_ending, whole
-from majorant._restarts import best_of, with_spread
 from majorant._solution import Fitted, Outcome, Progress, Result
 from majorant._threads import mapped, sharing, threads
 from majorant.callbacks import Callback, Fit, ProgressLine
@@ -43,6 +42,7 @@ from majorant.estimators.step_count import StepCount
 from majorant.estimators.threads import fit_threads
 from majorant.models import LatentMultinomial
 from majorant.objective import Objective, Threads
+from majorant.run import best_of, with_spread
 
 SOLVERS = ("auto", "bbm", "lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
 # Settings that a logistic regression without hidden states takes as they are.

@@ -30,7 +30,7 @@ purchases are paid from it; what is bought has to cost no more than is in the bu
 So purchases never cost more than steps do, and a fit not much more than twice the best choice, whatever the data. What
 is left to do is told by how fast steps have gained; prices are counted operations times measured rates (``prices``).
 
-When a tight certificate is looked for is decided in ``majorant._looking``, and when to stop in ``majorant._monitor``.
+When a tight certificate is looked for is decided in ``majorant.stopping``, and when to stop in ``majorant.stopping``.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from majorant._checks import Array
-from majorant._sentences import counted
 from majorant._solution import Outcome, Result
 from majorant.estimators.choice.class_fit import Found
 from majorant.estimators.choice.class_metric import is_large
 from majorant.estimators.choice.class_saddles import is_negative, least_curvature
 from majorant.estimators.choice.class_separation import runaway_columns, runaway_covariates, separated_classes
 from majorant.estimators.choice.sets import named
+from majorant.run import counted
 
 # Log-likelihoods that differ by less are the same maximum.
 SAME = 1e-6

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant._checks import Array, one_of, whole
-from majorant._sentences import about_separation
 from majorant._solution import Fitted, Outcome, Result
 from majorant._threads import sharing, threads
 from majorant.callbacks import Fit, ProgressLine
@@ -39,6 +38,7 @@ from majorant.inference.choices import probabilities
 from majorant.inference.summary import Facts
 from majorant.models import Enumerated
 from majorant.objective import Objective, Threads, separation
+from majorant.run import about_separation
 from majorant.solvers import LBFGS, BatchMajorization, Newton, QuasiNewton, Solver
 
 SOLVERS = ("auto", "newton", "bbm", "lbfgs")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from majorant._checks import Array
-from majorant._sentences import about_the_gap, counted
 from majorant._solution import Fitted, Outcome, Result
 from majorant.curvature import Arrow, Curvature
 from majorant.inference.choices import may_be_collinear, refuse_collinear
 from majorant.objective import Certificate, Objective, Point
 from majorant.objective.by_blocks import hessian_by_blocks
 from majorant.objective.certificates import KnownHessian, concordant
+from majorant.run import about_the_gap, counted
 from majorant.solvers.descent import DescentState
 from majorant.solvers.preconditioners import HessianByBlocks
 
