@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import isfinite, isnan, nan
 from typing import Any, TypeAlias, TypeVar
@@ -66,52 +67,42 @@ class Run:
         self._steps = 0
         self._is_bounded = False  # whether a linear program has found that F has a minimum
         self._clock = Stopwatch()
-        self._progress: Progress | None = None  # at the latest state, before it was judged
         self.latest: Evaluated
+        self._counts: tuple[Any, ...] | None = None  # before that was judged, and what was known then
 
     def iterate(self, state: State) -> bool:
         """Evaluate, record and judge a state; return whether to stop. A solver steps between two of these calls."""
         F, self.result = self._objective, None
 
         # Evaluate F and ∇F, unless the solver has. The time of that is not its own.
-        if state.point is None:
-            self._clock.read()
-        evaluated = Evaluated(F, state, self.cuts)
-        if state.point is None:
-            self._clock.skip()
+        with nullcontext() if state.point is not None else self._clock.paused():
+            evaluated = Evaluated(F, state, self.cuts)
         point = evaluated.point
+        if not evaluated.is_finite and self._steps == 0:
+            self.latest = evaluated
+            self.result = Result(Outcome.NON_FINITE, "the objective is not finite at the starting parameters", nan)
+            return True
         if not evaluated.is_finite:
-            if self._steps == 0:
-                self.latest = evaluated
-                self.result = Result(Outcome.NON_FINITE, "the objective is not finite at the starting parameters", nan)
-            else:
-                last = f"step {self._steps}; these are the last finite parameters"
-                self._end(Outcome.NON_FINITE, f"the objective became non-finite at {last}")
+            where = f"step {self._steps}; these are the last finite parameters"
+            self._end(Outcome.NON_FINITE, f"the objective became non-finite at {where}")
             return True
 
-        # Record it.
+        # Record it: what a run that goes on has to know, and a row of the trace.
         passes, curvatures = self._work.passes - self._before.passes, self._work.curvatures - self._before.curvatures
-        counts, memory = (
-            (self._steps, passes, curvatures, *self._clock.read()),
-            (self._stopping.memory, self._is_bounded),
-        )
-        self.latest = evaluated
-        self._progress = Progress(
-            self._solver, state, None, {}, *counts, memory, point.value, point.gradient, saddles=self.saddles
-        )
+        seconds, cpu_seconds = self._clock.read()
+        memory = (self._stopping.memory, self._is_bounded)
+        self.latest, self._counts = evaluated, (self._steps, passes, curvatures, seconds, cpu_seconds, memory)
         self._steps += state.unseen
-        row = {}
+        row: dict[str, float] = {}
         if not state.stalled:
-            names = ("step", "passes", "curvatures", "seconds", "cpu_seconds")
-            row = dict(zip(names, map(float, counts), strict=True)) | {"step": float(self._steps)}
+            row = {"step": float(self._steps), "passes": passes, "curvatures": float(curvatures)}
+            row |= {"seconds": seconds, "cpu_seconds": cpu_seconds}
             row |= {"objective": point.value, "gradient_norm": norm(point.gradient), "gap": evaluated.gap}
-            self._clock.read()
-            for name, metric in self._metrics.items():
-                if name in row:
-                    raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
-                row[name] = float(metric(read_only(point.theta)))
-            if self._metrics:
-                self._clock.skip()
+            with self._clock.paused():
+                for name, metric in self._metrics.items():
+                    if name in row:
+                        raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
+                    row[name] = float(metric(read_only(point.theta)))
             self.trace.append(row)
 
         # Judge it.
@@ -120,8 +111,9 @@ class Run:
             limit = counted(self._max_steps, "step")
         elif passes >= self._max_passes - 1e-9:  # a pass may be a sum of many shares
             limit = counted(self._max_passes, "pass")
-        converged = self._stopping.converged(evaluated, last=state.stalled or bool(limit))
-        if F.facts.may_be_unbounded and (reason := self._unbounded(converged or state.stalled or bool(limit))):
+        last = state.stalled or bool(limit)
+        converged = self._stopping.converged(evaluated, last=last)
+        if F.facts.may_be_unbounded and (reason := self._unbounded(converged or last)):
             self.result = Result(Outcome.UNBOUNDED, reason, nan)
         elif converged and not F.convex:
             self._end(Outcome.STATIONARY, f"stationary after {steps}")
@@ -138,9 +130,8 @@ class Run:
 
         # Show it.
         if row and self._callback is not None:
-            self._clock.read()
-            stops = bool(self._callback(row, read_only(state.theta)))
-            self._clock.skip()
+            with self._clock.paused():
+                stops = bool(self._callback(row, read_only(state.theta)))
             if stops and self.result is None:
                 self._end(Outcome.STOPPED, "stopped by the callback")
         self._steps += 1
@@ -190,10 +181,12 @@ class Run:
 
     def progress(self) -> Progress:
         """Return how far the run has come, from where it can go on: the latest state will be judged again."""
-        assert self._progress is not None
+        assert self._counts is not None
+        state, point = self.latest.given, self.latest.point
         cuts = None if self.cuts is None else self.cuts.copy()
-        entries = self.trace.entries - (not self._progress.state.stalled)
-        return replace(self._progress, cuts=cuts, trace=self.trace.first(entries))
+        trace = self.trace.first(self.trace.entries - (not state.stalled))
+        known = (point.value, point.gradient)
+        return Progress(self._solver, state, cuts, trace, *self._counts, *known, saddles=self.saddles)
 
     # --- where it ends ----------------------------------------------------------------------------------------
 
@@ -246,21 +239,6 @@ class Run:
             sentence += f"; {state.remark}"
         self.result = Result(outcome, sentence, found.gap, state.account, estimate)
 
-    def leave_saddles(self, objective: Objective, most: int) -> None:
-        """Go on from below every saddle of a loss that is not convex, and say what was found of the last point."""
-        while (
-            self.result is not None
-            and self.result.outcome in (Outcome.STATIONARY, Outcome.STALLED)
-            and not objective.convex
-        ):
-            below = way_down(objective, self.latest.point)
-            if below is None or self.saddles >= most:
-                found = about_saddles(self.saddles, is_saddle=below is not None)
-                self.result = replace(self.result, message=self.result.message + found)
-                return
-            self.saddles += 1
-            self._solver.drive(objective, self._solver.start(objective, below), self.iterate)
-
     def solution(self) -> Solution:
         """Return what there is to return; the last entry of the trace has the time that it took to end."""
         assert self.result is not None
@@ -269,7 +247,7 @@ class Run:
             self.trace.correct({"seconds": seconds, "cpu_seconds": cpu_seconds})
         state, certificate = self.latest.state, self.certificate
         params = state.theta if certificate is None else certificate.theta
-        stopping = None if self._progress is None else self._progress.stopping
+        stopping = None if self._counts is None else self._counts[-1]
         return Solution(params, self.result, self.trace, state, self._solver, self.cuts, certificate, stopping)
 
 
@@ -381,8 +359,15 @@ def minimize(
             follow(run.progress)
         # Nothing here refers to the first state: it would be in memory to the end.
         solver.drive(objective, run.first_state(objective, start), run.iterate)
-        if saddles:
-            run.leave_saddles(objective, saddles)
+        stops = (Outcome.STATIONARY, Outcome.STALLED)
+        while saddles and not objective.convex and run.result is not None and run.result.outcome in stops:
+            below = way_down(objective, run.latest.point)
+            if below is None or run.saddles >= saddles:
+                found = about_saddles(run.saddles, is_saddle=below is not None)
+                run.result = replace(run.result, message=run.result.message + found)
+                break
+            run.saddles += 1
+            solver.drive(objective, solver.start(objective, below), run.iterate)
         return run.solution()
 
 
@@ -449,18 +434,21 @@ class Stopwatch:
 
     def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
         self._seconds, self._cpu_seconds = seconds, cpu_seconds
-        self.skip()
+        self._since = time.perf_counter(), time.process_time()
 
     def read(self) -> tuple[float, float]:
         """Return the seconds so far."""
         wall, cpu = self._since
-        self.skip()
+        self._since = time.perf_counter(), time.process_time()
         self._seconds += self._since[0] - wall
         self._cpu_seconds += self._since[1] - cpu
         return self._seconds, self._cpu_seconds
 
-    def skip(self) -> None:
-        """Leave out what was done since the seconds were last read."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out what is done in this context."""
+        self.read()
+        yield
         self._since = time.perf_counter(), time.process_time()
 
 
@@ -480,28 +468,22 @@ def counted(number: float, noun: str) -> str:
 
 
 def about_the_gap(found: Certificate, objective: Objective) -> str:
-    """Return what a certificate says, after a semicolon."""
-    near = f"; certified to be within {found.gap:.1e} of the optimum (relative)"
-    return near + about_the_optimum(found, objective)
-
-
-def about_the_optimum(found: Certificate, objective: Objective) -> str:
-    """Return what is known besides the gap, after semicolons: how near every coefficient is, and that it exists."""
+    """Return what a certificate says, after semicolons: the gap, how near every coefficient is, and what exists."""
+    said, penalty = f"; certified to be within {found.gap:.1e} of the optimum (relative)", objective.penalty
     if found.region is None:
-        return ""
-    near = f"; every coefficient is within {found.region.radius:.1e} standard errors of the optimum"
+        return said
+    said += f"; every coefficient is within {found.region.radius:.1e} standard errors of the optimum"
     if found.region.share < 1:
-        near += f" (as {found.region.share:.0%} of the rows would have them)"
-    penalty = objective.penalty
+        said += f" (as {found.region.share:.0%} of the rows would have them)"
     if found.region.flat.size:
         names = columns_of(objective, found.region.undetermined)
         which = "the maximum-likelihood estimate" if not penalty.penalised.any() else "the optimum"
         several = names.startswith("columns") or " and " in names
         why = "which depend on each other" if several else "which changes no probability"
-        return f"{near}, but those of {names}, {why}: {which} exists (proved), but is not unique"
+        return f"{said}, but those of {names}, {why}: {which} exists (proved), but is not unique"
     if not penalty.penalised.any():
-        return f"{near}; a unique maximum-likelihood estimate exists (proved)"
-    return near if penalty.everywhere else f"{near}; a unique optimum exists (proved)"
+        return f"{said}; a unique maximum-likelihood estimate exists (proved)"
+    return said if penalty.everywhere else f"{said}; a unique optimum exists (proved)"
 
 
 def about_separation(objective: Objective, found: Separation | None) -> str:
@@ -606,14 +588,12 @@ def minimize_from(
     ('stationary', 3)
     """
     runs = mapped(lambda start: minimize(objective, solver, start=start, threads=None, **settings), list(starts))
-    best, objectives = best_of(runs, final_objective)
-    return Restarts(best, objectives)
 
+    def ended(run: Solution) -> float:
+        failed = run.result.outcome is Outcome.NON_FINITE or not run.trace.entries
+        return np.inf if failed else float(run.trace["objective"][-1])
 
-def final_objective(solution: Solution) -> float:
-    """Return F where a run ended, infinity if it failed."""
-    failed = solution.result.outcome is Outcome.NON_FINITE or not solution.trace.entries
-    return float("inf") if failed else float(solution.trace["objective"][-1])
+    return Restarts(*best_of(runs, ended))
 
 
 def best_of(runs: Sequence[R], value: Callable[[R], float]) -> tuple[R, Array]:

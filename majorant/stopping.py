@@ -38,7 +38,7 @@ from majorant.solvers.prices import Prices
 
 SAFETY = 4.0  # by how much more than a metric predicts there may be to gain, usually
 OF_STEPS = 1 / 3  # of the price of all steps so far: what a certificate may cost
-CHEAP = 6.0  # steps: what the Hessian of all rows may cost at any time where no other certificate is
+CHEAP = 6.0  # steps: what it may cost where a run begins, and from all rows where there is no other certificate
 AGAIN = 0.25  # of what was predicted when a certificate did not suffice: then it is computed again
 SETTLES = 100.0  # tolerances that may be left to gain where Newton's steps lead to the optimum
 ROWS_PER_PARAMETER = 3  # rows for each parameter that a Hessian is found from, at least
@@ -128,60 +128,45 @@ class CertificateSchedule:
         self._values, self._steps, at_last, self.is_hidden = memory
         self._at_last = at_last if same_tol else inf
 
-    def is_due(self, state: State, value: float, gap: float, *, ends: bool) -> bool:
-        """Return whether to compute it at a state of F and a gap from strong convexity; where the run ends, at any gap.
+    def share_due(self, state: State, value: float, gap: float, *, ends: bool) -> float:
+        """Return the share of the rows whose Hessian is to certify a state; zero if none is.
 
-        A run may begin at the optimum, as strong convexity alone would never tell.
+        ``value`` is F and ``gap`` the estimate of strong convexity; where the run ``ends`` no certificate need suffice.
         """
-        self._values, self._steps = (*self._values, value)[-3:], self._steps + 1 + state.unseen
-        if not self.applies:
-            return False
+        F, self._values, self._steps = self._objective, (*self._values, value)[-3:], self._steps + 1 + state.unseen
+        if self._applies is None:
+            self._applies = concordant.suits(F, self._largest)
+        if not self._applies or self.is_hidden:
+            return 0.0
+
+        # Prices in steps.
+        prices, known, rows, affordable = Prices.of(F), state.hessian() is not None, 1.0, OF_STEPS * self._steps
+        of_all, fixed = prices.certificate(known=known) / prices.step(), prices.certificate(share=0.0) / prices.step()
+        if self._is_only and of_all > CHEAP and not (known or F.whole is None or F.narrow):
+            rows = min(max((affordable - fixed) / (of_all - fixed), ROWS_PER_PARAMETER * F.size / F.rows), 1.0)
+        price = of_all if rows == 1 else fixed + rows * (of_all - fixed)
+
+        # A run may begin at the optimum, which strong convexity alone would not tell for a while.
         begins = len(self._values) == 1 and gap < min(SETTLES * self._tol, 1.0)
         is_needed = self._is_only and (ends or isinf(self._at_last))
-        if not is_needed and self._price(state) > max(OF_STEPS * self._steps, CHEAP if begins else 0.0):
-            return False
+        if not is_needed and price > (max(affordable, CHEAP) if begins else affordable):
+            return 0.0
         if ends or begins:
-            return True
-        predicted, share = self._predicted(state), self.share(state)
-        settles = self._is_only and share == 1 and not self._objective.narrow
-        enough = self._tol * value * (SETTLES if settles else share)
-        if not (SAFETY * predicted <= enough and predicted <= AGAIN * self._at_last):
-            return False
-        self._at_last = predicted
-        return True
+            return rows
 
-    def share(self, state: State) -> float:
-        """Return the share of the rows that the Hessian is found from."""
-        F, prices = self._objective, Prices.of(self._objective)
-        if not self._is_only or state.hessian() is not None or F.whole is None or F.narrow:
-            return 1.0
-        if prices.certificate() <= CHEAP * prices.step():
-            return 1.0
-        fixed = prices.certificate(share=0.0)
-        affordable = (OF_STEPS * self._steps * prices.step() - fixed) / (prices.certificate() - fixed)
-        return min(max(affordable, ROWS_PER_PARAMETER * F.size / F.rows), 1.0)
-
-    @property
-    def applies(self) -> bool:
-        """Whether there is a tight certificate, which rounding does not hide."""
-        if self._applies is None:
-            self._applies = concordant.suits(self._objective, self._largest)
-        return self._applies and not self.is_hidden
-
-    def _price(self, state: State) -> float:
-        """Return the price of a certificate in steps."""
-        prices, known = Prices.of(self._objective), state.hessian() is not None
-        return prices.certificate(known=known, share=self.share(state)) / prices.step()
-
-    def _predicted(self, state: State) -> float:
-        """Return by how much F is predicted to decrease: by the solver, or else by Aitken's rule from the last F."""
+        # What a solver does not predict Aitken's rule does, from the last three F.
         predicted = state.predicted_decrease()
-        if not isnan(predicted):
-            return predicted
-        if len(self._values) < 3:
-            return inf
-        before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
-        return last * last / (before - last) if 0 < last < before else inf
+        if isnan(predicted):
+            predicted = inf
+            if len(self._values) == 3:
+                before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
+                predicted = last * last / (before - last) if 0 < last < before else inf
+        settles = self._is_only and rows == 1 and not F.narrow
+        enough = self._tol * value * (SETTLES if settles else rows)
+        if not (SAFETY * predicted <= enough and predicted <= AGAIN * self._at_last):
+            return 0.0
+        self._at_last = predicted
+        return rows
 
 
 class PredictedDecrease:
@@ -231,9 +216,7 @@ class Stopping:
         F, tol, point, state, schedule = self._objective, self._tol, evaluated.point, evaluated.state, self.schedule
         if not F.convex:
             return self._is_stationary(point)
-        if (
-            F.certifiable
-        ):  # where strong convexity takes a pass it is asked first where it would suffice without rounding
+        if F.certifiable:  # where strong convexity takes a pass it is asked first where the gap looks small enough
             size = F.estimated_gap(point.value, point.gradient)
             asks = last or evaluated.strong_is_free
             if not asks and size <= min(tol, AGAIN * self._last_estimate):
@@ -247,13 +230,14 @@ class Stopping:
         if not self._certified:
             return converged
 
+        if F.certifiable and converged:
+            return True
         ends = last or converged
-        is_certified = F.certifiable and converged
-        gap = size if F.certifiable else nan
-        if not is_certified and schedule.is_due(evaluated.given, point.value, gap, ends=ends):
+        rows = schedule.share_due(evaluated.given, point.value, size if F.certifiable else inf, ends=ends)
+        if rows:
             # What nothing else certifies is often read in standard errors, of which a tolerance of F says little.
             settle = 0.0 if F.certifiable else SETTLES * tol
-            found = evaluated.tight_certificate(0.0 if ends else tol, schedule.share(state), settle)
+            found = evaluated.tight_certificate(0.0 if ends else tol, rows, settle)
             schedule.is_hidden = isinf(found.decrement)
             if not F.certifiable and (found.estimate > tol or found.gap > tol):  # a small gradient was misleading
                 converged, self._last_estimate = False, size
