@@ -68,7 +68,7 @@ class Run:
         self._is_bounded = False  # whether a linear program has found that F has a minimum
         self._clock = Stopwatch()
         self.latest: Evaluated
-        self._counts: tuple[Any, ...] | None = None  # before that was judged, and what was known then
+        self._counts: tuple[int, float, int, float, float, tuple[Any, ...]] | None = None  # before it was judged
 
     def iterate(self, state: State) -> bool:
         """Evaluate, record and judge a state; return whether to stop. A solver steps between two of these calls."""

@@ -147,7 +147,7 @@ class CertificateSchedule:
         price = of_all if rows == 1 else fixed + rows * (of_all - fixed)
 
         # A run may begin at the optimum, which strong convexity alone would not tell for a while.
-        begins = len(self._values) == 1 and gap < min(SETTLES * self._tol, 1.0)
+        begins = self._steps == 1 and gap < min(SETTLES * self._tol, 1.0)
         is_needed = self._is_only and (ends or isinf(self._at_last))
         if not is_needed and price > (max(affordable, CHEAP) if begins else affordable):
             return 0.0
