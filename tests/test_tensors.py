@@ -348,12 +348,10 @@ def test_many_parameters_stop_at_an_estimate(device):
 
 
 def test_memory_that_is_too_small_is_named(device, monkeypatch):
-    from majorant.objective import device as local_blocks
-
     def too_much(*_):
         raise torch.OutOfMemoryError("no more")
 
-    monkeypatch.setattr(local_blocks.LocalBlocks, "run", too_much)
+    monkeypatch.setattr("majorant.objective.reduce.LocalBlocks.run", too_much)
     X, y = drawn(50, 3, 2)
     with pytest.raises(MemoryError, match="GiB free"):
         LogisticRegression().fit(torch.as_tensor(X).to(device), y)
