@@ -96,6 +96,10 @@ class Model(ABC, Generic[Batch]):
                 f"{type(self).__name__} has no use for an offset: it does not say how to add one to scores"
             )
 
+    def on_tensors(self) -> Model[Any]:
+        """Return the model that does the same where rows are tensors, if there is one."""
+        raise TypeError(f"{type(self).__name__} does not work on tensors: give it arrays (X.cpu().numpy())")
+
     def add_measure(self, potentials: Array, batch: Batch) -> Array:
         """Return the scores: potentials plus log h_j(y)."""
         return potentials

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -14,7 +15,7 @@ from majorant.curvature import Factors
 from majorant.data import Labelled
 from majorant.kernels.partition import curvature_weight
 from majorant.models.answers import AlongIntercepts, Leapt
-from majorant.models.base import require_data, weigh, weighted_sum
+from majorant.models.base import Model, require_data, weigh, weighted_sum
 from majorant.models.class_space import WORTH_COMPILING, ClassFactors, ClassModel
 
 # Rows of so many columns, of data of so many numbers, are read once by compiled loops, not twice by products; those in
@@ -41,6 +42,14 @@ class Binary(ClassModel):
 
     order: str = field(default="given", init=False, repr=False)  # one score has only one order
     against_zero: bool = field(default=True, init=False, repr=False)
+
+    def on_tensors(self) -> Model[Any]:
+        """Return :class:`Binary` on tensors."""
+        if type(self) is not Binary:
+            return super().on_tensors()
+        from majorant.models.tensors import TensorBinary
+
+        return TensorBinary()
 
     @property
     def coefficient_rows(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from majorant.design.base import add_gram
 from majorant.kernels import partition, softmax
 from majorant.kernels.sparse import Stored
 from majorant.models.answers import Leapt
-from majorant.models.base import require_data, weigh, weighted_sum
+from majorant.models.base import Model, require_data, weigh, weighted_sum
 from majorant.models.class_space import CLASS_MATRICES, WORTH_COMPILING, ClassFactors, ClassModel
 
 # Of more, the scores of a row are too far apart for one loop over them to be quicker than several.
@@ -48,6 +49,14 @@ class Multinomial(ClassModel):
 
     n_classes: int
     order: str = "descending"
+
+    def on_tensors(self) -> Model[Any]:
+        """Return :class:`Multinomial` on tensors."""
+        if type(self) is not Multinomial:
+            return super().on_tensors()
+        from majorant.models.tensors import TensorMultinomial
+
+        return TensorMultinomial(self.n_classes, self.order)
 
     def __post_init__(self) -> None:
         whole("n_classes", self.n_classes, least=2)

@@ -21,10 +21,9 @@ from majorant.models.binary import Binary
 from majorant.models.class_space import LEAST_WEIGHT, TINY, ClassFactors, ClassModel
 from majorant.models.multinomial import Multinomial
 from majorant.models.rounding import Magnitudes
-from majorant.models.spreads import ClassSpreads, Spreads
 
-# Class-space matrices of some rows, and distances of rows, at a time.
-CLASS_MATRICES, CHUNK = 2**25, 2**26
+# Numbers of class-space matrices that are written out at a time.
+CLASS_MATRICES = 2**25
 
 
 class OnTensors(ClassModel):
@@ -304,40 +303,6 @@ class TensorFactors(ClassFactors):
         return super()._parts(numbers, most)
 
 
-@dataclass(frozen=True, eq=False)
-class TensorSpreads(Spreads):
-    """:class:`ClassSpreads` of tensors."""
-
-    roots: tuple[Any, ...]
-
-    def exact(self, batch: Any) -> float:
-        """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
-        width, largest = max(batch.n_features, len(self.roots), 1), 0.0
-        for some in batch.batches(max(CHUNK // width, 1)):
-            squares = torch.stack([some.design.times(root).square().sum(dim=1) for root in self.roots])
-            largest = max(largest, _largest(squares.sqrt(), some.weight))
-        return largest
-
-    def coarse(self, batch: Any) -> float:
-        """Return the same of Σ_i |x_i| ‖R_ci‖."""
-        sizes = torch.stack([root.norm(dim=1) for root in self.roots])
-        return _largest(batch.design.absolute()[0].project(sizes), batch.weight)
-
-
-def twin(model: Model[Any]) -> Model[Any]:
-    """Return the model that does the same with tensors."""
-    if type(model) is Multinomial:
-        return TensorMultinomial(model.n_classes, model.order)
-    if type(model) is Binary:
-        return TensorBinary()
-    raise TypeError(f"{type(model).__name__} does not work on tensors: give it arrays (X.cpu().numpy())")
-
-
-def twin_of_spreads(spreads: ClassSpreads) -> TensorSpreads:
-    """Return the spreads that do the same with tensors, whose roots are still arrays."""
-    return TensorSpreads(spreads.triangles)
-
-
 def _any(value: Any) -> Any:
     """Return what is a tensor here and an array elsewhere."""
     return value
@@ -354,12 +319,6 @@ def _grounded(products: Any) -> Any:
     H.fill_diagonal_(0.0)
     H.diagonal().copy_(-H.sum(dim=1))
     return H
-
-
-def _largest(distances: Any, weight: Any) -> float:
-    each = distances[0] if len(distances) == 1 else distances.topk(2, dim=0).values.sum(dim=0)
-    each = each if weight is None else each[weight > 0]
-    return float(each.max()) if len(each) else 0.0
 
 
 def _no_bound(scores: Any) -> Any:

@@ -18,7 +18,7 @@ from majorant.curvature.centred_tensor import TensorCentred
 from majorant.data.base import Data
 from majorant.models import Model
 from majorant.models.spreads import ClassSpreads
-from majorant.models.tensors import twin, twin_of_spreads
+from majorant.models.tensor_spreads import TensorSpreads
 from majorant.objective.reduce import Blocks, Kept, LocalBlocks, Reducer, Task
 from majorant.objective.tasks import Land, Leap, LossAndGradient, MeanGram
 
@@ -110,9 +110,9 @@ class DeviceBlocks(LocalBlocks):
     def _sent(self, value: Any) -> Any:
         """Return a task for tensors: parameters that are on the device, and models that know what to do with them."""
         if isinstance(value, Model):
-            return twin(value)
+            return value.on_tensors()
         if isinstance(value, ClassSpreads):
-            return self._sent(twin_of_spreads(value))
+            return self._sent(TensorSpreads(value.triangles))
         if isinstance(value, np.ndarray):
             return torch.as_tensor(value).to(self._device)
         if isinstance(value, tuple):
