@@ -11,13 +11,13 @@ import numba
 import numpy as np
 import pytest
 
-from majorant.kernels import compiler
+from majorant.core.kernels import compiler
 
 # A kernel that counts no references, one that makes an array, and one that calls BLAS.
 CALLS = """
 import numpy as np
 from majorant.kernels import dual, softmax_compiled, sparse
-from majorant.kernels.chain import look_up
+from majorant.chain.kernels.forward_backward import look_up
 from numba.core.runtime import rtsys
 
 codes = np.empty(3, np.uint32)
