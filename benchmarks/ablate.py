@@ -23,10 +23,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks import report
 from benchmarks.shapes import draw, make
 from majorant import LogisticRegression
-from majorant.objective.products import HessianProducts
-from majorant.solvers import dual, policy, preconditioners, row_space
-from majorant.solvers.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
-from majorant.stopping import CertificateSchedule
+from majorant.core import dual, policy, preconditioners, quasi_newton, row_space
+from majorant.core.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
+from majorant.core.products import HessianProducts
+from majorant.core.stopping import CertificateSchedule
 
 
 def without(rung):
@@ -38,7 +38,7 @@ def never(*_, **__):
     return False
 
 
-def one_visit_more(objective, at, step, flat_enough, *, leap=False, found=policy.best_point_along):
+def one_visit_more(objective, at, step, flat_enough, *, leap=False, found=quasi_newton.best_point_along):
     """Find the gradient of a whole step in a visit of its own."""
     return found(objective, at, step, flat_enough, leap=False)
 

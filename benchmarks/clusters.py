@@ -166,8 +166,8 @@ def round_of_nothing(times: int = 200) -> float:
     from distributed import Client, LocalCluster
 
     from majorant import Binary, Labelled
-    from majorant.objective.keepers import Keepers
-    from majorant.objective.tasks import LossAndGradient
+    from majorant.core.dask import Keepers
+    from majorant.core.tasks import LossAndGradient
 
     task = LossAndGradient(Binary(), np.zeros(1000), keep=False)
     with _cluster(LocalCluster) as cluster, Client(cluster) as client:

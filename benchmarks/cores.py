@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import data
 from benchmarks.report import seconds, show
 from majorant import ChainCRF, LogisticRegression
-from majorant._threads import even_parts, for_each, sharing
+from majorant.core.threads import even_parts, for_each, sharing
 
 COUNTS = (1, 2, 4, 8, 16)
 REPEATS = 3

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from majorant.datasets import load
+from majorant.datasets.registry import load
 
 mnist_pca = partial(load, "mnist")
 mnist_raw = partial(load, "mnist60k")

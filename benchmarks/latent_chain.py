@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks import report
 from benchmarks.chain import part
 from majorant import Chain, ChainCRF, LatentChain, LatentChainCRF
-from majorant.data.tokens import Vocabulary
-from majorant.data.universe import Universe
-from majorant.estimators import latent_chain_start
-from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences
+from majorant.chain import latent_crf
+from majorant.chain.feature_index import Universe
+from majorant.chain.features import observed_pairs, read_sequences, sequences
+from majorant.chain.tokens import Vocabulary
 from majorant.metrics import chunk_scores
 
 C2 = 1.0
@@ -67,7 +67,7 @@ def what_states_bring():
 def starts():
     """States that start as copies of labels, against noise alone, after as many steps."""
     rows = []
-    for name, begin in (("copies", latent_chain_start.starts), ("noise alone", _noise)):
+    for name, begin in (("copies", latent_crf.starts), ("noise alone", _noise)):
         with _starting(begin):
             rows.append(_measured(name, LatentChainCRF(2, c2=C2, max_iter=100, tol=0.0, n_jobs=1)))
     return rows
@@ -75,18 +75,18 @@ def starts():
 
 def _noise(objective, seed, many):
     each = [np.random.default_rng([seed, k]) for k in range(many)]
-    return [latent_chain_start.NOISE_ALONE * rng.normal(size=objective.size) for rng in each]
+    return [latent_crf.NOISE_ALONE * rng.normal(size=objective.size) for rng in each]
 
 
 @contextmanager
 def _starting(begin):
-    from majorant.estimators import latent_chain_crf
+    pass
 
-    before, latent_chain_crf.starts = latent_chain_crf.starts, begin
+    before, latent_crf.starts = latent_crf.starts, begin
     try:
         yield
     finally:
-        latent_chain_crf.starts = before
+        latent_crf.starts = before
 
 
 def _measured(name, model):

@@ -1,4 +1,4 @@
-"""What steps and curvatures cost here, against what ``majorant.solvers.prices`` thinks they do.
+"""What steps and curvatures cost here, against what ``majorant.core.prices`` thinks they do.
 
     OMP_NUM_THREADS=1 python -m benchmarks.rates [--json FILE]
 
@@ -15,10 +15,10 @@ import numpy as np
 from benchmarks import report
 from benchmarks.shapes import Shape, make
 from majorant import Binary, Labelled, Multinomial, Objective
-from majorant._buffers import recycling
-from majorant.solvers.lbfgs import best_point_along
-from majorant.solvers.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
-from majorant.solvers.prices import Prices
+from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
+from majorant.core.prices import Prices
+from majorant.core.quasi_newton import best_point_along
+from majorant.core.threads import recycling
 
 SHAPES = [
     Shape(family, rows, columns, classes, 1.0, density, 0)

@@ -186,8 +186,8 @@ def under_a_limit():
 
 CONSTANTS = """
 from majorant import Binary, Labelled, Objective
-from majorant.estimators.placing import Here
-from majorant.sources.spool import Spool
+from majorant.estimators.source import Here
+from majorant.sources.survey import Spool
 def best(call, times=5):
     seconds = []
     for _ in range(times):

@@ -8,95 +8,69 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from majorant import curvature, data, datasets, design, metrics, models, objective, solvers
-    from majorant._bound import QuadraticBound, log_partition_bound
-    from majorant._plot import plot
-    from majorant._solution import Outcome, Result, Solution, Trace
     from majorant.callbacks import Checkpoint, EarlyStopping
-    from majorant.data import Choices, Labelled
-    from majorant.estimators import (
-        ChainCRF,
-        ConditionalLogit,
-        LatentChainCRF,
-        LatentClassLogit,
-        LatentLogisticRegression,
-        LinearProbe,
-        LogisticRegression,
-        LogisticRegressionCV,
-        logistic_regression_path,
-        on_device,
-    )
-    from majorant.models import (
-        Binary,
-        Chain,
-        Enumerated,
-        LatentChain,
-        LatentEnumerated,
-        LatentMultinomial,
-        Multinomial,
-    )
-    from majorant.objective import Objective, Threads
-    from majorant.run import Restarts, held_out, minimize, minimize_from
-    from majorant.solvers import (
-        BFGS,
-        LBFGS,
-        SGD,
-        BatchMajorization,
-        ConjugateGradient,
-        LowRankStochasticMajorization,
-        Newton,
-        OnlineMajorization,
-        ProximalMajorization,
-        QuasiNewton,
-        SteepestDescent,
-        StochasticMajorization,
-    )
+    from majorant.chain.crf import ChainCRF
+    from majorant.chain.latent import LatentChain
+    from majorant.chain.latent_crf import LatentChainCRF
+    from majorant.chain.model import Chain
+    from majorant.choice.conditional_logit import ConditionalLogit
+    from majorant.choice.enumerated import Enumerated, LatentEnumerated
+    from majorant.choice.latent_class_logit import LatentClassLogit
+    from majorant.core.bound import QuadraticBound, log_partition_bound
+    from majorant.core.choices import Choices
+    from majorant.core.descent import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
+    from majorant.core.labelled import Labelled
+    from majorant.core.objective import Objective
+    from majorant.core.online import OnlineMajorization
+    from majorant.core.policy import QuasiNewton
+    from majorant.core.proximal import ProximalMajorization
+    from majorant.core.result import Outcome, Result, Solution, Trace
+    from majorant.core.rows import Threads
+    from majorant.core.run import Restarts, held_out, minimize, minimize_from
+    from majorant.core.stochastic import SGD, LowRankStochasticMajorization, StochasticMajorization
+    from majorant.device.estimators import on_device
+    from majorant.linear.latent import LatentMultinomial
+    from majorant.linear.latent_logistic import LatentLogisticRegression
+    from majorant.linear.logistic import LogisticRegression
+    from majorant.linear.logistic_cv import LogisticRegressionCV
+    from majorant.linear.multinomial import Binary, Multinomial
+    from majorant.linear.path import logistic_regression_path
+    from majorant.linear.probe.linear_probe import LinearProbe
+    from majorant.plotting import plot
     from majorant.sources import Chunks, Npy, Parquet, Source, Svmlight
     from majorant.tuning import tune
 
 # Where the public names live. SciPy and scikit-learn take a second to import: only who asks for them pays.
 _HOMES = {
-    "_bound": ("QuadraticBound", "log_partition_bound"),
-    "_plot": ("plot",),
-    "_solution": ("Outcome", "Result", "Solution", "Trace"),
     "callbacks": ("Checkpoint", "EarlyStopping"),
-    "data": ("Choices", "Labelled"),
-    "estimators": (
-        "ChainCRF",
-        "LatentChainCRF",
-        "LatentLogisticRegression",
-        "ConditionalLogit",
-        "LatentClassLogit",
-        "LinearProbe",
-        "LogisticRegression",
-        "LogisticRegressionCV",
-        "logistic_regression_path",
-        "on_device",
-    ),
-    "models": (
-        "Binary",
-        "Chain",
-        "Enumerated",
-        "LatentChain",
-        "LatentEnumerated",
-        "LatentMultinomial",
-        "Multinomial",
-    ),
-    "objective": ("Objective", "Threads"),
-    "solvers": (
-        "BFGS",
-        "LBFGS",
-        "SGD",
-        "BatchMajorization",
-        "ConjugateGradient",
-        "LowRankStochasticMajorization",
-        "Newton",
-        "OnlineMajorization",
-        "ProximalMajorization",
-        "QuasiNewton",
-        "SteepestDescent",
-        "StochasticMajorization",
-    ),
-    "run": ("Restarts", "held_out", "minimize", "minimize_from"),
+    "chain.crf": ("ChainCRF",),
+    "chain.latent": ("LatentChain",),
+    "chain.latent_crf": ("LatentChainCRF",),
+    "chain.model": ("Chain",),
+    "choice.conditional_logit": ("ConditionalLogit",),
+    "choice.enumerated": ("Enumerated", "LatentEnumerated"),
+    "choice.latent_class_logit": ("LatentClassLogit",),
+    "core.bound": ("QuadraticBound", "log_partition_bound"),
+    "core.choices": ("Choices",),
+    "core.descent": ("BFGS", "BatchMajorization", "ConjugateGradient", "LBFGS", "Newton", "SteepestDescent"),
+    "core.labelled": ("Labelled",),
+    "core.objective": ("Objective",),
+    "core.online": ("OnlineMajorization",),
+    "core.policy": ("QuasiNewton",),
+    "core.proximal": ("ProximalMajorization",),
+    "core.result": ("Outcome", "Result", "Solution", "Trace"),
+    "core.rows": ("Threads",),
+    "core.run": ("Restarts", "held_out", "minimize", "minimize_from"),
+    "core.stochastic": ("LowRankStochasticMajorization", "SGD", "StochasticMajorization"),
+    "device.estimators": ("on_device",),
+    "linear.latent": ("LatentMultinomial",),
+    "linear.latent_logistic": ("LatentLogisticRegression",),
+    "linear.logistic": ("LogisticRegression",),
+    "linear.logistic_cv": ("LogisticRegressionCV",),
+    "linear.multinomial": ("Binary", "Multinomial"),
+    "linear.path": ("logistic_regression_path",),
+    "linear.probe.linear_probe": ("LinearProbe",),
+    "plotting": ("plot",),
     "sources": ("Chunks", "Npy", "Parquet", "Source", "Svmlight"),
     "tuning": ("tune",),
 }

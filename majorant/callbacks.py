@@ -1,7 +1,11 @@
-"""Callbacks of the estimators: told when a fit starts, shown every step, told when it ends; a true answer stops it.
+"""A line of a terminal that is rewritten in place.
+
+Callbacks of the estimators: told when a fit starts, shown every step, told when it ends; a true answer stops it.
 
 Any function of a row of the trace and θ will do, here and in :func:`majorant.minimize`; one that derives from
 :class:`Callback` also learns what is fitted, and may say which parameters are to be kept.
+
+How far passes over files have come, on a line of the terminal.
 """
 
 from __future__ import annotations
@@ -16,11 +20,50 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from majorant._atomic import remove_leftovers
-from majorant._checks import Array, whole
-from majorant._solution import Fitted, Outcome, Progress, Result
-from majorant._terminal import Line
-from majorant.models import Model
+from majorant.core.checks import Array, whole
+from majorant.core.files import remove_leftovers
+from majorant.core.model import Model
+from majorant.core.result import Fitted, Outcome, Progress, Result
+
+# Back to the start of the line, and nothing on it.
+ERASE = "\r\x1b[2K"
+
+
+class Line:
+    """The last line of a terminal; rich, if it is installed, cuts what would wrap, for that cannot be rewritten.
+
+    Parameters
+    ----------
+    stream : file
+        A terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = _rich_console(stream)
+
+    def write(self, text: str) -> None:
+        """Let the line say something else."""
+        if self._console is None:
+            self._stream.write(f"{ERASE}{text}")
+        else:
+            self._stream.write(ERASE)
+            self._console.print(text, end="", no_wrap=True, overflow="ellipsis", markup=False)
+        self._stream.flush()
+
+    def finish(self, text: str = "") -> None:
+        """Say the last, whole and with the end of the line; or leave nothing."""
+        self._stream.write(f"{ERASE}{text}\n" if text else ERASE)
+        self._stream.flush()
+
+
+def _rich_console(stream: TextIO) -> Any:
+    """Return a console of rich, or None if rich is not installed."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,3 +303,79 @@ class ProgressLine(Callback):
         else:
             self._file.write(f"{text}\n")
             self._file.flush()
+
+
+# Seconds between updates.
+EVERY = 0.2
+
+
+class PassLine(Callback):
+    """Told of rows as they are read: how many a second, how long the pass will take, and what the last step found.
+
+    Where nobody looks it says nothing.
+
+    Parameters
+    ----------
+    stream : file, optional
+        Standard error if not given.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.title = ""
+        self.total: int | None = None  # rows of a pass, once that is known
+        self._line = Line(self.stream) if self.stream is not None and self.stream.isatty() else None
+        self.rows = 0  # of this pass, and of those like it
+        self._untimed, self._began, self._last, self._found = 0, time.monotonic(), 0.0, ""
+
+    def watch(self, rows: int) -> None:
+        """Take note of so many more rows."""
+        if self.total is not None and self.rows % self.total == 0:  # before the first of a pass others worked
+            self._began, self._untimed = time.monotonic(), rows
+        self.rows += rows
+        self._show()
+
+    def begin(self, title: str, total: int | None = None) -> None:
+        """Go through all rows anew, of which one may know how many there are."""
+        self.title, self.total = title, total
+        self.rows, self._untimed, self._began = 0, 0, time.monotonic()
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Remember what a step has found."""
+        self._found = f"  step {row['step']:.0f}  objective {row['objective']:.8g}  gradient {row['gradient_norm']:.1e}"
+        self._show()
+        return False
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a person looks at the line."""
+        return self._line is not None
+
+    def end(self, last: str = "") -> None:
+        """Take the line away, or leave a last word in its place."""
+        if self._line is not None:
+            self._line.finish(last)
+
+    def finish(self, fitted: Fitted) -> None:
+        """Say how a fit has ended."""
+        self.end(str(fitted.result))
+
+    def text(self, now: float) -> str:
+        """Return what the line says at a time."""
+        seconds = max(now - self._began, 1e-9)
+        if self.total is None:
+            return f"{self.title}: {self.rows:,} rows  {self.rows / seconds:,.0f} rows/s"
+        passes, here = divmod(self.rows, self.total)
+        if not here:  # between two passes, or rows are read elsewhere
+            return f"{self.title}{self._found}"
+        where, timed = f"{self.title}, pass {passes + 1}: {here / self.total:.0%}", here - self._untimed
+        if timed <= 0:
+            return f"{where}{self._found}"
+        left = (self.total - here) * seconds / timed
+        return f"{where}  {timed / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if self._line is not None and now - self._last >= EVERY:
+            self._last = now
+            self._line.write(self.text(now))

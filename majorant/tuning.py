@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import one_of
-from majorant._html import table
-from majorant.objective import Objective
-from majorant.run import minimize
-from majorant.solvers import SGD
+from majorant.core.checks import one_of
+from majorant.core.objective import Objective
+from majorant.core.result import table
+from majorant.core.run import minimize
+from majorant.core.stochastic import SGD
 
 GAINS = tuple(10.0 ** (k / 2) for k in range(-24, 1))
 TAUS = tuple(10.0**k for k in range(6))

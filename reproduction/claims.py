@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant.core.checks import Array
 from reproduction.study import Study, mean_and_spread
 
 HOLDS, FAILS, ONLY_IF = "holds", "does not hold", "holds only if"

@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant import datasets
-from majorant._comparison import Problem
+from majorant.core.stochastic import StochasticSolver
 from majorant.data import Labelled
 from majorant.models import Multinomial
+from majorant.plotting import Problem
 from majorant.solvers import (
     LBFGS,
     SGD,
@@ -25,7 +26,6 @@ from majorant.solvers import (
     Solver,
     StochasticMajorization,
 )
-from majorant.solvers.sampling import StochasticSolver
 
 # Cross-validated once on the training rows (the paper does not say): ``Options(cv=True)`` repeats it.
 ECOLI_RIDGE = 1e-2

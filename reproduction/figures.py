@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from majorant import datasets
-from majorant._bound import log_partition_bound
+from majorant.core.bound import log_partition_bound
 from majorant.data import Choices
 from majorant.models import Enumerated
 from majorant.objective import Objective

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant.core.checks import Array
+from majorant.core.run import held_out, minimize
 from majorant.data import Labelled
-from majorant.datasets import available, load
+from majorant.datasets.registry import available, load
 from majorant.models import LatentMultinomial
 from majorant.objective import Objective
-from majorant.run import held_out, minimize
 from majorant.solvers import BFGS, BatchMajorization, ConjugateGradient, Newton, Solver, SteepestDescent
 from reproduction import store
 from reproduction.document import Block, Heading, Paragraph, Table, to_markdown

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant.core.checks import Array
 from reproduction import store
 
 WATCHED = 0.1  # share of a run that has to follow its arrival near the optimum, to say that it stays there

@@ -14,8 +14,8 @@ from collections import Counter
 import numpy as np
 
 from majorant import LBFGS, BatchMajorization, Newton, Outcome, QuasiNewton, minimize
-from majorant.objective import separation
-from majorant.objective.certificates import KnownHessian, concordant
+from majorant.core import self_concordance, separation
+from majorant.core.self_concordance import KnownHessian
 from tests.truth import Truth, centred, drawn
 
 SOLVERS = (QuasiNewton(), Newton(), LBFGS(), BatchMajorization())
@@ -53,9 +53,9 @@ def look(seed, F, truth, best, rng):
     point, nearby = F.point(theta), theta + 10 ** rng.uniform(-6, 0) * rng.normal(size=F.size) / truth.scale
     known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
     for how in (dict(), dict(share=float(rng.uniform(0.3, 1.0))), dict(known=known)):
-        found = concordant.certify(F, point, **how)
+        found = self_concordance.certify(F, point, **how)
         hold((seed, how), F, truth, best, theta, found.gap, found)
-        settled = concordant.certify(F, point, **how, settle=1.0)
+        settled = self_concordance.certify(F, point, **how, settle=1.0)
         hold((seed, how, "settled"), F, truth, best, settled.theta, settled.gap, settled)
 
 

@@ -20,12 +20,34 @@ import majorant
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "docs" / "_ext"))
 
-from argument_names import meaning, meanings  # noqa: E402
+from argument_names import meaning, meanings, part_of  # noqa: E402
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 SELF = ("self", "cls")
 # Where methods are for people rather than for other parts: nothing is left to names that are explained elsewhere.
-FOR_PEOPLE = ("majorant.estimators.", "majorant._")
+FOR_PEOPLE = (
+    "majorant.chain.crf",
+    "majorant.chain.features",
+    "majorant.chain.latent_crf",
+    "majorant.chain.source",
+    "majorant.choice.conditional_logit",
+    "majorant.choice.frames",
+    "majorant.choice.inference",
+    "majorant.choice.latent_class",
+    "majorant.core.bound",
+    "majorant.core.result",
+    "majorant.core.run",
+    "majorant.device.estimators",
+    "majorant.estimators.",
+    "majorant.linear.classifier",
+    "majorant.linear.inference",
+    "majorant.linear.latent_logistic",
+    "majorant.linear.logistic",
+    "majorant.linear.path",
+    "majorant.linear.probe",
+    "majorant.linear.stream",
+    "majorant.plotting",
+)
 
 
 def sections(text):
@@ -140,7 +162,7 @@ def method_faults(name, defined, used):
     people = method.__module__.startswith(FOR_PEOPLE)
     told_once = not people and "Parameters" not in said
     unsaid = [each for each in parameters(method) if told_once and meaning(method, each)]
-    used.update((method.__module__.split(".")[1], each) for each in unsaid)
+    used.update((part_of(method), each) for each in unsaid)
     left = set(parameters(method)) - listed - set(unsaid)
     before = [sections(inspect.getdoc(other) or "").get("Parameters", "") for other in defined[:-1]]
     left -= {each for section in before for each in documented(section)}

@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 import majorant
 from majorant import ChainCRF, Checkpoint, Chunks, LogisticRegression
-from majorant.kernels import chain, chain_dual, dual, sgd  # noqa: F401 - compiled once, for all
 
 # Of every step, so that a fit takes long enough to be killed.
 PAUSE = 0.003

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Chain, Choices, Enumerated, Labelled, Multinomial, Objective, datasets
+from majorant.chain.feature_index import Universe
+from majorant.core.model import RowModel
+from majorant.core.rows import LocalBlocks
 from majorant.data import Sequences
-from majorant.data.universe import Universe
-from majorant.models.base import RowModel
 from majorant.objective import Reducer
-from majorant.objective.reduce import LocalBlocks
 
 
 def design(rng, t=60, p=4):

@@ -5,12 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Choices, ConditionalLogit, Enumerated, Objective, QuasiNewton, minimize
-from majorant._codec import decode, encode
+from majorant.choice import conditional_logit, enumerated
+from majorant.core import preconditioners
+from majorant.core.files import decode, encode
+from majorant.core.products import hessian_by_blocks
 from majorant.curvature import Arrow, Dense
-from majorant.estimators.choice import polishing
-from majorant.models import outcome_blocks
-from majorant.objective.by_blocks import hessian_by_blocks
-from majorant.solvers import preconditioners
 
 
 def drawn(seed, *, sets=12, alternatives=5, shared=2, own=(2, 3), apart=1.0):
@@ -35,9 +34,9 @@ def drawn(seed, *, sets=12, alternatives=5, shared=2, own=(2, 3), apart=1.0):
 
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
-    monkeypatch.setattr(outcome_blocks, "COMMON", (0.8, 0.5))
+    monkeypatch.setattr(enumerated, "COMMON", (0.8, 0.5))
     monkeypatch.setattr(preconditioners, "LARGEST_HESSIAN", 0)
-    monkeypatch.setattr(polishing, "LARGEST_HESSIAN", 0)
+    monkeypatch.setattr(conditional_logit, "LARGEST_HESSIAN", 0)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -83,7 +82,7 @@ def test_no_blocks_where_all_parameters_meet():
     dense = rng.normal(size=(30, 8))
     assert Enumerated().pattern(Choices(dense, [3] * 10, chosen=[0] * 10)) is None
     chained = sp.diags_array([np.ones(30), np.ones(29)], offsets=[0, 1]).tocsr()  # each meets the next
-    pattern = outcome_blocks.pattern_of(sp.csr_array(chained))
+    pattern = enumerated.pattern_of(sp.csr_array(chained))
     assert pattern.blocks.shape == (1, 30)  # one block is all of them
 
 
@@ -120,7 +119,7 @@ def long(data):
 def test_many_parameters_have_standard_errors(monkeypatch, tmp_path):
     arrays = long(drawn(2, sets=600, alternatives=6))
     by_blocks = ConditionalLogit(C=100.0, solver="lbfgs").fit(*arrays)
-    monkeypatch.setattr(polishing, "LARGEST_HESSIAN", 5_000)
+    monkeypatch.setattr(conditional_logit, "LARGEST_HESSIAN", 5_000)
     whole = ConditionalLogit(C=100.0).fit(*arrays)
     np.testing.assert_allclose(by_blocks.coef_, whole.coef_, rtol=1e-8, atol=1e-10)
     errors = whole.summary().std_errors

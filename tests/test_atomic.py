@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from majorant._atomic import replacing
+from majorant.core.files import replacing
 
 
 def test_a_file_that_fails_halfway_leaves_the_old_one(tmp_path):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorant import QuadraticBound, log_partition_bound
+from majorant.core.kernels.partition import ORDERS
 from majorant.curvature import Dense
-from majorant.kernels.partition import ORDERS
 from tests import oracles
 
 

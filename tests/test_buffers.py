@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, minimize
-from majorant._buffers import LARGE, Spare, empty, recycling
+from majorant.core.threads import LARGE, Spare, empty, recycling
 
 
 def address(array):

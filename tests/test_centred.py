@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import majorant
 from majorant import Labelled, Multinomial, Objective, QuasiNewton, minimize
+from majorant.core import preconditioners
 from majorant.curvature import Centred
-from majorant.solvers import preconditioners
 
 
 def blobs(seed, rows, columns, classes, apart=2.0):

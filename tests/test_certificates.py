@@ -27,10 +27,10 @@ from majorant import (
     StochasticMajorization,
     minimize,
 )
+from majorant.core import certificates
+from majorant.core.intercept import MANY_CLASSES, profile_intercept
+from majorant.core.rows import LocalBlocks
 from majorant.design import DenseDesign
-from majorant.objective.certificates import strong
-from majorant.objective.intercept import MANY_CLASSES, profile_intercept
-from majorant.objective.reduce import LocalBlocks
 from tests.problems import MAKERS, make, sequences
 
 
@@ -130,7 +130,7 @@ def test_intercepts_of_many_classes_take_few_hessians_and_end_where_newton_does(
     totals = model.class_totals(data)
     few = profile_intercept(model, LocalBlocks([data]), [scores], totals)
     shifted = [scores + few.moved[:, None] + off * rng.normal(size=(n, 1))]
-    monkeypatch.setattr("majorant.objective.intercept.MANY_CLASSES", n)
+    monkeypatch.setattr("majorant.core.intercept.MANY_CLASSES", n)
     newton = profile_intercept(model, LocalBlocks([data]), shifted, totals)
     monkeypatch.undo()
     again = profile_intercept(model, LocalBlocks([data]), shifted, totals)
@@ -175,7 +175,7 @@ def test_an_intercept_that_is_good_enough_makes_no_gap_larger(classes, off, monk
         theta = best.params * (1 + off * rng.normal(size=F.size))
         found = F.certify(F.point(theta), largest=0)
         with monkeypatch.context() as exactly:
-            exactly.setattr(strong, "UNSEEN", 0.0)
+            exactly.setattr(certificates, "UNSEEN", 0.0)
             expected = F.certify(F.point(theta), largest=0)
         truth = (found.value - F.value(best.params)) / found.value
         assert truth - 1e-15 <= found.gap <= 1.01 * expected.gap

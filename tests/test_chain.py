@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from majorant import BatchMajorization, Chain, Objective, OnlineMajorization, QuasiNewton, Threads, minimize
-from majorant.data import Sequences, universe
-from majorant.data.sequences import InFeatures
-from majorant.data.universe import Universe
-from majorant.kernels import chain_paths, partition
-from majorant.models.chain import split_scores
+from majorant.chain import feature_index
+from majorant.chain.feature_index import Universe
+from majorant.chain.kernels import paths as chain_paths
+from majorant.chain.model import split_scores
+from majorant.chain.sequences import InFeatures
+from majorant.core.kernels import partition
+from majorant.data import Sequences
 from tests.oracles import rises, shortfall
 from tests.problems import sequences as make
 
@@ -43,13 +45,13 @@ def paths(data, theta):
 
 def scores_by_definition(data, theta):
     """The state scores of every token, from the definition."""
-    universe, U = data.universe, np.zeros((data.n_tokens, data.universe.n))
+    feature_index, U = data.universe, np.zeros((data.n_tokens, data.universe.n))
     for t in range(data.n_tokens):
         for e in range(data.indptr[t], data.indptr[t + 1]):
             v = 1.0 if data.values is None else data.values[e]
             a = data.attributes[e]
-            for f in range(universe.first[a], universe.first[a + 1]):
-                U[t, universe.label[f]] += v * theta[f]
+            for f in range(feature_index.first[a], feature_index.first[a + 1]):
+                U[t, feature_index.label[f]] += v * theta[f]
     return U
 
 
@@ -193,12 +195,12 @@ def test_batch_majorization_of_an_optical_character_problem_is_monotone():
     words = [rng.integers(0, 26, size=rng.integers(2, 6)) for _ in range(12)]
     y = np.concatenate(words).astype(np.int32)
     pixels = shapes[y] ^ (rng.uniform(size=(len(y), 128)) < 0.1)
-    universe = Universe.of(np.arange(26 * 128), np.arange(26 * 26), 26, 128)
+    feature_index = Universe.of(np.arange(26 * 128), np.arange(26 * 26), 26, 128)
     data = Sequences.of(
-        universe,
+        feature_index,
         np.concatenate([[0], np.cumsum([len(word) for word in words])]),
         np.concatenate([[0], np.cumsum(pixels.sum(axis=1))]).astype(np.uint32),
-        universe.number[np.nonzero(pixels)[1]],
+        feature_index.number[np.nonzero(pixels)[1]],
         None,
         y,
     )
@@ -228,8 +230,8 @@ def features_token_by_token(data):
 @pytest.mark.parametrize("tokens", [1, 3, 100])
 @pytest.mark.parametrize("few", [-1, 10**9], ids=["compiled", "NumPy"])
 def test_parameters_are_looked_up_some_tokens_at_a_time(kind, tokens, few, monkeypatch):
-    monkeypatch.setattr(universe, "SOME_TOKENS", tokens)
-    monkeypatch.setattr(universe, "FEW_CODES", few)
+    monkeypatch.setattr(feature_index, "SOME_TOKENS", tokens)
+    monkeypatch.setattr(feature_index, "FEW_CODES", few)
     both = []
     for seed in range(10):
         data = make(lengths=(4, 0, 3, 2), seed=seed, attributes=8, **kind)
@@ -359,24 +361,24 @@ def test_the_weight_of_a_sequence_is_in_every_form_of_its_bound():
 def test_the_diagonal_of_the_hessian_squares_values():
     """At zero every label of a token is as likely as another, whatever its neighbours."""
     data = make(values=True, weights=True)
-    universe = data.universe
-    found = MODEL.hessian_diagonal(MODEL.scores(np.zeros(universe.size), data), data)
+    feature_index = data.universe
+    found = MODEL.hessian_diagonal(MODEL.scores(np.zeros(feature_index.size), data), data)
     token = np.repeat(np.arange(data.n_tokens), np.diff(data.indptr))
     of_attribute = np.bincount(
-        data.attributes, weights=data.weight[token] * data.values**2, minlength=universe.n_attributes
+        data.attributes, weights=data.weight[token] * data.values**2, minlength=feature_index.n_attributes
     )
-    expected = of_attribute[universe.attribute] * (1 / 3) * (2 / 3)
-    np.testing.assert_allclose(found[: len(universe.label)], expected, rtol=1e-12)
+    expected = of_attribute[feature_index.attribute] * (1 / 3) * (2 / 3)
+    np.testing.assert_allclose(found[: len(feature_index.label)], expected, rtol=1e-12)
 
 
 def one_sequence(tokens, n, steps, weight):
     """A sequence whose tokens have two attributes, of values 2 and −1; parameters for all pairs, and some steps."""
-    universe = Universe.of(np.arange(2 * n), np.array(steps), n, 2)
+    feature_index = Universe.of(np.arange(2 * n), np.array(steps), n, 2)
     return Sequences.of(
-        universe,
+        feature_index,
         np.array([0, tokens]),
         2 * np.arange(tokens + 1, dtype=np.uint32),
-        universe.number[np.tile([0, 1], tokens)],
+        feature_index.number[np.tile([0, 1], tokens)],
         np.tile([2.0, -1.0], tokens),
         (np.arange(tokens) % n).astype(np.int32),
         np.full(tokens, weight),
@@ -413,9 +415,9 @@ def test_the_online_metric_of_transitions_is_its_closed_form(weight):
 
 def test_transitions_without_a_parameter_stay_at_zero_online():
     """Otherwise the second sequence would see another model than ours."""
-    universe = Universe.of(np.array([0]), np.array([1, 3]), 2, 1)
+    feature_index = Universe.of(np.array([0]), np.array([1, 3]), 2, 1)
     data = Sequences.of(
-        universe,
+        feature_index,
         np.array([0, 4, 9]),
         np.zeros(10, dtype=np.uint32),
         np.empty(0, dtype=np.uint32),

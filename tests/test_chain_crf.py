@@ -16,11 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from majorant import Chain, ChainCRF, held_out
-from majorant.data.tokens import encode
-from majorant.data.universe import Universe
-from majorant.data.vocabulary import Vocabulary
-from majorant.estimators import chain_features, storage
-from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences, token_weights
+from majorant.chain import features
+from majorant.chain.feature_index import Universe
+from majorant.chain.features import observed_pairs, read_sequences, sequences, token_weights
+from majorant.chain.tokens import Vocabulary, encode
+from majorant.estimators import saving
 
 WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
 NEXT = {"DET": ["NOUN", "ADJ"], "ADJ": ["NOUN"], "NOUN": ["VERB"], "VERB": ["DET"]}
@@ -338,8 +338,8 @@ def test_frequencies_are_those_of_crfsuite(tmp_path, monkeypatch, least, every):
     names = {"feature.minfreq": least, "feature.possible_states": every, "feature.possible_transitions": every}
     theirs = crfsuite_features(tmp_path, data, Y, **names)
     model = ChainCRF(min_freq=least, all_possible_states=every, all_possible_transitions=every)
-    for largest in (chain_features.LARGEST_TABLE, 1):
-        monkeypatch.setattr(chain_features, "LARGEST_TABLE", largest)
+    for largest in (features.LARGEST_TABLE, 1):
+        monkeypatch.setattr(features, "LARGEST_TABLE", largest)
         ours = model.fit(data, Y)
         # A value of 0 has no slope, so CRFsuite leaves its weight of 0 out of the file.
         states = {pair for pair in ours.state_features_ if pair[0] != "flag"}
@@ -453,7 +453,7 @@ def test_new_features_of_a_stream_start_from_the_prior():
 
 def test_models_of_a_later_format_are_refused(tmp_path, monkeypatch):
     model = ChainCRF().fit(X, Y)
-    monkeypatch.setattr(storage, "VERSION", storage.VERSION + 1)
+    monkeypatch.setattr(saving, "VERSION", saving.VERSION + 1)
     model.save(tmp_path / "later.npz")
     assert ChainCRF.load(tmp_path / "later.npz").predict(X_TEST) == model.predict(X_TEST)
     monkeypatch.undo()

@@ -10,11 +10,12 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from majorant import Chain, Objective, QuasiNewton, minimize
+from majorant.chain.dual import ChainAscent
+from majorant.core import ascent
+from majorant.core.ascent import Ascent
 from majorant.data import Sequences
-from majorant.models.chain_dual import ChainAscent
 from majorant.objective import Penalty
-from majorant.solvers import LBFGS, ascent
-from majorant.solvers.ascent import Ascent
+from majorant.solvers import LBFGS
 from tests.problems import sequences
 
 LENGTHS = (4, 1, 0, 3, 6, 2, 5, 3)
@@ -221,7 +222,7 @@ def test_where_it_does_not_suit_the_start_is_another():
 def test_marginals_that_do_not_fit_are_not_asked_for(monkeypatch):
     data = many(0, n=3)
     assert Chain().ascends(data)
-    monkeypatch.setattr("majorant.models.chain_dual.LARGEST", 8 * data.n_tokens)
+    monkeypatch.setattr("majorant.chain.dual.LARGEST", 8 * data.n_tokens)
     assert not Chain().ascends(data)
 
 

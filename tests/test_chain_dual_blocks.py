@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from majorant import Chain, ChainCRF, Chunks, Objective, QuasiNewton, minimize
-from majorant.data.encoded import Encoded, Size
-from majorant.data.tokens import Tokens
-from majorant.models.chain_dual import ChainAscent
-from majorant.models.chain_dual_blocks import AscentInBlocks
-from majorant.solvers import LBFGS, ascent
-from majorant.solvers.ascent import Ascent
-from majorant.sources import sequences as in_blocks
-from majorant.sources import spool
-from majorant.sources.sequences import StreamedSequences
+from majorant.chain import source
+from majorant.chain.dual import AscentInBlocks, ChainAscent
+from majorant.chain.source import StreamedSequences
+from majorant.chain.tokens import Encoded, Size, Tokens
+from majorant.core import ascent
+from majorant.core.ascent import Ascent
+from majorant.solvers import LBFGS
+from majorant.sources import survey
 from tests.problems import sequences
 
 KINDS = [dict(n=3), dict(n=4, attributes=12, values=True, weights=True, share=0.7)]
@@ -29,8 +28,8 @@ def both(seed=0, t=60, numbers=None, monkeypatch=None, **kind):
     data = sequences(lengths=tuple(np.random.default_rng(seed).integers(0, 7, size=t)), seed=seed, **kind)
     record = Encoded(Tokens(data.starts, data.indptr, data.attributes, data.values), data.y, data.weight)
     if numbers is not None:
-        monkeypatch.setattr(in_blocks, "BLOCK", numbers)
-        monkeypatch.setattr(in_blocks, "TOKENS_PER_PARAMETER", 0.0)
+        monkeypatch.setattr(source, "BLOCK", numbers)
+        monkeypatch.setattr(source, "TOKENS_PER_PARAMETER", 0.0)
     universe = replace(data.universe, number=np.arange(data.universe.n_attributes, dtype=np.uint32))
     labels = np.arange(universe.n, dtype=np.int32)
     size = Size(len(data), data.n_tokens, len(data.attributes))
@@ -86,7 +85,7 @@ def test_words_take_fewer_passes_than_without(monkeypatch):
     words = [np.minimum(rng.zipf(1.3, size=12), 2000) for _ in range(400)]
     X = [[[f"w{w}", f"s{w % 17}", f"p{v % 31}"] for v, w in pairwise([0, *each])] for each in words]
     y = [[f"l{w % 5 if rng.random() < 0.9 else rng.integers(5)}" for w in each] for each in words]
-    monkeypatch.setattr(in_blocks, "BLOCK", 2**12)
+    monkeypatch.setattr(source, "BLOCK", 2**12)
     passes = []
     for suits in (ascent.suits, lambda objective, theta: False):
         monkeypatch.setattr(ascent, "suits", suits)
@@ -112,7 +111,7 @@ def test_where_there_is_no_room_the_start_is_another(monkeypatch):
     assert ascent.suits(F, np.zeros(F.size))
     uneven = StreamedSequences(blocks._records, blocks.universe, blocks._numbers, blocks.size)
     assert not ascent.suits(Objective(Chain(), uneven, ridge=0.7), np.zeros(F.size))
-    monkeypatch.setattr(spool, "SHARE", 0.0)
+    monkeypatch.setattr(survey, "SHARE", 0.0)
     assert not ascent.suits(F, np.zeros(F.size))
     monkeypatch.setattr(AscentInBlocks, "fits", staticmethod(lambda data: True))  # and then there is none after all
     found = minimize(F, QuasiNewton(), tol=1e-6)

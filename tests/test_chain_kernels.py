@@ -8,8 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from majorant.kernels import chain, chain_online, chain_paths, partition, rows
-from majorant.kernels.sparse import Features, Occurrences
+from majorant.chain.kernels import forward_backward, online, paths, rows
+from majorant.core.kernels import partition
+from majorant.core.kernels.sparse import Features, Occurrences
 from tests import kernel_oracles
 
 STARTS = np.array([0, 3, 3, 4, 8])  # an empty sequence, and one of one token
@@ -75,16 +76,16 @@ def exponentials(U, A):
 @numba.njit
 def online_scores(x, begin, m, θ, floor, U, width):
     x, θ, floor, U = rows.bare((x, θ, floor, U), width)
-    chain_online.state_scores(x, begin, m, θ, floor, U)
+    online.state_scores(x, begin, m, θ, floor, U)
 
 
 @numba.njit
 def online_move(x, begin, m, P, y, weight, share, θ, D):
-    chain_online.move_states(x, begin, m, P, y, weight, share, θ, D)
+    online.move_states(x, begin, m, P, y, weight, share, θ, D)
 
 
 def viterbi(U, A, starts, y):
-    chain_paths.viterbi(U, A, starts, N, np.empty((len(U), N)), y)
+    paths.viterbi(U, A, starts, N, np.empty((len(U), N)), y)
 
 
 def state_scores(seed, scale=1.0):
@@ -105,7 +106,7 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
     table = np.zeros((tabled, WIDTH))
     table[:, :N] = Θ[:tabled]
     U = np.full((TOKENS, WIDTH), np.nan)
-    chain.scores(x, Θ[tokens.there], table, FLOOR, U, (0,))
+    forward_backward.scores(x, Θ[tokens.there], table, FLOOR, U, (0,))
     np.testing.assert_allclose(U[:, :N], tokens.F @ Θ, atol=1e-13)
     assert (U[:, N:] == -1e30).all()
     again = np.full((5, WIDTH), np.nan)
@@ -113,7 +114,7 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
     np.testing.assert_allclose(again, U[3:], atol=1e-13)
     R = state_scores(2)
     G, sums = np.zeros(tokens.there.sum()), np.zeros((tabled, WIDTH))
-    chain.lifted(x, R, G, sums, (0,))
+    forward_backward.lifted(x, R, G, sums, (0,))
     found = np.zeros_like(Θ)
     found[tokens.there] = G
     found[:tabled] = sums[:, :N]
@@ -130,8 +131,8 @@ def test_scores_and_gradients_are_products_with_the_matrix_of_attributes(values,
 def test_marginals_are_those_of_all_labellings(scale, weighted):
     U, A = state_scores(0, scale), transitions(1, scale)
     weight = np.repeat([0.5, 2.0, 0.0], [3, 1, 4]) if weighted else np.ones(TOKENS)
-    P, pairs, room = np.empty_like(U), np.zeros_like(A), chain.room_for(STARTS, WIDTH)
-    total = chain.marginals(U, A, STARTS, weight if weighted else None, FLOOR, room, (0,), P, pairs)
+    P, pairs, room = np.empty_like(U), np.zeros_like(A), forward_backward.room_for(STARTS, WIDTH)
+    total = forward_backward.marginals(U, A, STARTS, weight if weighted else None, FLOOR, room, (0,), P, pairs)
     expected, steps = 0.0, np.zeros((N, N))
     for begin, end in pairwise(STARTS):
         if begin < end:
@@ -155,7 +156,7 @@ def test_conditionals_are_those_of_all_labellings(scale):
     def kernel(U, A):
         E, T, largest = exponentials(U, A)
         P, pairs = np.empty_like(U), np.zeros_like(A)
-        return chain_paths.conditionals(E, T, STARTS, y, weight, largest, P, pairs), P, pairs
+        return paths.conditionals(E, T, STARTS, y, weight, largest, P, pairs), P, pairs
 
     def definition(U, A):
         total = 0.0
@@ -208,14 +209,14 @@ def test_of_equally_likely_labellings_the_first_is_taken():
 def test_the_bound_over_a_chain_is_algorithm_1_at_every_label(T, n, scale):
     rng = np.random.default_rng(T + n)
     U, A = scale * rng.normal(size=(T, n)), scale * rng.normal(size=(n, n))
-    Q = chain_paths.bound_rows(U, A)
+    Q = paths.bound_rows(U, A)
     np.testing.assert_allclose(Q.T @ Q, kernel_oracles.chain_bound(U, A), atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_the_bound_of_one_token_is_that_of_a_row(n):
     U, A = np.random.default_rng(n).normal(size=(1, n)), np.ones((n, n))
-    Q = chain_paths.bound_rows(U, A)
+    Q = paths.bound_rows(U, A)
     np.testing.assert_allclose(Q[:, :n].T @ Q[:, :n], partition.bound_matrices(U.T)[:, :, 0], atol=1e-12)
     assert not Q[:, n:].any()  # one token has no transition
 
@@ -228,7 +229,7 @@ def run_online(tokens, weight, order, share, Θ, D, A, DA):
     θ, metric = Θ[tokens.there].copy(), D[tokens.there].copy()
     steps, of_steps = transitions(0, 0.0), np.full((WIDTH, WIDTH), np.inf)
     steps[:N, :N], of_steps[:N, :N] = A, DA
-    chain_online.online_pass(
+    online.online_pass(
         tokens.occurrences(),
         STARTS,
         tokens.y,
@@ -236,7 +237,7 @@ def run_online(tokens, weight, order, share, Θ, D, A, DA):
         order,
         share,
         FLOOR,
-        chain.room_for(STARTS, WIDTH),
+        forward_backward.room_for(STARTS, WIDTH),
         (0,),
         θ,
         metric,
@@ -262,9 +263,7 @@ def test_an_online_pass_is_its_definition(values, uneven, scale, prior):
     DA[0, 1] = np.inf  # a transition without a parameter
     A = scale * rng.normal(size=(N, N)) * np.isfinite(DA)
     found = run_online(tokens, weight, order, share, Θ, D, A, DA)
-    expected = kernel_oracles.online_pass(
-        tokens.F, STARTS, tokens.y, weight, order, share, chain_online.LEAP, Θ, D, A, DA
-    )
+    expected = kernel_oracles.online_pass(tokens.F, STARTS, tokens.y, weight, order, share, online.LEAP, Θ, D, A, DA)
     theta, metric, steps, of_steps = expected
     for one, other in zip(found, (theta[tokens.there], metric[tokens.there], steps, of_steps), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

@@ -73,7 +73,7 @@ def test_bad_input_is_named(change, X, y, error, sentence):
 
 @pytest.mark.parametrize("solver", ["bbm", "sbm"])
 def test_a_sequence_too_long_for_bounds_is_refused_before_any_work(solver, monkeypatch):
-    monkeypatch.setattr("majorant.estimators.chain_crf.run", None)
+    monkeypatch.setattr("majorant.chain.crf.run", None)
     with pytest.raises(ValueError, match="needs 10 GB for a sequence of 400 tokens"):
         ChainCRF(solver=solver).fit([*X, [["a"]] * 400], [*Y, [f"L{k}" for k in range(16)] * 25])
 

@@ -10,12 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import ChainCRF, Chunks, Parquet
-from majorant.data.encoded import Encoded, evened
-from majorant.data.pair_sums import PairSums
-from majorant.data.sequences import _stretches
-from majorant.data.tokens import Tokens
-from majorant.solvers.online import OnlineStream
-from majorant.sources import spool
+from majorant.chain.feature_index import PairSums
+from majorant.chain.sequences import _stretches
+from majorant.chain.tokens import Encoded, Tokens, evened
+from majorant.core.online import OnlineStream
+from majorant.sources import survey
 
 PIECES = 5
 
@@ -99,7 +98,7 @@ def test_a_source_is_fitted_as_sequences_in_memory(kind, weighted, monkeypatch):
     assert_same(copied, theirs)
     if weighted == (kind in ("dicts", "strings")):
         copied = fit(in_chunks(*parts), solver="lbfgs")
-        monkeypatch.setattr(spool, "SHARE", 0.0)  # no room for a copy: encoded again at every pass
+        monkeypatch.setattr(survey, "SHARE", 0.0)  # no room for a copy: encoded again at every pass
         assert fit(in_chunks(*parts), solver="lbfgs").state_features_ == copied.state_features_
         assert_same(fit(in_chunks(*parts)), theirs)
 
@@ -126,9 +125,9 @@ def test_blocks_are_joined_and_cut(small, monkeypatch):
     """However large chunks, records and blocks are, and whoever works on them."""
     X, y, weight = corpus()
     if small:
-        monkeypatch.setattr("majorant.estimators.chain_source.RECORD", 50)
-        monkeypatch.setattr("majorant.sources.sequences.BLOCK", 120)
-        monkeypatch.setattr("majorant.sources.sequences.TOKENS_PER_PARAMETER", 0.0)
+        monkeypatch.setattr("majorant.chain.source.RECORD", 50)
+        monkeypatch.setattr("majorant.chain.source.BLOCK", 120)
+        monkeypatch.setattr("majorant.chain.source.TOKENS_PER_PARAMETER", 0.0)
     theirs = fit(X, y, weight)
     for size in (1, 100):
         ours, shared = (fit(in_chunks(X, y, weight, size=size), n_jobs=n) for n in (1, 2))
@@ -216,7 +215,7 @@ def test_what_goes_beside_a_source_is_refused():
 
 @pytest.mark.parametrize("change", ["fewer", "another word", "another label"])
 def test_a_source_that_changes_is_refused(change, monkeypatch):
-    monkeypatch.setattr(spool, "SHARE", 0.0)
+    monkeypatch.setattr(survey, "SHARE", 0.0)
     calls = []
 
     def changing():
@@ -283,7 +282,7 @@ def test_evened_chunks_hold_the_same_sequences(seed):
 
 @pytest.mark.parametrize("waiting", [1, 30, 2**20])
 def test_pairs_are_summed_in_order(waiting, monkeypatch):
-    monkeypatch.setattr("majorant.data.pair_sums.WAITING", waiting)
+    monkeypatch.setattr("majorant.chain.feature_index.WAITING", waiting)
     rng, sums, naive = np.random.default_rng(waiting), PairSums(), {}
     for number in range(20):
         first, second = rng.integers(0, 2**31, 5)[rng.integers(0, 5, 40)], rng.integers(0, 2**16, 40) % 3
@@ -323,7 +322,7 @@ def test_a_pool_fits_sequences_that_are_in_memory_here(pool):
 
 
 def test_large_shares_are_kept_in_files_of_workers(monkeypatch):
-    monkeypatch.setattr("majorant.estimators.chain_source.LARGEST_SHARE", 0)
+    monkeypatch.setattr("majorant.chain.source.LARGEST_SHARE", 0)
     X, y, _ = corpus()
     with ThreadPoolExecutor(2) as threads:
         assert_same(ChainCRF(c2=0.5, tol=1e-11).fit(in_pieces(), executor=threads), fit(X, y))
@@ -374,6 +373,6 @@ def test_a_bag_is_fitted_with_a_cluster_or_without(cluster, monkeypatch):
     assert ours.predict(bag) == ours.predict(bags.from_sequence(X, npartitions=3)) == ours.predict(X)
     assert ours.score(bag) == ours.score(X, y)
     with distributed.Client(cluster, set_as_default=False) as client:
-        monkeypatch.setattr("majorant.estimators.chain_source.running_client", lambda: client)
-        monkeypatch.setattr("majorant.estimators.placing.PINNED", 0.0)  # read at every round
+        monkeypatch.setattr("majorant.chain.source.running_client", lambda: client)
+        monkeypatch.setattr("majorant.estimators.source.PINNED", 0.0)  # read at every round
         assert_same(ChainCRF(c2=0.5, tol=1e-9).fit(bag), theirs)

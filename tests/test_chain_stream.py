@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from majorant import Chain, ChainCRF
-from majorant.data.growing_universe import GrowingUniverse
-from majorant.data.stack import Stack
-from majorant.data.universe import Universe
-from majorant.data.vocabulary import Vocabulary
-from majorant.estimators import chain_crf
-from majorant.estimators.chain_features import observed_pairs, read_sequences, sequences
-from majorant.estimators.chain_weights import FittedWeights
-from majorant.solvers.online import OnlineStream
+from majorant.chain import crf
+from majorant.chain.feature_index import GrowingUniverse, Stack, Universe
+from majorant.chain.features import FittedWeights, observed_pairs, read_sequences, sequences
+from majorant.chain.tokens import Vocabulary
+from majorant.core.online import OnlineStream
 
 LABELS = ["P", "Q", "R"]
 
@@ -184,7 +181,7 @@ def test_an_interrupted_chunk_leaves_no_trace(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(chain_crf, "publish", interrupted)
+        patch.setattr(crf, "publish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X2, y2)
     assert pickle.dumps(model) == before

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from majorant import ChainCRF, Checkpoint, Chunks, EarlyStopping, LogisticRegression, Objective, QuasiNewton, minimize
-from majorant._atomic import remove_leftovers
 from majorant.callbacks import Callback
+from majorant.chain import crf
+from majorant.core.files import remove_leftovers
 from majorant.data import Labelled
-from majorant.estimators import chain_crf, named
+from majorant.estimators import fitting
 from majorant.models import Binary
 from majorant.solvers import LBFGS, SGD
 from tests.killed_fits import chunks, dense, difference, found, sparse_classes, tagged
@@ -75,7 +76,7 @@ def untuned(monkeypatch):
     def tune(objective, schedules, **_):
         return SimpleNamespace(best=SGD(gain=0.01, schedule=schedules[-1], seed=3))
 
-    monkeypatch.setattr("majorant.estimators.named.tune", tune)
+    monkeypatch.setattr("majorant.estimators.fitting.tune", tune)
 
 
 # --- to the last bit --------------------------------------------------------------------------------------
@@ -94,15 +95,15 @@ def narrow_sparse():
 @pytest.mark.unwatched
 @pytest.mark.parametrize("data", [dense, three_classes, narrow_sparse], ids=lambda data: data.__name__)
 @pytest.mark.usefixtures("untuned")
-@pytest.mark.parametrize("solver", named.SOLVERS)
+@pytest.mark.parametrize("solver", fitting.SOLVERS)
 def test_every_solver_goes_on_from_every_step(solver, data, tmp_path):
     make = lambda **more: LogisticRegression(solver=solver, **SETTINGS.get(solver, {}), **more)  # noqa: E731
     assert_goes_on_from_every_step(make, data(), tmp_path)
 
 
-@pytest.mark.parametrize("solver", chain_crf.SOLVERS)
+@pytest.mark.parametrize("solver", crf.SOLVERS)
 def test_chains_go_on_from_every_step(solver, tmp_path):
-    few = solver in chain_crf.BOUNDED
+    few = solver in crf.BOUNDED
     make = lambda **more: ChainCRF(solver=solver, **OF_CHAINS.get(solver, {}), **more)  # noqa: E731
     assert_goes_on_from_every_step(make, tagged(*((10, 3) if few else (40, 5))), tmp_path)
 
@@ -247,7 +248,7 @@ def test_scores_that_are_too_many_are_found_again(tmp_path, monkeypatch):
 
 
 def test_a_long_run_of_scipy_starts_afresh_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("majorant.solvers.scipy.MOST_TOLD", 20)
+    monkeypatch.setattr("majorant.core.descent.MOST_TOLD", 20)
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(Interrupted):
         LogisticRegression(solver="lbfgs", callbacks=[Checkpoint(path, every=0), interrupt_at(4)]).fit(X, Y)

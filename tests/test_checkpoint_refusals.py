@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import ChainCRF, Checkpoint, Chunks, LogisticRegression
-from majorant._codec import decode, encode
+from majorant.core.files import decode, encode
 from majorant.curvature import Diagonal
 from tests.killed_fits import chunks, dense, tagged
 from tests.test_checkpoint import X, Y, assert_same, save_third_step
@@ -79,7 +79,7 @@ def test_other_data_are_refused(what, saved):
 
 
 def test_other_sources_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("majorant.sources.joining.SMALL", 0)  # where they are not joined anyway
+    monkeypatch.setattr("majorant.sources.base.SMALL", 0)  # where they are not joined anyway
     path = tmp_path / "checkpoint.npz"
     LogisticRegression(callbacks=[Checkpoint(path)]).fit(Chunks(chunks))
 
@@ -163,10 +163,10 @@ def test_a_newer_format_is_refused(saved):
     [
         ["object", "os:system", {}],
         ["object", "majorant.callbacks:Checkpoint", {"path": "x", "every": 0}],
-        ["object", "majorant.solvers.scipy:optimize", {}],
-        ["object", "majorant.solvers.base:State", {"theta": 1, "more": 2}],
-        ["named", "majorant.objective.ray:Point", [1]],
-        ["method", "__reduce__", ["object", "majorant.curvature.cholesky:NoInverse", {}]],
+        ["object", "majorant.core.descent:optimize", {}],
+        ["object", "majorant.core.solver:State", {"theta": 1, "more": 2}],
+        ["named", "majorant.core.line_search:Point", [1]],
+        ["method", "__reduce__", ["object", "majorant.core.curvature:NoInverse", {}]],
         ["__class__", 1],
         ["value", 1],
         [],

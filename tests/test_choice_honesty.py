@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from majorant import ConditionalLogit, LatentClassLogit
-from majorant._solution import Outcome
+from majorant.core.result import Outcome
 
 pandas = pytest.importorskip("pandas")
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from majorant import ConditionalLogit, LatentClassLogit
-from majorant._solution import Outcome
+from majorant.core.result import Outcome
 
 KINDS = ("plain", "twice", "sum", "constant", "near", "quasi-separated", "separated", "rare")
 DRAWS = 14

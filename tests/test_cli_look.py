@@ -88,11 +88,12 @@ def test_a_terminal_gets_tables(folder):
 
 
 def test_help_lists_the_solvers_there_are():
+    from majorant.chain import crf
     from majorant.cli import options
-    from majorant.estimators import chain_crf, named
+    from majorant.estimators import fitting
 
-    assert (options.SOLVERS, options.CHAIN_SOLVERS) == (named.SOLVERS, chain_crf.SOLVERS)
-    for command, names in (("fit", named.SOLVERS), ("compare", named.SOLVERS), ("crf train", chain_crf.SOLVERS)):
+    assert (options.SOLVERS, options.CHAIN_SOLVERS) == (fitting.SOLVERS, crf.SOLVERS)
+    for command, names in (("fit", fitting.SOLVERS), ("compare", fitting.SOLVERS), ("crf train", crf.SOLVERS)):
         said = " ".join(call(*command.split(), "--help").split())
         assert ", ".join(names[:-1]) in said
 

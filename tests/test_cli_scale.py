@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("typer")
 
-from majorant import LogisticRegression, passes
+from majorant import LogisticRegression, callbacks
 from majorant.cli import scores
 from majorant.cli.readers import files_of
 from majorant.cli.schema import Schema
@@ -404,11 +404,11 @@ class Terminal:
 
 
 def test_a_line_says_how_fast_and_how_long(monkeypatch):
-    monkeypatch.setattr(passes, "EVERY", 0.0)
-    monkeypatch.setattr(passes.time, "monotonic", lambda: clock)
+    monkeypatch.setattr(callbacks, "EVERY", 0.0)
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock)
     clock = 100.0
     terminal = Terminal()
-    line = passes.PassLine(terminal)
+    line = callbacks.PassLine(terminal)
     line.begin("first pass")
     clock = 102.0
     line.watch(500)

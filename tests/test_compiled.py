@@ -13,21 +13,13 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 import majorant
+from majorant.core.kernels import compiler, dual, partition, partition_compiled, products, stochastic
+from majorant.core.kernels import logistic as logistic_compiled
+from majorant.core.kernels import partition as logistic
+from majorant.core.kernels import partition as softmax
+from majorant.core.kernels import softmax as softmax_compiled
+from majorant.core.kernels.sparse import Csr
 from majorant.design import DenseDesign
-from majorant.kernels import (
-    dual,
-    elementary,
-    gram,
-    logistic,
-    logistic_compiled,
-    low_rank,
-    partition,
-    partition_compiled,
-    sgd,
-    softmax,
-    softmax_compiled,
-)
-from majorant.kernels.sparse import Csr
 from tests import kernel_oracles, oracles
 
 
@@ -120,11 +112,11 @@ def test_the_logistic_function():
 
 def test_exponentials_and_logarithms_as_arithmetic():
     x = np.concatenate([-np.geomspace(1e-300, 707.9, 5000), np.random.default_rng(0).uniform(-40, 0, 5000), [0.0]])
-    np.testing.assert_allclose([elementary.exp_of_negative(v) for v in x], np.exp(x), rtol=5e-16)
-    assert [elementary.exp_of_negative(v) for v in (-np.inf, -1e5, -746.0)] == [0.0, 0.0, 0.0]
-    assert np.isnan(elementary.exp_of_negative(np.nan))
+    np.testing.assert_allclose([compiler.exp_of_negative(v) for v in x], np.exp(x), rtol=5e-16)
+    assert [compiler.exp_of_negative(v) for v in (-np.inf, -1e5, -746.0)] == [0.0, 0.0, 0.0]
+    assert np.isnan(compiler.exp_of_negative(np.nan))
     e = np.concatenate([np.geomspace(1e-300, 1.0, 5000), np.linspace(0, 1, 5000)])
-    np.testing.assert_allclose([elementary.log1p_to_one(v) for v in e], np.log1p(e), rtol=7e-16)
+    np.testing.assert_allclose([compiler.log1p_to_one(v) for v in e], np.log1p(e), rtol=7e-16)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -172,7 +164,7 @@ def test_grams_of_sparse_rows_are_those_of_dense_ones(index):
     weight = np.random.default_rng(1).normal(size=30)
     found = np.zeros((6, 6))
     for first, last in ((0, 2), (2, 5), (5, 6)):
-        gram.add_csr_gram(csr(X, index), weight, first, last, found)
+        products.add_csr_gram(csr(X, index), weight, first, last, found)
     np.testing.assert_allclose(found, np.triu(np.einsum("j,jp,jq->pq", weight, X, X)), atol=1e-13)
 
 
@@ -181,7 +173,7 @@ def test_grams_of_sparse_rows_are_those_of_dense_ones(index):
 def test_a_residual_is_the_weight_times_probabilities_less_the_label(n, scale):
     scores, weight = scale * np.array([1.0, -2.0, 0.5])[-n:], np.array([2.5])
     expected = kernel_oracles.residuals(scores[None], np.array([1]), weight)[0]
-    sgd.softmax_residual(scores, 1, 2.5)
+    stochastic.softmax_residual(scores, 1, 2.5)
     np.testing.assert_allclose(scores, expected, atol=1e-15, rtol=1e-13)
 
 
@@ -194,8 +186,8 @@ def test_passes_of_sgd_are_their_definition(gains, n, index):
     start = np.random.default_rng(1).normal(size=(n, 4))
     expected = kernel_oracles.sgd(X, y, weight, offset, start, gains, 2, 3.0)
     dense, sparse = start.copy(), np.ascontiguousarray(start.T)
-    sgd.dense_pass(X, y, weight, offset, dense, np.array(gains), 2, np.full(4, 3.0))
-    sgd.csr_pass(csr(X, index), y, weight, offset, sparse, np.array(gains), 2, 3.0, np.zeros(4, bool))
+    stochastic.dense_pass(X, y, weight, offset, dense, np.array(gains), 2, np.full(4, 3.0))
+    stochastic.csr_pass(csr(X, index), y, weight, offset, sparse, np.array(gains), 2, 3.0, np.zeros(4, bool))
     for found in (dense, sparse.T):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * abs(expected).max())
 
@@ -204,8 +196,8 @@ def test_a_last_mini_batch_may_be_smaller():
     X, y, weight, offset = rows_of(2, t=11)
     expected = kernel_oracles.sgd(X, y, weight, offset, np.zeros((3, 4)), [0.05] * 3, 4, 0.7)
     dense, sparse = np.zeros((3, 4)), np.zeros((4, 3))
-    sgd.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, np.full(4, 0.7))
-    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, 0.05), 4, 0.7, np.zeros(4, bool))
+    stochastic.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, np.full(4, 0.7))
+    stochastic.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, 0.05), 4, 0.7, np.zeros(4, bool))
     np.testing.assert_allclose(dense, expected, rtol=1e-12)
     np.testing.assert_allclose(sparse.T, expected, rtol=1e-12)
 
@@ -214,7 +206,7 @@ def test_columns_have_penalties_of_their_own():
     X, y, weight, offset = rows_of(3)
     dense, decay = np.ones((3, 4)), np.array([0.0, 0.7, 3.0, 0.1])
     expected = kernel_oracles.sgd(X, y, weight, offset, dense.copy(), [0.05] * 3, 4, decay)
-    sgd.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, decay)
+    stochastic.dense_pass(X, y, weight, offset, dense, np.full(3, 0.05), 4, decay)
     np.testing.assert_allclose(dense, expected, rtol=1e-12)
 
 
@@ -223,7 +215,7 @@ def test_columns_of_sparse_rows_may_be_free_of_the_penalty(gain):
     X, y, weight, offset = rows_of(3)
     sparse, decay = np.ones((4, 3)), np.array([0.0, 3.0, 3.0, 0.0])
     expected = kernel_oracles.sgd(X, y, weight, offset, sparse.T.copy(), [gain] * 3, 4, decay)
-    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, gain), 4, 3.0, decay == 0)
+    stochastic.csr_pass(csr(X), y, weight, offset, sparse, np.full(3, gain), 4, 3.0, decay == 0)
     np.testing.assert_allclose(sparse.T, expected, rtol=1e-9)
 
 
@@ -233,7 +225,7 @@ def test_zeros_that_are_blown_up_stay_zeros():
     gains = [1e70] * 5 + [0.05]
     expected = kernel_oracles.sgd(X, y, weight, offset, np.zeros((3, 4)), gains, 2, 3.0)
     sparse = np.zeros((4, 3))
-    sgd.csr_pass(csr(X), y, weight, offset, sparse, np.array(gains), 2, 3.0, np.zeros(4, bool))
+    stochastic.csr_pass(csr(X), y, weight, offset, sparse, np.array(gains), 2, 3.0, np.zeros(4, bool))
     np.testing.assert_allclose(sparse.T, expected, rtol=1e-12)
 
 
@@ -246,7 +238,7 @@ def test_absorbing_rows_drops_the_smallest_eigenpair_to_the_diagonal(rank):
     rows[5], rows[6] = rows[4], 0.0  # in the span, and nothing at all
     V, S, D = np.eye(rank, 6), np.zeros((rank, rank)), np.zeros(6)
     L, entries, basis = np.zeros((6, 6)), np.zeros(6), np.eye(rank, 6)
-    low_rank.absorb_rows(V, S, D, rows)
+    stochastic.absorb_rows(V, S, D, rows)
     for q in rows:
         L, entries, basis = kernel_oracles.absorb(L, entries, basis, q)
     np.testing.assert_allclose(V @ V.T, np.eye(rank), atol=1e-12)
@@ -268,9 +260,9 @@ def test_low_rank_rows_are_steps_with_whole_matrices(rank, n, descending, index)
     V, S = np.eye(rank, d), np.zeros((rank, rank))
     batch = (csr(X, index), y, weight, offset, descending)
     if rank:
-        low_rank.low_rank_rows(*batch, θ, μ, V, S, D, 0.3, shrink)
+        stochastic.low_rank_rows(*batch, θ, μ, V, S, D, 0.3, shrink)
     else:
-        low_rank.diagonal_rows(*batch, θ, μ, D, 0.3, shrink)
+        stochastic.diagonal_rows(*batch, θ, μ, D, 0.3, shrink)
     for found, right in zip((θ, μ, V.T @ S @ V, D), expected, strict=True):
         np.testing.assert_allclose(found, right, rtol=1e-8, atol=1e-9)
 
@@ -280,7 +272,7 @@ def test_a_solve_is_that_of_the_whole_matrix():
     V, half = np.linalg.qr(rng.normal(size=(6, 2)))[0].T.copy(), rng.normal(size=(2, 2))
     E, b = rng.uniform(1, 2, size=6), rng.normal(size=6)
     S = half @ half.T
-    np.testing.assert_allclose(low_rank.low_rank_solve(V, S, E, b), np.linalg.solve(V.T @ S @ V + np.diag(E), b))
+    np.testing.assert_allclose(stochastic.low_rank_solve(V, S, E, b), np.linalg.solve(V.T @ S @ V + np.diag(E), b))
 
 
 # ---------------------------------------------------------------- the dual

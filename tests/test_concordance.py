@@ -22,10 +22,11 @@ from majorant import (
     QuasiNewton,
     minimize,
 )
-from majorant.models.spreads import ChoiceSpreads, ClassSpreads
-from majorant.objective import Point, separation
-from majorant.objective.certificates import KnownHessian, concordant
-from majorant.objective.certificates.metric import _by_eigenvalues, _by_pivots
+from majorant.core import self_concordance, separation
+from majorant.core.certificates import _by_eigenvalues, _by_pivots
+from majorant.core.rounding import ChoiceSpreads, ClassSpreads
+from majorant.core.self_concordance import KnownHessian
+from majorant.objective import Point
 from tests import certified, oracles, problems
 from tests.truth import Truth, centred, drawn
 
@@ -52,7 +53,7 @@ def test_never_below_the_truth_and_finite_soon_after(part):
             if found.region is not None:
                 error = np.abs(centred(theta - best, classes)).astype(float)
                 assert (found.region.within(classes) >= error * (1 - 1e-9) - 1e-17).all(), seed
-            tight = concordant.certify(F, F.point(theta))
+            tight = self_concordance.certify(F, F.point(theta))
             if np.isfinite(tight.gap) and true > 1e-15:
                 assert true - rounding <= tight.gap <= (1.0 if tight.gap > 1e-4 else 2.0) * max(3 * true, 1e-22)
             if true < 1e-4:
@@ -94,7 +95,7 @@ def test_a_hessian_from_nearby_certifies_as_truly(seed):
     for far in (0.0, 1e-3, 0.1, 3.0):
         nearby = theta + far * rng.normal(size=F.size)
         known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
-        found = concordant.certify(F, F.point(theta), known=known)
+        found = self_concordance.certify(F, F.point(theta), known=known)
         true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
         assert true <= found.gap <= 4 * true
         assert (found.region.within() >= np.abs(theta - best).astype(float)).all()
@@ -110,9 +111,9 @@ def test_some_of_the_rows_certify_as_truly(seed):
     best = truth.optimum(np.zeros(F.size))
     theta = (best + 1e-6 * rng.normal(size=F.size)).astype(float)
     true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
-    whole = concordant.certify(F, F.point(theta))
+    whole = self_concordance.certify(F, F.point(theta))
     for share in (0.9, 0.6, 0.4):
-        found = concordant.certify(F, F.point(theta), share=share)
+        found = self_concordance.certify(F, F.point(theta), share=share)
         assert true <= found.gap <= 100 * true
         assert found.gap >= whole.gap * (1 - 1e-9)
         error = np.abs(centred(theta - best, F.model.redundancy(F.like))).astype(float)
@@ -128,7 +129,7 @@ def test_rows_that_leave_a_direction_open_are_not_enough():
     best = minimize(F, Newton()).params
     taken = F.data.sample(40, seed=0)
     assert not taken.design.dense()[:, 1].any()
-    found = concordant.certify(F, F.point(best), share=0.1)
+    found = self_concordance.certify(F, F.point(best), share=0.1)
     assert found.region.share == 0.4
     assert np.isfinite(found.region.within()).all()
 
@@ -219,7 +220,7 @@ def test_a_stream_says_nothing_of_its_coefficients():
 
 def test_where_everything_is_flat_nothing_is_known_of_any_coefficient():
     F = Objective(Enumerated(), Choices([[1.0], [1.0], [2.0]], [2, 1], chosen=[0, 0]), ridge=0.0)
-    found = concordant.certify(F, F.point([0.5]))
+    found = self_concordance.certify(F, F.point([0.5]))
     assert np.isinf(found.region.within()).all()
 
 
@@ -248,9 +249,9 @@ def test_a_model_that_is_not_known_to_be_self_concordant_gets_no_such_certificat
         """What derives from a model may be anything."""
 
     F, _ = drawn(0)
-    assert concordant.suits(F)
-    assert not concordant.suits(Objective(Tempered(), F.data, ridge=F.ridge))
-    assert not concordant.suits(F, largest=F.size - 1)
+    assert self_concordance.suits(F)
+    assert not self_concordance.suits(Objective(Tempered(), F.data, ridge=F.ridge))
+    assert not self_concordance.suits(F, largest=F.size - 1)
 
 
 def test_rounding_errors_of_a_hessian_silence_it():
@@ -262,8 +263,8 @@ def test_rounding_errors_of_a_hessian_silence_it():
 @pytest.mark.parametrize("tol", [1e-3, 1e-2])
 def test_it_is_not_looked_for_where_a_fit_begins_of_which_nothing_is_known(tol, monkeypatch):
     looks = []
-    certify = concordant.certify
-    monkeypatch.setattr(concordant, "certify", lambda F, at, **how: looks.append(at) or certify(F, at, **how))
+    certify = self_concordance.certify
+    monkeypatch.setattr(self_concordance, "certify", lambda F, at, **how: looks.append(at) or certify(F, at, **how))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=300) > 0
@@ -276,7 +277,7 @@ def test_what_is_known_of_a_point_need_not_be_found_again():
     F = F.with_ridge(1.0)
     point = F.point(rng.normal(size=F.size))
     bare = replace(point, scores=None)
-    assert concordant.certify(F, point).decrement == pytest.approx(concordant.certify(F, bare).decrement)
+    assert self_concordance.certify(F, point).decrement == pytest.approx(self_concordance.certify(F, bare).decrement)
     assert isinstance(bare, Point)
 
 
@@ -335,13 +336,13 @@ def test_what_rounding_hides_is_not_looked_for_again(monkeypatch):
     X = rng.normal(size=(3000, 3))
     y = (X[:, 0] + rng.logistic(size=3000) > 0).astype(int)
     F = Objective(Binary(), Labelled(X, y), ridge=0.0)
-    certify = concordant.certify
+    certify = self_concordance.certify
 
     def hidden(*args, **settings):
         looks.append(1)
         return replace(certify(*args, **settings), gap=np.nan, region=None, decrement=np.inf)
 
-    monkeypatch.setattr(concordant, "certify", hidden)
+    monkeypatch.setattr(self_concordance, "certify", hidden)
     # A small gradient is then no sign of an optimum.
     assert minimize(F, QuasiNewton()).result.outcome.value == "stalled"
     assert len(looks) == 1

@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 
 import majorant
 from majorant import ConditionalLogit
-from majorant.data.collapsing import Sample
+from majorant.core.choices import Sample
 from tests.choice_data import (
     ELECTRICITY,
     SWISSMETRO_14,
@@ -254,7 +254,7 @@ def test_sets_that_only_look_alike_stay_apart(monkeypatch):
     X, y, groups = ragged(4, situations=60, distinct=5, largest=3)
     table = ConditionalLogit().fit(X, y, groups)
     monkeypatch.setattr(
-        "majorant.data.collapsing._looks_of_sets", lambda looks, data: np.zeros(len(data), dtype=np.uint64)
+        "majorant.core.choices._looks_of_sets", lambda looks, data: np.zeros(len(data), dtype=np.uint64)
     )
     confused = ConditionalLogit().fit(X, y, groups)
     assert_allclose(confused.coef_, table.coef_, rtol=1e-9)
@@ -310,7 +310,7 @@ def test_penalties_are_certified():
 def test_coefficients_are_as_near_to_the_optimum_as_they_are_said_to_be(solver, C, monkeypatch):
     X, y, groups = ragged(19)
     exact = ConditionalLogit(C=C, tol=1e-14).fit(X, y, groups)
-    monkeypatch.setattr("majorant.estimators.choice.polishing.LARGEST_HESSIAN", 2)  # nothing moves it any further
+    monkeypatch.setattr("majorant.choice.conditional_logit.LARGEST_HESSIAN", 2)  # nothing moves it any further
     rough = ConditionalLogit(C=C, tol=1e-4, solver=solver).fit(X, y, groups)
     off = np.abs(rough.coef_ - exact.coef_)
     assert (off <= rough.coef_error_ + exact.coef_error_).all()
@@ -327,10 +327,10 @@ def test_polished_estimates_are_certified_where_they_are():
 
 
 def test_many_parameters_are_fitted_without_a_hessian(monkeypatch):
-    monkeypatch.setattr("majorant.estimators.choice.conditional_logit.FEW", 2)
+    monkeypatch.setattr("majorant.choice.conditional_logit.FEW", 2)
     X, y, groups = ragged(9)
     one = ConditionalLogit().fit(X, y, groups)
-    monkeypatch.setattr("majorant.estimators.choice.polishing.LARGEST_HESSIAN", 2)
+    monkeypatch.setattr("majorant.choice.conditional_logit.LARGEST_HESSIAN", 2)
     other = ConditionalLogit().fit(X, y, groups)
     assert_allclose(one.coef_, other.coef_, atol=1e-6)
     with pytest.raises(ValueError, match="too many for a covariance matrix: there are no standard errors"):

@@ -10,9 +10,9 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from majorant import Choices, Enumerated, Objective, log_partition_bound
-from majorant._threads import sharing
+from majorant.core.curvature import WORTH_SHARING, Factor, lower_factor
+from majorant.core.threads import sharing
 from majorant.curvature import Block, Centred, Dense, Diagonal, DiagonalByClass, Growing, Kronecker, LowRank, form
-from majorant.curvature.cholesky import WORTH_SHARING, Factor, lower_factor
 from tests import oracles, problems
 
 RNG = np.random.default_rng(0)

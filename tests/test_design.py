@@ -67,7 +67,7 @@ def X(request):
 
 @pytest.fixture(params=list(KINDS))
 def pair(request, X, monkeypatch):
-    monkeypatch.setattr("majorant.design.base.CHUNK", 1)  # forces several chunks
+    monkeypatch.setattr("majorant.core.matrix.CHUNK", 1)  # forces several chunks
     make, write = KINDS[request.param]
     return make(X), write(X)
 
@@ -92,7 +92,7 @@ def test_compiled_loops_over_long_rows_do_what_products_do(dtype, close, monkeyp
     design, R = DenseDesign(rng.normal(size=(333, 7)).astype(dtype)), rng.uniform(size=(1, 333))
     expected = design.pull_back(R), design.pull_back_squares(R)
     for name in ("LONG_ROW", "BEYOND_CACHE"):
-        monkeypatch.setattr(f"majorant.design.dense.{name}", 1)
+        monkeypatch.setattr(f"majorant.core.matrix.{name}", 1)
     found = design.pull_back(R), design.pull_back_squares(R)
     assert not np.array_equal(found[0], expected[0])  # other loops: the last digits differ
     for one, other in zip(found, expected, strict=True):
@@ -103,7 +103,7 @@ def test_compiled_loops_over_long_rows_do_what_products_do(dtype, close, monkeyp
 def test_compiled_squares_of_sparse_rows_are_those_of_products(X, dtype, close, monkeypatch):
     design, R = CsrDesign(sp.csr_array(X.astype(dtype))), np.random.default_rng(3).uniform(size=(1, len(X)))
     by_products = design.pull_back_squares(R)
-    monkeypatch.setattr("majorant.design.csr.WORTH_COMPILING", 0)
+    monkeypatch.setattr("majorant.core.matrix.WORTH_COMPILING", 0)
     np.testing.assert_allclose(design.pull_back_squares(R), by_products, rtol=close, atol=close)
     np.testing.assert_allclose(design.pull_back_squares(R), R @ X**2, rtol=close, atol=close)
 

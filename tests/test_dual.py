@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
-from majorant.kernels import dual as kernels
-from majorant.solvers import dual
-from majorant.solvers.starts import DualSweeps
+from majorant.core import dual
+from majorant.core.kernels import dual as kernels
+from majorant.core.starts import DualSweeps
 from tests.kernel_oracles import logistic_step
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import majorant
-from majorant._extras import EXTRAS, needed
-from majorant.estimators.probe.table import Row, SweepTable
+from majorant.core.checks import EXTRAS, needed
+from majorant.linear.probe.scoring import Row, SweepTable
 
 ROOT = Path(__file__).parent.parent
 CALL = re.compile(r"needed\((?:\"[\w.]+\"|module), .+?, \"(\w+)\"\)")
@@ -53,7 +53,7 @@ def test_every_extra_that_is_named_exists_and_brings_what_it_says():
 
 
 def test_nobody_words_it_anew():
-    sources = {path: path.read_text() for path in (ROOT / "majorant").rglob("*.py") if path.name != "_extras.py"}
+    sources = {path: path.read_text() for path in (ROOT / "majorant").rglob("*.py") if path.name != "checks.py"}
     called = [extra for text in sources.values() for extra in CALL.findall(text)]
     assert set(called) == set(EXTRAS)
     assert sum(text.count("needed(") for text in sources.values()) == len(called)

@@ -17,7 +17,7 @@ from majorant import (
     ProximalMajorization,
     QuasiNewton,
 )
-from majorant.solvers import dual
+from majorant.core import dual
 from tests import problems
 from tests.test_dual import wide
 
@@ -62,7 +62,7 @@ def test_batch_majorization_takes_no_step_that_rises(memory, monkeypatch):
 def test_descent_takes_no_step_that_rises(monkeypatch):
     F = problems.make(problems.multinomial)
     state = Newton().start(F, np.zeros(F.size))
-    monkeypatch.setattr("majorant.solvers.descent.best_step", lambda ray, start: -1.0)
+    monkeypatch.setattr("majorant.core.descent.best_step", lambda ray, start: -1.0)
     found = Newton().step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)
@@ -72,9 +72,7 @@ def test_the_finish_of_the_proximal_solver_takes_no_step_that_rises(monkeypatch)
     F = problems.make(problems.multinomial)
     solver = ProximalMajorization()
     state = solver.step(F, solver.start(F, np.zeros(F.size)))
-    monkeypatch.setattr(
-        "majorant.solvers.policy.best_point_along", lambda F, here, *rest, **more: (above(F, here), 1.0)
-    )
+    monkeypatch.setattr("majorant.core.policy.best_point_along", lambda F, here, *rest, **more: (above(F, here), 1.0))
     found = solver.step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)

@@ -36,7 +36,7 @@ from majorant import (
     datasets,
     minimize,
 )
-from majorant.objective.certificates import concordant
+from majorant.core import self_concordance
 from tests import oracles, problems
 from tests.truth import Truth
 
@@ -242,7 +242,7 @@ def test_no_certificate_is_below_the_truth(solver, name, kind):
             check_honest(run, truth, best)
             values = [truth(theta) for theta in run.path]
             np.testing.assert_allclose(run.trace["objective"], values, rtol=1e-5 if kind == "float32" else 1e-9)
-            assert np.isnan(run.result.gap) or F.certifiable or concordant.suits(F)
+            assert np.isnan(run.result.gap) or F.certifiable or self_concordance.suits(F)
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from majorant import Labelled, Multinomial
+from majorant.core import dask as keepers
+from majorant.core.dask import Call, Keepers, packed
+from majorant.core.rows import Again, LocalBlocks
+from majorant.core.tasks import Along, Curve, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
 from majorant.curvature import form
-from majorant.objective import keepers
-from majorant.objective.keepers import Call, Keepers, packed
-from majorant.objective.reduce import Again, LocalBlocks
-from majorant.objective.tasks import Along, Curve, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed")

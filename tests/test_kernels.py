@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majorant.kernels import partition, partition_compiled, softmax
+from majorant.core.kernels import partition, partition_compiled
+from majorant.core.kernels import partition as softmax
 from tests import oracles
 
 

@@ -34,9 +34,9 @@ from majorant import (
     minimize,
     minimize_from,
 )
-from majorant.kernels import hidden, hidden_compiled
-from majorant.run import with_spread
-from majorant.solvers.line_search import best_step
+from majorant.core.kernels import partition, softmax
+from majorant.core.line_search import best_step
+from majorant.core.run import with_spread
 from tests import oracles, problems
 
 TINY_RISE = 1e-10
@@ -141,9 +141,9 @@ def test_compiled_rows_equal_numpy(seed, log_scale, weighted):
     first, t = np.concatenate([[0], np.cumsum(counts)]), int(rng.integers(1, 150))
     S, y = 10**log_scale * rng.normal(size=(first[-1], t)), rng.integers(0, len(counts), size=t)
     w = rng.exponential(size=t) if weighted else np.ones(t)
-    losses, R = hidden.losses_and_residuals(S, np.repeat(np.arange(len(counts)), counts)[:, None] == y)
+    losses, R = partition.losses_and_residuals(S, np.repeat(np.arange(len(counts)), counts)[:, None] == y)
     found = np.empty_like(S)
-    loss = hidden_compiled.loss_and_residual(S, first, y, w if weighted else np.empty(0), found)
+    loss = softmax.hidden_loss_and_residual(S, first, y, w if weighted else np.empty(0), found)
     assert loss == pytest.approx(w @ losses, rel=1e-11, abs=1e-12)
     np.testing.assert_allclose(found, R * w, atol=1e-12)
 
@@ -151,12 +151,12 @@ def test_compiled_rows_equal_numpy(seed, log_scale, weighted):
 def test_scores_that_are_far_apart_lose_nothing():
     S = np.array([[800.0, -5.0], [-900.0, 1e4], [-901.0, 3.0]])
     seen = np.array([[False, True], [True, True], [True, True]])
-    losses, R = hidden.losses_and_residuals(S, seen)
+    losses, R = partition.losses_and_residuals(S, seen)
     np.testing.assert_allclose(losses, [1700.0 - np.log1p(np.exp(-1.0)), 0.0], rtol=1e-14)
     q = 1 / (1 + np.exp(-1.0))
     np.testing.assert_allclose(R[:, 0], [1.0, -q, q - 1], atol=1e-14)
     found = np.empty_like(S)
-    assert hidden_compiled.loss_and_residual(S[:, :1].copy(), np.array([0, 1, 3]), np.array([1]), np.empty(0), found)
+    assert softmax.hidden_loss_and_residual(S[:, :1].copy(), np.array([0, 1, 3]), np.array([1]), np.empty(0), found)
     np.testing.assert_allclose(found[:, 0], R[:, 0], atol=1e-14)
 
 

@@ -12,14 +12,19 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant import ConditionalLogit, LatentClassLogit
-from majorant.estimators.choice import class_metric
-from majorant.estimators.choice.class_fit import Found, fit_from, newton_step, one_class, without_empty
-from majorant.estimators.choice.class_result import told
-from majorant.estimators.choice.class_saddles import leave_saddle
-from majorant.estimators.choice.class_starts import starts
-from majorant.estimators.choice.panel import read_people
-from majorant.estimators.choice.sets import Situations
-from majorant.models.latent_classes import LatentClasses, Parameters
+from majorant.choice import latent_class_fit
+from majorant.choice.latent_class_fit import (
+    Found,
+    fit_from,
+    leave_saddle,
+    newton_step,
+    one_class,
+    starts,
+    without_empty,
+)
+from majorant.choice.latent_class_result import told
+from majorant.choice.latent_classes import LatentClasses, Parameters
+from majorant.choice.sets import Situations, read_people
 from tests.choice_data import ELECTRICITY, electricity, published
 from tests.oracles import finite_difference
 
@@ -158,7 +163,7 @@ def test_many_parameters_are_fitted_without_a_hessian(seed, ridge, monkeypatch):
     start = state_of(*data, seed=seed, ridge=ridge)
     assert_allclose(start.curvatures, np.diag(start.complete), rtol=1e-12)
     newton = fit_from(start, tol=1e-8, max_iter=300)
-    monkeypatch.setattr(class_metric, "LARGE", 0)
+    monkeypatch.setattr(latent_class_fit, "LARGE", 0)
     found = fit_from(start, tol=1e-8, max_iter=300)
     assert "hessian" not in vars(found.state)
     assert found.converged(1e-8)
@@ -183,7 +188,7 @@ def test_gradients_find_saddles_of_many_parameters(monkeypatch):
     pooled = one_class(state.panel, 0.0, tol=1e-8, max_iter=100).state
     saddle = state.there(Parameters(np.repeat(pooled.at.tastes, 2, axis=0), np.zeros((2, 1))))
     by_hessian = leave_saddle(saddle)
-    monkeypatch.setattr(class_metric, "LARGE", 0)
+    monkeypatch.setattr(latent_class_fit, "LARGE", 0)
     by_gradients = leave_saddle(saddle)
     assert "hessian" not in vars(by_gradients)
     assert max(by_hessian.loss, by_gradients.loss) < saddle.loss
@@ -195,7 +200,7 @@ def test_gradients_find_saddles_of_many_parameters(monkeypatch):
 def test_many_parameters_lead_to_the_same_estimates(monkeypatch):
     X, y, groups, persons, Z = people(5, count=60, choices=6, covariates=1)
     few = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
-    monkeypatch.setattr(class_metric, "LARGE", 0)
+    monkeypatch.setattr(latent_class_fit, "LARGE", 0)
     many = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
     assert many.log_likelihood_ == pytest.approx(few.log_likelihood_, rel=1e-7)
     assert_allclose(many.coef_, few.coef_, atol=1e-3)

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 from sklearn.utils.fixes import parse_version
 
 from majorant import Checkpoint, LogisticRegression, LogisticRegressionCV
-from majorant.estimators.atomic import all_or_nothing
+from majorant.estimators.saving import all_or_nothing
 
 GRID = [1.0, 0.01, 10.0]
 # Before 1.8 scikit-learn had no attributes but the legacy ones.

@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Chunks, LogisticRegression
-from majorant.data.base import Order
-from majorant.estimators.placing import Here
-from majorant.sources import mixing
-from majorant.sources.encoding import Encoding
-from majorant.sources.mixing import length_of, windows_of
+from majorant.core.rows import Order
+from majorant.estimators.source import Here
+from majorant.sources import streamed
+from majorant.sources.base import Encoding
+from majorant.sources.streamed import length_of, windows_of
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -21,7 +21,7 @@ def test_windows_hold_every_row_once(seed):
     assert sorted(seen) == [(number, row) for number, rows in enumerate(chunks) for row in range(rows)]
     assert sum(map(length_of, windows)) == sum(chunks)
     assert windows == list(windows_of(chunks, seed, passes=1))
-    if len(chunks) > mixing.MIXED:
+    if len(chunks) > streamed.MIXED:
         assert windows != list(windows_of(chunks, seed, passes=2))
 
 
@@ -53,7 +53,7 @@ def placed(X, y, weight, size=190):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_come_with_their_labels_and_weights(sparse, monkeypatch):
-    monkeypatch.setattr("majorant.sources.joining.SMALL", 100)
+    monkeypatch.setattr("majorant.sources.base.SMALL", 100)
     X, y, weight = sorted_rows(sparse)
     data, order = placed(X, y, weight), Order(seed=3)
     visited = list(data.visits(order, 0, 0, len(y), 10))
@@ -73,7 +73,7 @@ def test_rows_come_with_their_labels_and_weights(sparse, monkeypatch):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("classes", [2, 6])
 def test_sorted_rows_are_learnt_as_well_as_shuffled_ones(seed, classes, monkeypatch):
-    monkeypatch.setattr("majorant.sources.joining.SMALL", 100)
+    monkeypatch.setattr("majorant.sources.base.SMALL", 100)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(6000, 5))
     y = (X @ rng.normal(size=(5, classes)) + rng.gumbel(size=(6000, classes))).argmax(axis=1)

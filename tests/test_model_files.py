@@ -422,7 +422,7 @@ def test_a_header_that_is_none_is_refused(written, tmp_path, header):
     put_together(path, header, parts_of(written["logistic"].content)[1])
     assert outcome(written["logistic"], path) is None
     with pytest.raises(ValueError, match="not a saved majorant model"):
-        majorant.estimators.storage.kind_of(path)
+        majorant.estimators.saving.kind_of(path)
 
 
 def npy(header, data=b""):

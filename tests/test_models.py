@@ -9,8 +9,10 @@ from scipy.special import expit
 
 import majorant
 from majorant import Binary, Choices, Enumerated, Labelled, Multinomial, Newton, Objective, minimize
-from majorant.models import Model, class_space, multinomial
-from majorant.models.class_space import ClassModel
+from majorant.core import class_model
+from majorant.core.class_model import ClassModel
+from majorant.linear import multinomial
+from majorant.models import Model
 from tests import oracles, problems
 from tests.problems import every_problem, every_row_problem
 
@@ -52,7 +54,7 @@ def test_softmax_hessian_of_one_product_equals_that_of_class_matrices(seed, rows
     scores = 10.0 ** rng.uniform(-1, 2) * rng.normal(size=(n, rows))  # some classes are nearly sure
     scores[0, y != 0] = -np.inf if seed == 2 else scores[0, y != 0]
     factors = Multinomial(n).hessian_factors(scores, data)
-    H, expected = factors.matrix(), class_space.ClassFactors.matrix(factors)
+    H, expected = factors.matrix(), class_model.ClassFactors.matrix(factors)
     np.testing.assert_allclose(H, expected, atol=1e-13 * np.abs(expected).max())
     assert np.linalg.eigvalsh(H).min() >= -1e-14 * np.abs(H).max() * len(H)
 
@@ -251,9 +253,9 @@ def test_classes_sum_to_zero_along_the_path_from_zero():
 
 def test_large_data_are_read_in_blocks(monkeypatch):
     X, y, _ = labelled_pair(np.random.default_rng(14), 3)
-    monkeypatch.setattr("majorant.models.base.BLOCKS", 6)
-    monkeypatch.setattr("majorant.models.base.LEAST_WORK", 1.0)
-    monkeypatch.setattr("majorant.models.base.WORK_PER_PARAMETER", 0.0)
+    monkeypatch.setattr("majorant.core.model.BLOCKS", 6)
+    monkeypatch.setattr("majorant.core.model.LEAST_WORK", 1.0)
+    monkeypatch.setattr("majorant.core.model.WORK_PER_PARAMETER", 0.0)
     F = Objective(Multinomial(3), Labelled(X, y), ridge=1.0)
     assert [len(scores[0]) for scores in F.point(np.zeros(F.size)).scores] == [10] * 6
 
@@ -306,11 +308,9 @@ def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7)
 @pytest.fixture
 def read_once(monkeypatch):
     """Let compiled loops read few and short rows, too."""
-    for module in ("binary", "multinomial"):
-        monkeypatch.setattr(f"majorant.models.{module}.WORTH_COMPILING", 0)
-        monkeypatch.setattr(f"majorant.models.{module}.LONG_ROW", 1)
-    for name in ("CACHE", "LONG_NARROW_ROW", "SHARED_CACHE"):
-        monkeypatch.setattr(f"majorant.models.binary.{name}", 1)
+    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
+    for name in ("CACHE", "LONG_ROW", "LONG_NARROW_ROW", "SHARED_CACHE"):
+        monkeypatch.setattr(f"majorant.linear.multinomial.{name}", 1)
 
 
 @pytest.mark.parametrize("n", [2, 4])

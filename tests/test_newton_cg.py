@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, Threads, minimize
-from majorant.objective.products import HessianProducts
-from majorant.solvers.newton_cg import MOST_PRODUCTS, conjugate_gradients, newton_direction
-from majorant.solvers.preconditioners import HESSIAN, DiagonalOfHessian
-from majorant.solvers.prices import Prices
+from majorant.core.preconditioners import HESSIAN, DiagonalOfHessian
+from majorant.core.prices import Prices
+from majorant.core.products import HessianProducts
+from majorant.core.quasi_newton import MOST_PRODUCTS, conjugate_gradients, newton_direction
 from tests.test_policy import BY_PRODUCTS, Rung, after, decided, plan, state
 
 
@@ -37,10 +37,9 @@ def objective(t, p, n, *, sparse=False, dtype=np.float64, weighted=False, soft=F
     ids=str,
 )
 def test_a_product_is_that_of_the_hessian_written_out(n, kind, compiled, monkeypatch):
-    for module in ("binary", "multinomial"):
-        monkeypatch.setattr(f"majorant.models.{module}.WORTH_COMPILING", 0 if compiled else 10**9)
-    monkeypatch.setattr("majorant.models.binary.LONG_ROW", 0)
-    monkeypatch.setattr("majorant.models.binary.CACHE", 0)
+    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0 if compiled else 10**9)
+    monkeypatch.setattr("majorant.linear.multinomial.LONG_ROW", 0)
+    monkeypatch.setattr("majorant.linear.multinomial.CACHE", 0)
     F, rng = objective(150, 7, n, **kind), np.random.default_rng(1)
     theta, v = 0.3 * rng.normal(size=(2, F.size))
     times = HessianProducts(F, F.point(theta))
@@ -50,7 +49,7 @@ def test_a_product_is_that_of_the_hessian_written_out(n, kind, compiled, monkeyp
 
 @pytest.mark.parametrize("p", [20, 81, 82, 83, 84])
 def test_long_sparse_rows_are_summed_up_to_the_last_of_their_numbers(p, monkeypatch):
-    monkeypatch.setattr("majorant.models.binary.WORTH_COMPILING", 0)
+    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
     rng = np.random.default_rng(p)
     X = rng.normal(size=(70, p)) * (rng.random((70, p)) < rng.random((70, 1)))  # from no number to all of them
     F = Objective(Binary(), Labelled(sp.csr_array(X), rng.integers(2, size=70)), ridge=0.5)
@@ -98,7 +97,7 @@ def newtons(F, at):
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_a_direction_is_newtons_where_products_do_not_stop(n, monkeypatch):
-    monkeypatch.setattr("majorant.solvers.newton_cg.WORTH_ANOTHER", 1e-12)
+    monkeypatch.setattr("majorant.core.quasi_newton.WORTH_ANOTHER", 1e-12)
     F = objective(300, 6, n, constant=True)
     here = F.point(np.zeros(F.size))
     found, (_, exact, gain) = newton_direction(F, here, DiagonalOfHessian().at(F, here)(F.ridge)), newtons(F, here)
@@ -138,7 +137,7 @@ def test_where_the_gradient_is_zero_nothing_moves():
 @pytest.mark.parametrize("seed", range(3))
 def test_another_inner_product_has_the_same_solution(seed, monkeypatch):
     """Among combinations z of rows, of which Kz is what they stand for, K⁻¹ times a symmetric matrix is the Hessian."""
-    monkeypatch.setattr("majorant.solvers.newton_cg.WORTH_ANOTHER", 1e-14)
+    monkeypatch.setattr("majorant.core.quasi_newton.WORTH_ANOTHER", 1e-14)
     rng = np.random.default_rng(seed)
     root, W, λ = rng.normal(size=(8, 8)), rng.random(8), 0.3
     K, gradient = root @ root.T, rng.normal(size=8)
@@ -160,7 +159,7 @@ def test_where_nothing_is_curved_the_first_direction_is_that_of_the_metric(curva
 def test_products_end():
     scales = 10.0 ** np.linspace(-12, 0, 2 * MOST_PRODUCTS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("majorant.solvers.newton_cg.WORTH_ANOTHER", 0.0)
+        patch.setattr("majorant.core.quasi_newton.WORTH_ANOTHER", 0.0)
         found = conjugate_gradients(np.ones(len(scales)), lambda d, _: scales * d, lambda b: b)
     assert found.products <= MOST_PRODUCTS
     assert found.gain > 0

@@ -7,7 +7,7 @@ import pytest
 from sklearn import config_context
 
 import majorant
-from majorant import _html
+from majorant.core import result
 
 X, y = majorant.datasets.load("ecoli")
 OBJECTIVE = majorant.Objective(majorant.Multinomial(8), majorant.Labelled(X, y), ridge=1.0)
@@ -60,7 +60,7 @@ def axes():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimators_show_the_diagram_and_then_the_sentence(name):
     model = ESTIMATORS[name]()
-    sentence = _html.paragraph(str(model.result_))
+    sentence = result.paragraph(str(model.result_))
     bundle = model._repr_mimebundle_()
     for html in (model._repr_html_(), bundle["text/html"]):
         assert "sk-top-container" in html
@@ -81,7 +81,7 @@ def test_results_and_traces_are_tables(solution):
     assert checked(solution.trace._repr_html_()).count("<tr>") == 1 + solution.trace.entries
     account = majorant.LogisticRegression().fit(X, y).result_
     assert checked(account._repr_html_()).count("<tr>") == 1 + len(account.account)
-    assert _html.paragraph("a < b") == majorant.Result(majorant.Outcome.STALLED, "a < b", np.nan)._repr_html_()
+    assert result.paragraph("a < b") == majorant.Result(majorant.Outcome.STALLED, "a < b", np.nan)._repr_html_()
 
 
 def test_long_traces_show_both_ends():
@@ -102,11 +102,11 @@ def test_tables_of_fits():
     tuned = majorant.tune(OBJECTIVE, **grid)
     assert f"<th>{tuned.objective:.6g}</th>" in checked(tuned._repr_html_())
     starts = majorant.minimize_from(OBJECTIVE, None, [np.zeros(64), np.ones(64)])
-    assert _html.paragraph(str(starts.result)) in checked(starts._repr_html_())
+    assert result.paragraph(str(starts.result)) in checked(starts._repr_html_())
 
 
 def test_text_is_escaped():
-    assert "<script>" not in _html.table(("<script>",), [("<script>",)])
+    assert "<script>" not in result.table(("<script>",), [("<script>",)])
 
 
 def test_a_certified_fit_is_drawn_by_how_far_it_was_from_the_optimum_at_most(axes, solution):

@@ -21,8 +21,8 @@ from majorant import (
     StochasticMajorization,
     minimize,
 )
+from majorant.core.penalty import Ridge
 from majorant.objective import Threads
-from majorant.objective.penalty import Ridge
 from tests import oracles, problems
 from tests.problems import every_problem
 

@@ -47,12 +47,13 @@ def test_fits_need_no_place_to_keep_what_was_compiled(tmp_path):
     """A file where the cache would be, and no home: more than even root can write to."""
     package = tmp_path / "majorant"
     shutil.copytree(ROOT / "majorant", package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "kernels" / "__pycache__").write_text("")
+    for folder in ("core", "chain"):
+        (package / folder / "kernels" / "__pycache__").write_text("")
     nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"}
     code = (
         "import majorant\n"
-        "from majorant.kernels import chain, chain_dual, chain_online, chain_paths, compiler, dual, low_rank\n"
-        "from majorant.kernels import elementary, gram, logistic_compiled, partition_compiled, sgd, softmax_compiled\n"
+        "from majorant.chain.kernels import dual, forward_backward, latent, online, paths\n"
+        "from majorant.core.kernels import compiler, logistic, partition_compiled, products, softmax, stochastic\n"
         "assert majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).predict([[9.0]]) == [1]\n"
         "print(majorant.__file__, compiler._can_keep())"
     )

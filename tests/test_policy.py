@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
-from majorant._codec import decode, encode
+from majorant.core import policy, preconditioners, row_space
+from majorant.core.files import decode, encode
+from majorant.core.policy import PATIENCE, Plan, QuasiNewtonState
+from majorant.core.preconditioners import HESSIAN, DiagonalOfHessian, GramOfColumns, HessianOfAll
+from majorant.core.prices import FREE, Prices, pays_in_single_precision
+from majorant.core.starts import Begun
 from majorant.curvature import Kronecker
 from majorant.objective import Point
-from majorant.solvers import policy, preconditioners, row_space
-from majorant.solvers.policy import FREE, PATIENCE, Plan, QuasiNewtonState
-from majorant.solvers.preconditioners import HESSIAN, DiagonalOfHessian, GramOfColumns, HessianOfAll
-from majorant.solvers.prices import Prices, pays_in_single_precision
-from majorant.solvers.starts import Begun
 
 PRICES = Prices(rows=100_000, classes=1, columns=10, stored=10.0, sparse=False)
 BY_PRODUCTS = "Newton steps by conjugate gradients"

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from majorant import Binary, Labelled, LinearProbe, Multinomial, Objective
-from majorant.data.common_gram import CommonGram
-from majorant.data.labelled import with_common
-from majorant.objective.common_gram import known_products, leave_to_others, sums_from
+from majorant.core.labelled import CommonGram, with_common
+from majorant.core.preconditioners import known_products, leave_to_others, sums_from
 from tests.test_probe import GRID, embeddings
 
 

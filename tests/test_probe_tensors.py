@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="tensors need PyTorch, which is no part of t
 import torch
 
 from majorant import LinearProbe
-from majorant.estimators.probe.features import losses_and_best, moments, take
+from majorant.linear.probe.features import losses_and_best, moments, take
 from tests.test_probe import GRID, embeddings
 from tests.test_probe_many import counted_at_zero, several_label_sets
 

@@ -8,20 +8,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
 
 import majorant
-from majorant import (
-    Binary,
-    Labelled,
-    Multinomial,
-    Newton,
-    Objective,
-    ProximalMajorization,
-    minimize,
-)
-from majorant._codec import decode, encode
+from majorant import Binary, Labelled, Multinomial, Newton, Objective, ProximalMajorization, minimize
+from majorant.core import proximal
+from majorant.core.files import decode, encode
+from majorant.core.policy import WINDOW
+from majorant.core.proximal import ByClass, ByColumn, Whole, WholeByRow
 from majorant.curvature import Block, Dense, Diagonal, Growing
-from majorant.solvers import inner
-from majorant.solvers.memory import ByClass, ByColumn, Whole, WholeByRow
-from majorant.solvers.policy import WINDOW
 from tests import problems
 from tests.problems import every_row_problem
 from tests.test_stochastic import wide
@@ -93,7 +85,7 @@ def test_the_inner_problem_is_solved_on_any_scale(seed, log_scale, log_spread, n
     batch = Labelled(rng.normal(size=(m, 2)), rng.integers(0, max(n, 2), size=m))
     half = rng.normal(size=(n * m, n * m)) * 10**log_scale
     G, scores = half @ half.T, 10**log_spread * rng.normal(size=(n, m))
-    a = inner.solve_in_scores(model, batch, scores, G)
+    a = proximal.solve_in_scores(model, batch, scores, G)
 
     def value(a):
         return 0.5 * a @ G @ a + model.loss((scores.ravel() + G @ a).reshape(n, m), batch)
@@ -109,14 +101,14 @@ def test_the_inner_problem_is_solved_on_any_scale(seed, log_scale, log_spread, n
 
 def test_the_scalar_case_on_which_a_bound_creeps():
     batch = Labelled([[1.0]], [1])
-    a = inner.solve_in_scores(Binary(), batch, np.array([[-20.0]]), np.array([[1e6]]))
+    a = proximal.solve_in_scores(Binary(), batch, np.array([[-20.0]]), np.array([[1e6]]))
     u = -20 + 1e6 * a[0]
     assert 1e6 * abs(a[0] - 1 / (1 + np.exp(u))) < 0.1  # on a score of about 10
 
 
 @pytest.mark.parametrize("solve", ["scores", "parameters"])
 def test_the_bound_step_is_there_when_halving_fails(solve, monkeypatch):
-    monkeypatch.setattr(inner, "HALVINGS", 0)
+    monkeypatch.setattr(proximal, "HALVINGS", 0)
     F = problems.make(problems.multinomial)
     memory = whole(F.ridge) if solve == "parameters" else by_row(F.ridge)
     theta, _ = memory.learn(F.model, np.zeros(F.size), [F.data])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from majorant import Chain, Objective
-from majorant.solvers.line_search import best_step
+from majorant.core.line_search import best_step
 from tests import problems
 from tests.problems import every_problem
 

@@ -22,10 +22,9 @@ from majorant import (
     Threads,
     minimize,
 )
+from majorant.core.rows import Least, LocalBlocks, add
 from majorant.data import Order
 from majorant.objective import Reducer
-from majorant.objective.reduce import LocalBlocks
-from majorant.objective.sums import Least, add
 from tests import problems
 from tests.problems import InBlocks, every_problem
 

@@ -7,10 +7,9 @@ import pytest
 
 import majorant
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton
-from majorant.objective.products import HessianProducts
-from majorant.objective.row_space import RowSpace
-from majorant.solvers import row_space
-from majorant.solvers.row_space import WithinClasses, newton, pays_at_once, suits
+from majorant.core import row_space
+from majorant.core.products import HessianProducts
+from majorant.core.row_space import RowSpace, WithinClasses, newton, pays_at_once, suits
 
 # The price of factors, in products: none, or more than anybody spends. And of a solve with them.
 FREE, NEVER, SOLVE = 0.0, np.inf, 0.1

@@ -8,7 +8,10 @@ import numba
 import numpy as np
 import pytest
 
-from majorant.kernels import optional, row_loops, row_products, rows
+from majorant.chain.kernels import rows
+from majorant.chain.kernels import rows as optional
+from majorant.chain.kernels import rows as row_loops
+from majorant.chain.kernels import rows as row_products
 
 every_row = pytest.mark.parametrize(
     ("dtype", "blocks"), [(np.float32, 1), (np.float32, 3), (np.float64, 1), (np.float64, 7), (np.float32, 14)]

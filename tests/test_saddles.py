@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majorant import LBFGS, Labelled, LatentMultinomial, Newton, Objective, QuasiNewton, minimize
-from majorant.solvers.saddles import LOOKS, NEGATIVE, lanczos, negative_curvature, way_down
+from majorant.core.solver import LOOKS, NEGATIVE, lanczos, negative_curvature, way_down
 
 
 def quadrants(seed=0, rows=80, ridge=0.3, states=(2, 2)):

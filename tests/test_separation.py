@@ -24,7 +24,7 @@ from majorant import (
     QuasiNewton,
     minimize,
 )
-from majorant.objective import separation
+from majorant.core import separation
 
 
 def comparisons(F):

@@ -11,8 +11,8 @@ from scipy import sparse
 
 import majorant
 from majorant import EarlyStopping, LatentLogisticRegression, LogisticRegression, LogisticRegressionCV
-from majorant.estimators import settings as reading
-from majorant.estimators.named import ACCEPTED, ALIASES
+from majorant.estimators import base
+from majorant.estimators.fitting import ACCEPTED, ALIASES
 
 
 @pytest.fixture(scope="module")
@@ -208,10 +208,10 @@ def test_rows_in_order_are_not_looked_through(three, form, dtype, monkeypatch):
     X, labels = form(np.round(three[0], 1).astype(dtype)), np.unique(three[1], return_inverse=True)[1]
     model = LogisticRegression(tol=1e-10)
     model.feature_names_in_ = np.array(["of", "another", "fit"])
-    monkeypatch.setattr(reading, "_is_plain", lambda X, y: False)
+    monkeypatch.setattr(base, "_is_plain", lambda X, y: False)
     careful = LogisticRegression(tol=1e-10).fit(X, labels)
     monkeypatch.undo()
-    monkeypatch.setattr(reading, "validate_data", None)
+    monkeypatch.setattr(base, "validate_data", None)
     model.fit(X, labels.astype(np.uint8))
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 4
@@ -220,7 +220,7 @@ def test_rows_in_order_are_not_looked_through(three, form, dtype, monkeypatch):
 
 def test_rows_out_of_order_are(three, monkeypatch):
     X, y = three[0], np.unique(three[1], return_inverse=True)[1]
-    plain = reading._is_plain
+    plain = base._is_plain
     assert plain(X, y)
     assert plain(sparse.csr_matrix(X), y == 1)
     others = [X.T, X[:, ::2], X[:0], X[:, :0], X[0], X.astype(int), X.astype(">f8"), X.tolist(), sparse.csc_matrix(X)]
@@ -237,7 +237,7 @@ def test_rows_out_of_order_are(three, monkeypatch):
 @pytest.mark.parametrize("labels", [[0, 1, 2], [2, 5, 3], [-1, 0, 1], [0, 10**6, 7]])
 def test_labels_are_counted_or_sorted(labels):
     y = np.random.default_rng(0).choice(labels, size=50)
-    classes, places = reading.distinct(y)
+    classes, places = base.distinct(y)
     np.testing.assert_array_equal(classes, np.unique(y))
     np.testing.assert_array_equal(classes[places], y)
 
@@ -249,7 +249,7 @@ def test_labels_may_be_numbers_of_any_kind(three, dtype):
     """NumPy before 2.2 counts no unsigned numbers of 64 bits, so labels become the integers that indices are."""
     X, y = three
     numbers = np.searchsorted(["ash", "beech", "cedar"], y).astype(dtype)
-    assert reading.distinct(numbers)[1].dtype == np.intp
+    assert base.distinct(numbers)[1].dtype == np.intp
     model = LogisticRegression().fit(X, numbers)
     assert model.classes_.dtype == model.predict(X).dtype == dtype
     assert model.score(X, numbers) > 0.5

@@ -30,9 +30,9 @@ from majorant import (
     held_out,
     minimize,
 )
+from majorant.core import quasi_newton
 from majorant.curvature import Dense
 from majorant.objective import Point
-from majorant.solvers import lbfgs
 from tests import oracles, problems
 from tests.oracles import rises
 from tests.problems import every_problem
@@ -164,7 +164,7 @@ def test_the_bound_is_renewed_at_steps_one_three_nine():
 
 
 def test_where_acceleration_fails_the_bound_takes_over(monkeypatch):
-    monkeypatch.setattr("majorant.solvers.lbfgs.best_step", lambda *_: 1e6)
+    monkeypatch.setattr("majorant.core.quasi_newton.best_step", lambda *_: 1e6)
     F = problems.make(problems.multinomial)
     solution = minimize(F, BatchMajorization(), max_steps=500)
     assert solution.result.converged
@@ -497,24 +497,25 @@ def test_a_quasi_newton_step_at_once_is_that_of_two_loops(seed, d, many):
     objective = Objective(Binary(), Labelled(rng.normal(size=(2, d)), np.arange(2)), ridge=1.0)
     points = (Point(theta, 0.0, A @ theta) for theta in rng.normal(size=(many + 1, d)))
     for before, after in pairwise(points):
-        pairs = lbfgs.add_pair(objective, pairs, before, after, 20)
+        pairs = quasi_newton.add_pair(objective, pairs, before, after, 20)
     gradient, solve = rng.normal(size=d), lambda b: b / np.diag(A)
     _, y, sy = pairs[-1]
     for least, factor in ((None, 1.0), (0.2, max(sy / (y @ solve(y)), 0.2)), (1e3, 1e3)):
-        at_once = lbfgs.quasi_newton_step(gradient, pairs, solve, least)
+        at_once = quasi_newton.quasi_newton_step(gradient, pairs, solve, least)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lbfgs, "FEW_PARAMETERS", 0)
-            by_loops = lbfgs.quasi_newton_step(gradient, pairs, lbfgs.Scaled(solve, factor))
+            patch.setattr(quasi_newton, "FEW_PARAMETERS", 0)
+            by_loops = quasi_newton.quasi_newton_step(gradient, pairs, quasi_newton.Scaled(solve, factor))
         assert at_once @ gradient < 0
         np.testing.assert_allclose(at_once, by_loops, rtol=1e-6, atol=1e-8 * np.abs(by_loops).max())
 
 
 def test_a_direction_is_found_once(monkeypatch):
     """Whoever asks what a step promises, as fits without a penalty do, finds the next step."""
-    from majorant.solvers import policy
+    from majorant.core import policy
 
     found = []
-    monkeypatch.setattr(policy, "quasi_newton_step", lambda *of: found.append(of) or lbfgs.quasi_newton_step(*of))
+    step = quasi_newton.quasi_newton_step
+    monkeypatch.setattr(policy, "quasi_newton_step", lambda *of: found.append(of) or step(*of))
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 30)) @ rng.normal(size=(30, 30)), rng.integers(0, 2, 400)
     F = Objective(Binary(), Labelled(X, y), ridge=0.0)

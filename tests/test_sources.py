@@ -20,13 +20,10 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import majorant
 from majorant import Chunks, LogisticRegression, Npy, Parquet, Svmlight
-from majorant.sources import joining, spool
-from majorant.sources.ahead import read_ahead
-from majorant.sources.base import Labels
+from majorant.sources import base, survey
+from majorant.sources.base import Encoding, Labels, in_larger_chunks, joined
 from majorant.sources.chunks import chunk_of
-from majorant.sources.encoding import Encoding
-from majorant.sources.joining import in_larger_chunks, joined
-from majorant.sources.survey import Outline
+from majorant.sources.survey import Outline, read_ahead
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -35,7 +32,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture(autouse=True)
 def apart(monkeypatch):
     """Chunks as small as these stay as they are."""
-    monkeypatch.setattr(joining, "SMALL", 0)
+    monkeypatch.setattr(base, "SMALL", 0)
 
 
 def rows(classes=3, sparse=False, dtype=np.float64, t=900, seed=0):
@@ -71,8 +68,8 @@ def assert_same(ours, theirs, atol=1e-8):
 @pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_a_source_is_fitted_as_rows_in_memory(classes, sparse, weighted, spooled, kept, monkeypatch):
-    monkeypatch.setattr(spool, "SHARE", 0.25 if spooled else 0.0)
-    monkeypatch.setattr("majorant.objective.reduce.KEPT", 2**25 if kept else 0)
+    monkeypatch.setattr(survey, "SHARE", 0.25 if spooled else 0.0)
+    monkeypatch.setattr("majorant.core.rows.KEPT", 2**25 if kept else 0)
     X, y = rows(classes, sparse)
     weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
     # Before 1.7 scikit-learn balances rows in memory as if they had no weights.
@@ -262,7 +259,7 @@ def test_a_full_disk_is_no_harm(monkeypatch):
     def full(self, array):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spool.Spool, "_write", full)
+    monkeypatch.setattr(survey.Spool, "_write", full)
     assert_same(LogisticRegression(tol=1e-16).fit(in_chunks(X, y)), LogisticRegression(tol=1e-16).fit(X, y))
 
 
@@ -281,7 +278,7 @@ def test_paths_read_sources_once():
 
 
 def test_several_values_of_C_share_every_read(monkeypatch):
-    monkeypatch.setattr(spool, "SHARE", 0.0)
+    monkeypatch.setattr(survey, "SHARE", 0.0)
     X, y = rows(3)
     reads = []
 
@@ -300,7 +297,7 @@ def test_several_values_of_C_share_every_read(monkeypatch):
 
 
 def test_an_error_of_one_reaches_all_who_read_together(monkeypatch):
-    monkeypatch.setattr(spool, "SHARE", 0.0)
+    monkeypatch.setattr(survey, "SHARE", 0.0)
     X, y = rows(3)
     calls = []
 
@@ -353,7 +350,7 @@ def test_progress_of_reading_is_shown_to_whoever_looks(monkeypatch):
         def isatty(self):
             return True
 
-    monkeypatch.setattr("majorant.passes.EVERY", 0.0)
+    monkeypatch.setattr("majorant.callbacks.EVERY", 0.0)
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     X, y = rows(2)
     model = LogisticRegression(verbose=1).fit(in_chunks(X, y))
@@ -520,7 +517,7 @@ def test_small_chunks_are_joined(monkeypatch, sparse, weighted):
         for a, b in itertools.pairwise(ends):
             yield (X[a:b], y[a:b]) if weight is None or a == 0 else (X[a:b], y[a:b], weight[a:b])
 
-    monkeypatch.setattr(joining, "SMALL", 400)
+    monkeypatch.setattr(base, "SMALL", 400)
     found = list(in_larger_chunks(Chunks(chunks).chunks()))
     assert len(found) < len(sizes) / 3
     assert max(chunk.X.nnz if sparse else chunk.X.size for chunk in found) <= 400
@@ -533,14 +530,14 @@ def test_small_chunks_are_joined(monkeypatch, sparse, weighted):
 
 
 def test_chunks_of_one_row_are_fitted_as_one(monkeypatch):
-    monkeypatch.setattr(joining, "SMALL", 2**17)
+    monkeypatch.setattr(base, "SMALL", 2**17)
     X, y = rows(2, t=200)
     one_by_one = LogisticRegression(tol=1e-16).fit(in_chunks(X, y, size=1))
     assert_same(one_by_one, LogisticRegression(tol=1e-16).fit(X, y))
 
 
 def test_chunks_that_are_unlike_are_refused_where_they_stand_however_small(monkeypatch):
-    monkeypatch.setattr(joining, "SMALL", 2**17)
+    monkeypatch.setattr(base, "SMALL", 2**17)
     X, y = rows(2, t=20)
     parts = [(X[:5], y[:5]), (X[5:10], y[5:10]), (X[10:, :3], y[10:])]
     with pytest.raises(ValueError, match="chunk 2: there are 3 columns, but 4 in the rows before"):
@@ -550,7 +547,7 @@ def test_chunks_that_are_unlike_are_refused_where_they_stand_however_small(monke
 @pytest.mark.parametrize("spooled", [True, False], ids=["copied", "read again"])
 @pytest.mark.parametrize("solver", ["proximal", "auto"])
 def test_rows_sorted_by_label_are_not_streamed_as_they_stand_in_silence(solver, spooled, monkeypatch):
-    monkeypatch.setattr(spool, "SHARE", 0.25 if spooled else 0.0)
+    monkeypatch.setattr(survey, "SHARE", 0.25 if spooled else 0.0)
     X, y = rows(3, t=900)
     order = np.argsort(y, kind="stable")
     source = in_chunks(X[order], y[order], size=100)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant.sources.base import arrays_of, rows_from
-from majorant.sources.spool import Spool
+from majorant.sources.survey import Spool
 
 
 @pytest.fixture

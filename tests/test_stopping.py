@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from majorant import Binary, Labelled, Objective
-from majorant.solvers import State
-from majorant.solvers.prices import Prices
-from majorant.stopping import AGAIN, CHEAP, OF_STEPS, SAFETY, SETTLES, CertificateSchedule, PredictedDecrease
+from majorant.core.prices import Prices
+from majorant.core.solver import State
+from majorant.core.stopping import AGAIN, CHEAP, OF_STEPS, SAFETY, SETTLES, CertificateSchedule, PredictedDecrease
 
 TOL = 1e-6
 

@@ -10,10 +10,10 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from majorant import Binary, Labelled, LogisticRegression
+from majorant.core.proximal import solve_in_scores
 from majorant.curvature import Growing
 from majorant.design import DenseDesign, Moments
-from majorant.estimators.recentring import better_centre, moved_parameters, moved_precision
-from majorant.solvers.inner import solve_in_scores
+from majorant.linear.stream import better_centre, moved_parameters, moved_precision
 
 
 def draw(classes, rows=2000, seed=0):

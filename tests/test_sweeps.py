@@ -20,11 +20,11 @@ from majorant import (
     logistic_regression_path,
     minimize,
 )
-from majorant.estimators import logistic
-from majorant.estimators.logistic_path import walk
-from majorant.solvers.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
-from majorant.solvers.prices import pays_in_single_precision
-from majorant.solvers.starts import from_sample, sample_size
+from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
+from majorant.core.prices import pays_in_single_precision
+from majorant.core.starts import from_sample, sample_size
+from majorant.linear import logistic
+from majorant.linear.path import walk
 
 SHAPES = {  # rows, columns, classes, density
     "long rows": (2000, 200, 5, 1.0),

@@ -17,7 +17,7 @@ from majorant import (
 )
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install majorant[torch]")
-TensorDesign = pytest.importorskip("majorant.design.tensor").TensorDesign
+TensorDesign = pytest.importorskip("majorant.device.matrix").TensorDesign
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 # How far coefficients of a fit in the precision of the features may be from those in double precision.
@@ -193,12 +193,12 @@ def test_checkpoints_go_on(device, tmp_path):
 
 def test_pairs_of_many_parameters_are_kept_on_the_device(device, tmp_path, monkeypatch):
     from majorant import Checkpoint
-    from majorant.solvers import lbfgs
+    from majorant.core import quasi_newton
 
     kept = []
-    monkeypatch.setattr(lbfgs, "MANY_PARAMETERS", 10)
-    monkeypatch.setattr(lbfgs, "FEW_PARAMETERS", 10)
-    monkeypatch.setattr(lbfgs, "_axpy_there", lambda x, y, a: kept.append(x.device.type) or y.add_(x * a))
+    monkeypatch.setattr(quasi_newton, "MANY_PARAMETERS", 10)
+    monkeypatch.setattr(quasi_newton, "FEW_PARAMETERS", 10)
+    monkeypatch.setattr(quasi_newton, "_axpy_there", lambda x, y, a: kept.append(x.device.type) or y.add_(x * a))
     X, y = drawn(2000, 30, 5)
     there = torch.as_tensor(X * np.exp(np.linspace(0, 3, 30))).float().to(device)
     expected = LogisticRegression(tol=1e-10).fit(there.double().cpu().numpy(), y)
@@ -217,7 +217,7 @@ def test_pairs_of_many_parameters_are_kept_on_the_device(device, tmp_path, monke
 @pytest.mark.parametrize("labels", [0, 4])
 def test_a_curvature_on_a_device_is_that_of_arrays(device, labels):
     from majorant.curvature import Centred
-    from majorant.curvature.centred_tensor import TensorCentred
+    from majorant.device.curvature import TensorCentred
 
     rng = np.random.default_rng(0)
     rows, B, N = rng.normal(size=(30, 6)), rng.normal(size=(labels, 4)), rng.normal(size=(labels, 6))
@@ -235,7 +235,7 @@ def test_a_curvature_on_a_device_is_that_of_arrays(device, labels):
 
 def test_sums_make_the_curvature_of_arrays(device):
     from majorant.curvature import Centred
-    from majorant.curvature.centred_tensor import TensorCentred
+    from majorant.device.curvature import TensorCentred
 
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(30, 6))
@@ -250,15 +250,15 @@ def test_sums_make_the_curvature_of_arrays(device):
 @pytest.mark.parametrize("curvature", ["auto", "diagonal", "kronecker"])
 @pytest.mark.parametrize("classes", [2, 5])
 def test_steps_may_stay_on_a_device(device, curvature, classes, monkeypatch):
-    from majorant.objective import device as where
+    from majorant.device import blocks
 
     X, y = drawn(900, 7, classes)
     data = Labelled(on_device(torch.as_tensor(X), device), y, constant=True)
     ridge = np.tile([2.0] * 7 + [0.0], classes)
     found, kinds = [], set()
     for many in (10**9, 0):
-        monkeypatch.setattr(where, "MANY", many)
-        F = Objective(Multinomial(classes), data, ridge=ridge, reducer=where.OnDevice(device, classes))
+        monkeypatch.setattr(blocks, "MANY", many)
+        F = Objective(Multinomial(classes), data, ridge=ridge, reducer=blocks.OnDevice(device, classes))
         narrow, solver = F.narrowed(), QuasiNewton(curvature=curvature)
         state = solver._at(narrow, narrow.point(narrow.with_likely_intercept(np.zeros(F.size))))
         for _ in range(12):
@@ -348,12 +348,10 @@ def test_many_parameters_stop_at_an_estimate(device):
 
 
 def test_memory_that_is_too_small_is_named(device, monkeypatch):
-    from majorant.objective import device as on_device
-
     def too_much(*_):
         raise torch.OutOfMemoryError("no more")
 
-    monkeypatch.setattr(on_device.LocalBlocks, "run", too_much)
+    monkeypatch.setattr("majorant.core.rows.LocalBlocks.run", too_much)
     X, y = drawn(50, 3, 2)
     with pytest.raises(MemoryError, match="GiB free"):
         LogisticRegression().fit(torch.as_tensor(X).to(device), y)
@@ -367,7 +365,7 @@ def test_pytorch_is_imported_by_who_brings_a_tensor():
 
 
 def test_a_device_that_is_lost_is_named(device, monkeypatch):
-    from majorant.objective.reduce import LocalBlocks
+    from majorant.core.rows import LocalBlocks
 
     def lost(self, task, *kept):
         raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA")

@@ -12,9 +12,9 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from majorant import Binary, ChainCRF, Labelled, LogisticRegression, Multinomial, Objective, Threads
-from majorant._threads import even_slices, for_each, mapped, numerics, sharing, threads
-from majorant.estimators.threads import WORTH_SHARING, fit_threads
-from majorant.objective.sums import FEW, SMALL, PairwiseSum
+from majorant.core.rows import FEW, SMALL, PairwiseSum
+from majorant.core.threads import even_slices, for_each, mapped, numerics, sharing, threads
+from majorant.estimators.base import WORTH_SHARING, fit_threads
 from tests.test_chain_crf import sentences
 
 COUNTS = (2, 3, 5)
@@ -68,7 +68,7 @@ def test_chains_do_not_depend_on_threads():
 # --- how many ---------------------------------------------------------------------------------------------
 
 PROGRAM = (
-    "from majorant.estimators.threads import fit_threads; import sklearn.linear_model; print(fit_threads(None, 10**9))"
+    "from majorant.estimators.base import fit_threads; import sklearn.linear_model; print(fit_threads(None, 10**9))"
 )
 
 
@@ -132,7 +132,7 @@ def test_slices_cover_everything():
 
 
 def test_blas_is_left_as_it_was():
-    from majorant._threads import blas_threads
+    from majorant.core.threads import blas_threads
 
     with threadpool_limits(2, user_api="blas"), numerics(1):
         assert blas_threads() == 1

@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from majorant.data import vocabulary as vocabulary_module
-from majorant.data.tokens import encode
-from majorant.data.vocabulary import UNKNOWN, Vocabulary
+from majorant.chain import tokens as vocabulary_module
+from majorant.chain.tokens import UNKNOWN, Vocabulary, encode
 
 NAMES = ["w", "bias", "suffix", "w:a", "é", ""]
 TEXTS = ["a", "b", "", "x:y", "é"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from majorant import Checkpoint, Chunks, LogisticRegression, Parquet
-from majorant.objective.reduce import Again, Finding, LocalBlocks, found_again
+from majorant.core.rows import Again, Finding, LocalBlocks, found_again
 from tests.test_sources import assert_same, write_parquet
 from tests.test_sources import rows as make_rows
 
@@ -52,7 +52,7 @@ def test_a_pool_fits_rows_that_are_in_memory_here(pool, solver):
 
 
 def test_shares_that_do_not_fit_are_read_again(monkeypatch):
-    monkeypatch.setattr("majorant.estimators.placing.LARGEST_SHARE", 0)
+    monkeypatch.setattr("majorant.estimators.source.LARGEST_SHARE", 0)
     with ThreadPoolExecutor(2) as threads:
         ours = LogisticRegression(tol=1e-13).fit(in_pieces(), executor=threads)
     assert_same(ours, in_memory())
@@ -181,7 +181,7 @@ def test_dask_frames_bring_their_names(client):
 def test_the_client_of_a_process_is_used(client):
     X, y, _ = arrays()
     with client.as_current(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("majorant.estimators.placing.running_client", lambda: client)
+        patch.setattr("majorant.estimators.source.running_client", lambda: client)
         ours = LogisticRegression(tol=1e-12).fit(X, y)
     assert_same(ours, in_memory(), atol=1e-6)
 
@@ -193,8 +193,8 @@ def test_clusters_read_sources(client, tmp_path):
 
 
 def test_rows_that_do_not_fit_are_read_at_every_round(client, monkeypatch):
-    monkeypatch.setattr("majorant.estimators.placing.PINNED", 0.0)
-    monkeypatch.setattr("majorant.objective.dask.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("majorant.estimators.source.PINNED", 0.0)
+    monkeypatch.setattr("majorant.core.dask.KEPT_SHARE", 0.0)
     assert_same(LogisticRegression(tol=1e-12).fit(in_pieces(), executor=client), in_memory(), atol=1e-6)
 
 

@@ -24,6 +24,23 @@ def setup(app: Sphinx) -> dict[str, Any]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
+# Of each heading of names.md: the modules whose methods take these names.
+PARTS = {
+    "models": (
+        *("chain.dual", "chain.latent", "chain.model", "choice.enumerated", "choice.latent_classes"),
+        *("core.class_model", "core.latent", "core.model", "linear.latent", "linear.multinomial"),
+    ),
+    "data": ("chain.sequences", "chain.tokens", "core.choices", "core.labelled", "core.rows"),
+    "objective": ("core.line_search", "core.objective", "core.penalty", "core.remote"),
+    "solvers": (
+        *("core.descent", "core.online", "core.policy", "core.proximal", "core.quasi_newton", "core.solver"),
+        "core.stochastic",
+    ),
+    "curvature": ("core.curvature", "core.structured"),
+    "design": ("core.affine", "core.matrix", "device.matrix"),
+}
+
+
 @cache
 def meanings() -> dict[str, dict[str, str]]:
     """Return what arguments mean, by the part of the package ("everywhere" for all), and by name."""
@@ -37,10 +54,16 @@ def meanings() -> dict[str, dict[str, str]]:
     return found
 
 
+def part_of(function: Any) -> str:
+    """Return the heading of names.md under which names of a method are explained."""
+    module = function.__module__.removeprefix("majorant.")
+    found = (part for part, modules in PARTS.items() if module in modules)
+    return next(found, module.split(".")[0])
+
+
 def meaning(function: Any, name: str) -> str | None:
     """Return what a parameter of a method means, if it is among the names that are explained."""
-    part = function.__module__.split(".")[1]
-    return meanings().get(part, {}).get(name) or meanings()["everywhere"].get(name)
+    return meanings().get(part_of(function), {}).get(name) or meanings()["everywhere"].get(name)
 
 
 def _add_parameters(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
-from majorant._extras import missing, needed
+from majorant.core.checks import missing, needed
 
 
 def main() -> None:

@@ -164,7 +164,7 @@ def _report(problem: BaseException) -> int:
         fail(f"{problem.format_message()} ({command} --help shows how)")
         return int(getattr(problem, "exit_code", 2))
     if isinstance(problem, OSError):
-        from majorant._atomic import NO_ROOM
+        from majorant.core.files import NO_ROOM
 
         # Files are named by what writes them; what is left is what a shell leads elsewhere.
         name = problem.filename or ("standard output" if problem.errno in NO_ROOM else "")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from majorant._extras import needed
 from majorant.cli.refusals import Refusal
+from majorant.core.checks import needed
 
 # Names by which features and labels are known, where a file holds several arrays and nobody says which.
 FEATURES = ("features", "embeddings", "feats", "X", "x", "data")

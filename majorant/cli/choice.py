@@ -9,17 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from majorant.cli.model_file import check_model_path
-from majorant.cli.options import (
-    SEVERAL,
-    AsJson,
-    TableReading,
-    argument,
-    either,
-    expanded,
-    listed,
-    option,
-    reading,
-)
+from majorant.cli.options import SEVERAL, AsJson, TableReading, argument, either, expanded, listed, option, reading
 from majorant.cli.output import show, show_json, spoken_warnings
 
 # As the help lists them: to ask the estimators would load everything. A test holds them together.
@@ -81,7 +71,7 @@ class Errors:
 
     def check(self, classes: int | None) -> None:
         """Refuse options that do not go together."""
-        from majorant._checks import one_of
+        from majorant.core.checks import one_of
 
         one_of("covariance", self.kind, KINDS)
         if self.kind == "cluster" and classes is not None:

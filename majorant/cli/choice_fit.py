@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from majorant import ConditionalLogit, LatentClassLogit, __version__
-from majorant._checks import Array
+from majorant.choice.frames import INTERCEPT, LongLayout, layout_from
+from majorant.choice.sets import flagged_largest
 from majorant.cli.options import listed
 from majorant.cli.readers import Tables
 from majorant.cli.refusals import Refusal
 from majorant.cli.schema import refuse_negative
 from majorant.cli.tables import WHOLE, Table
-from majorant.estimators.choice.frames import layout_from
-from majorant.estimators.choice.long import LongLayout
-from majorant.estimators.choice.sets import flagged_largest
-from majorant.estimators.choice.terms import INTERCEPT
-from majorant.estimators.storage import kind_of
-from majorant.inference.summary import FRAME_COLUMNS, Summary
+from majorant.core.checks import Array
+from majorant.estimators.saving import kind_of
+from majorant.inference import FRAME_COLUMNS, Summary
 
 if TYPE_CHECKING:
     from majorant.cli.choice import LatentClasses, Utility

@@ -15,10 +15,10 @@ from majorant.cli.output import on_terminal, show, show_json, show_table, spoken
 from majorant.cli.refusals import Refusal, in_options
 
 if TYPE_CHECKING:
-    from majorant._comparison import Entry
     from majorant.cli.readers import Tables
     from majorant.cli.schema import Wanted
-    from majorant.data import Labelled
+    from majorant.core.labelled import Labelled
+    from majorant.plotting import Entry
 
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
 
@@ -65,11 +65,10 @@ def compare(
         raise typer.BadParameter(f"--C must be positive, got {C:g}")
     penalty = ridge if ridge is not None else 1.0 if C is None else 1.0 / C
 
-    from majorant._atomic import replacing
-    from majorant._comparison import Problem, versions
-    from majorant._comparison import compare as compare_solvers
-    from majorant.models import Binary, Multinomial
-    from majorant.plotting import draw_curves
+    from majorant.core.files import replacing
+    from majorant.linear.multinomial import Binary, Multinomial
+    from majorant.plotting import Problem, draw_curves, versions
+    from majorant.plotting import compare as compare_solvers
 
     with spoken_warnings():
         train, test, n = _read(reading.source(data), learning.wanted(target), test_size, seed)
@@ -111,7 +110,7 @@ def _read(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labe
 
     from majorant import datasets
     from majorant.cli.schema import read_split, split
-    from majorant.data import Labelled
+    from majorant.core.labelled import Labelled
 
     if source.path in datasets.NAMES and not Path(source.path).exists():
         X, y = datasets.load(source.path)  # with a constant column
@@ -134,7 +133,7 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     """Return the means over runs of how a solver ended, and what its tuning cost."""
     import numpy as np
 
-    from majorant._comparison import NEAR
+    from majorant.plotting import NEAR
 
     facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
     if entry.runs:

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from majorant._checks import one_of
 from majorant.cli.packing import (
     OTHER_ENCODING,
     known_encoding,
@@ -18,6 +17,7 @@ from majorant.cli.packing import (
     standard_input,
 )
 from majorant.cli.refusals import Refusal
+from majorant.core.checks import one_of
 
 SEPARATORS = ("auto", "space", "tab")
 # Stands between the documents of CoNLL-2003 and its kin; it is no token.

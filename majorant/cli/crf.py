@@ -14,7 +14,6 @@ from typing import Annotated, Any, TextIO, TypeAlias
 import typer
 
 import majorant
-from majorant._atomic import replacing
 from majorant.cli.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
 from majorant.cli.model_file import EVALUATE, PREDICT, check_model_path, refuse_other_kinds
 from majorant.cli.options import CHAIN_SOLVERS, AsJson, Encoding, argument, either, expanded, listed, option, reading
@@ -31,6 +30,7 @@ from majorant.cli.output import (
 from majorant.cli.packing import open_packing
 from majorant.cli.refusals import Refusal
 from majorant.cli.templates import CHUNKING, TemplateSet, read_templates, window
+from majorant.core.files import replacing
 from majorant.metrics import are_chunk_labels, chunk_scores
 
 NAMED_TEMPLATES = ("window", "chunking")

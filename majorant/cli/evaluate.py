@@ -105,7 +105,7 @@ def _of_probe(path: str, data: list[str], names: tuple[str | None, str | None]) 
     from majorant import LinearProbe
     from majorant.cli import arrays
     from majorant.cli.scores import Tally
-    from majorant.estimators.tensors import to_array
+    from majorant.device.estimators import to_array
 
     probe = LinearProbe.load(path)
     if len(data) > 2:

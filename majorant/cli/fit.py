@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant._extras import needed
 from majorant.cli.model_file import Unseen, check_model_path
 from majorant.cli.options import (
     SOLVERS,
@@ -33,14 +32,15 @@ from majorant.cli.options import (
 )
 from majorant.cli.output import note, on_terminal, progress, show, show_json, spoken_warnings
 from majorant.cli.refusals import Refusal
+from majorant.core.checks import needed
 
 if TYPE_CHECKING:
     from majorant import LogisticRegression
-    from majorant._checks import Array
+    from majorant.callbacks import PassLine
     from majorant.cli.readers import Tables
     from majorant.cli.schema import Schema, Wanted
     from majorant.cli.tables import Table
-    from majorant.passes import PassLine
+    from majorant.core.checks import Array
 
 # Solvers that ask for sums over rows alone, which workers can find.
 OF_SUMS = ("auto", "bbm", "newton", "lbfgs")
@@ -373,8 +373,8 @@ def fit_batches(
 
     Classes, categories, means and scales come from a first pass.
     """
+    from majorant.callbacks import PassLine
     from majorant.cli.schema import EncodedRows, Reading, Schema
-    from majorant.passes import PassLine
 
     started = time.perf_counter()
     if scheduler is not None:  # whose workers were started in other folders

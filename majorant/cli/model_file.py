@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from majorant._checks import Array, one_of
 from majorant.cli.output import check_writable, warn
 from majorant.cli.refusals import Refusal
+from majorant.core.checks import Array, one_of
 
 if TYPE_CHECKING:
     from majorant import LinearProbe, LogisticRegression
@@ -38,8 +38,8 @@ SHOWN = 3
 
 def kind_saved(path: str) -> str:
     """Return the name of the estimator that a file holds; what is no model is refused."""
-    from majorant.estimators.probe.files import FORMAT
-    from majorant.estimators.storage import kind_of
+    from majorant.estimators.saving import kind_of
+    from majorant.linear.probe.scoring import FORMAT
 
     if Path(path).suffix != TENSORS:
         return kind_of(path)
@@ -179,7 +179,7 @@ class TableModel:
 def probe_probabilities(probe: LinearProbe, X: Any) -> Iterator[Array]:
     """Yield the probabilities of the classes for features, some rows at a time."""
     from majorant.cli import csv_reader
-    from majorant.estimators.tensors import to_array
+    from majorant.device.estimators import to_array
 
     rows = csv_reader.chunk_rows(None, X.shape[1])
     for start in range(0, len(X), rows):

@@ -162,7 +162,7 @@ def _check_kept(names: list[str], chances: list[str]) -> None:
 
 def _write(parts: Iterator[Columns], out: str, suffix: str, types: Types) -> int:
     """Write predictions as they come; return how many there are."""
-    from majorant._atomic import replacing
+    from majorant.core.files import replacing
 
     if out == "-":
         return _write_text(parts, standard_output(), ".csv")

@@ -19,13 +19,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from majorant._checks import one_of, whole
 from majorant.cli.csv_reader import CHUNK, chunk_rows, read_csv, refuse_twice
 from majorant.cli.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
 from majorant.cli.refusals import NoRows, Refusal
 from majorant.cli.tables import LABELS, Column, Matrix, MixedColumns, Table, join_tables
-from majorant.sources.base import rows_per_chunk
-from majorant.sources.paths import found_files
+from majorant.core.checks import one_of, whole
+from majorant.sources.base import found_files, rows_per_chunk
 
 FORMATS = ("csv", "tsv", "parquet", "svmlight", "npz")
 SUFFIXES = {f".{name}": name for name in FORMATS} | {".tab": "tsv", ".pq": "parquet"}

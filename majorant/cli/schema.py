@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from majorant._checks import Array, one_of
 from majorant.cli.readers import Source, Tables, settle_types
 from majorant.cli.refusals import NoRows, Refusal
 from majorant.cli.tables import (
@@ -29,9 +28,9 @@ from majorant.cli.tables import (
     match_classes,
     widened,
 )
-from majorant.sources import Chunk, Piece
-from majorant.sources import Source as Rows
-from majorant.sources.base import Labels
+from majorant.core.checks import Array, one_of
+from majorant.sources.base import Chunk, Labels, Piece
+from majorant.sources.base import Source as Rows
 from majorant.sources.chunks import rows_of
 
 MISSING_RULES = ("error", "mean", "drop")

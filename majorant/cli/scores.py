@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from majorant._checks import Array
 from majorant.cli.output import show, show_table
+from majorant.core.checks import Array
 
 # A confusion table wider than that helps nobody.
 MOST_CLASSES = 20

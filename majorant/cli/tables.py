@@ -16,8 +16,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from pyarrow import compute
 
-from majorant._checks import Array, refuse_null_ending
 from majorant.cli.refusals import Refusal
+from majorant.core.checks import Array, refuse_null_ending
 
 # Cells of text files where a value is missing; the question mark is that of the UCI repository.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from majorant._checks import Array, one_of, whole
 from majorant.cli.conll import Sentence
 from majorant.cli.packing import named_failures
 from majorant.cli.refusals import Refusal
+from majorant.core.checks import Array, one_of, whole
 
 BEYOND = ("drop", "mark")
 FIRST, LAST = "__BOS__", "__EOS__"

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from majorant._atomic import replacing
-from majorant._terminal import Line
+from majorant.callbacks import Line
+from majorant.core.files import replacing
 
 # Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
 Progress: TypeAlias = Callable[[str, int, int], None]

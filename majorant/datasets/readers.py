@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from majorant._checks import Array
+from majorant.core.checks import Array
 
 
 def idx(path: Path) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from majorant._checks import Array, one_of
+from majorant.core.checks import Array, one_of
 from majorant.datasets import readers, small
 from majorant.datasets.download import DataFile, Progress, fetch, find
 from majorant.datasets.toy import toy

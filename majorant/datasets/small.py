@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant.core.checks import Array
 from majorant.datasets import readers
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant.core.checks import Array
 
 QUARTER = 250  # rows; the other three quarters are its mirror images
 CENTRE = (0.0, 2100.0)

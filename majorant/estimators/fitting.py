@@ -1,4 +1,13 @@
-"""One way to fit: callbacks follow it, and what it found is published when all is done."""
+"""How far coefficients are from those of the optimum, at most.
+
+Solvers by name, as people ask for them.
+
+scikit-learn's own callbacks (1.9 and later, experimental): one task for the fit, one for each step.
+
+One way to fit: callbacks follow it, and what it found is published when all is done.
+
+Runs from several starts, of which the best goes on: how far each has come, and what it is worth.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +17,218 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import sklearn
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from majorant._checks import Array
-from majorant._solution import AnotherRunError, Fitted, Outcome, Progress, Result, Solution
 from majorant.callbacks import Callback, Fit
-from majorant.objective import Objective
-from majorant.run import counted, minimize
-from majorant.solvers import Solver
+from majorant.core.certificates import Certificate
+from majorant.core.checks import Array, one_of
+from majorant.core.descent import LBFGS, BatchMajorization, Newton
+from majorant.core.objective import Objective
+from majorant.core.policy import QuasiNewton
+from majorant.core.proximal import ProximalMajorization
+from majorant.core.result import AnotherRunError, Fitted, Outcome, Progress, Result, Solution, counted
+from majorant.core.run import minimize
+from majorant.core.solver import Solver
+from majorant.core.stochastic import LowRankStochasticMajorization, StochasticMajorization
+from majorant.core.tasks import Loss, Widened
+from majorant.tuning import Tuning, tune
+
+# Rounding errors of an intercept, relative to what it is a difference of.
+ROUNDING = 1e-15
+# Rises of F are found by a pass if a bound on them is more than a share of the gap, and of F.
+DIFFERS, WORTH_A_PASS = 0.1, 1e-9
+
+
+def errors_of(
+    fitted: Fitted, ridge: Array, classes: int, centre: Array | None, published: dict[str, Array]
+) -> dict[str, Any]:
+    """Return ``coef_error_`` and ``intercept_error_``, rounding of what is published included; nothing of a stream."""
+    if fitted.solution is None:
+        return {}
+    coef, found = published["coef_"], fitted.solution.certificate
+    W = fitted.params.reshape(classes, -1)
+    W = W - W.mean(axis=0) if classes > 1 else W
+    known = found is not None and (found.theta is fitted.params or np.array_equal(found.theta, fitted.params))
+    bound = _bounds(found, ridge, classes, centre) if known else np.full(W.shape, np.inf)
+    p = coef.shape[1]
+    of_coef = bound[:, :p]
+    if not (coef.dtype == W.dtype and np.array_equal(coef, W[:, :p])):
+        of_coef = of_coef + np.abs(W[:, :p] - coef)
+    if W.shape[1] == p:
+        return {"coef_error_": of_coef, "intercept_error_": np.zeros(classes)}
+    far = 0.0 if centre is None else np.abs(W[:, :p]) @ np.abs(centre)
+    exact = W[:, p] - (0.0 if centre is None else W[:, :p] @ centre)
+    off = np.abs(published["intercept_"] - exact) + ROUNDING * p * (np.abs(W[:, p]) + far)
+    return {"coef_error_": of_coef, "intercept_error_": bound[:, p] + off}
+
+
+def judged_as_published(objective: Objective, fitted: Fitted, published: Array) -> Fitted:
+    """Return the fit with the gap of its ``published`` parameters, which are rounded to single precision.
+
+    The loss rises by gᵀd + ½ b‖Xd‖² at most, b being ½ of the heaviest row's weight, since softmax bends by that at
+    most, or 2F: a row bends by 1 − max p times the squared range of its scores, which its loss exceeds.
+    """
+    found = None if fitted.solution is None else fitted.solution.certificate
+    sizes = objective.facts.magnitudes
+    if found is None or sizes is None or not fitted.result.gap < 1 or found.theta is not fitted.params:
+        return fitted
+    W = found.theta.reshape(-1, sizes.n_columns)
+    certified = (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
+    d, value, least = published - certified, found.value, max(DIFFERS * fitted.result.gap, WORTH_A_PASS) * found.value
+    slope = abs(float((found.gradient + objective.ridge * (certified - found.theta)) @ d))
+    slope += 0.5 * float(objective.ridge @ d**2)
+    rise = slope + _bent(float(np.linalg.norm(d)) * sizes.norm, sizes.heaviest, value)
+    if rise > least:
+        sizes = objective.facts.magnitudes_by_column
+        moved = float(np.linalg.norm(np.abs(d).reshape(W.shape) @ sizes.columns))
+        rise = min(rise, slope + _bent(moved, sizes.heaviest, value))
+    if rise > least:
+        loss = objective.facts.small_blocks.total(Widened(Loss(objective.model, published)))
+        off = sizes.of_loss(published, float(np.finfo(np.float64).eps))
+        rise = min(rise, max(loss + objective.penalty.value(published) - value, 0.0) + 2 * off)
+    gap = (fitted.result.gap * value + rise) / (value + rise) if value > 0 else fitted.result.gap
+    before, after = (f"within {number:.1e} of the optimum (relative)" for number in (fitted.result.gap, gap))
+    message = fitted.result.message.replace(before, after)
+    return replace(fitted, result=replace(fitted.result, gap=gap, message=message))
+
+
+def _bent(moved: float, heaviest: float, value: float) -> float:
+    """Return how much a loss rises above its tangent at most where scores move so much; on the way 2F may grow."""
+    most = 2.0 * value * float(np.exp(min(1.5 * moved, 50.0)))
+    return 0.5 * min(0.5 * heaviest, most) * moved * moved
+
+
+def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None) -> Array:
+    """Return what a certificate says: of a Hessian, or F − F* ≥ ½ Σ_i λ_i (θ_i − θ*_i)²."""
+    if found.region is not None:
+        return found.region.within(classes, centre)
+    excess = found.gap * found.value if np.isfinite(found.gap) else np.inf
+    each = ridge[:1] if ridge.strides == (0,) else ridge  # one number, broadcast
+    bounds = np.sqrt(np.divide(2 * excess, each, where=each > 0, out=np.full(each.shape, np.inf)))
+    bounds = bounds if each is ridge else np.full(ridge.shape, bounds[0])
+    # Less their mean over classes differences are no larger, if all classes are penalised alike; they are.
+    return bounds.reshape(classes, -1)
+
+
+# The gains of these are tuned, over the schedules given here.
+TUNED = {"sgd": ("constant",), "asgd": ("adaptive", "inverse")}
+MAKERS: dict[str, Callable[..., Solver[Any]]] = {
+    "auto": lambda seed, **rows: QuasiNewton(seed=seed),
+    "bbm": lambda **rows: BatchMajorization(),
+    "sbm": lambda warm, **rows: StochasticMajorization(restart=True, **rows),
+    "sbm-lowrank": lambda warm, **rows: LowRankStochasticMajorization(restart=True, **rows),
+    "proximal": lambda warm, **rows: ProximalMajorization(warm_start=warm, **rows),
+    "lbfgs": lambda **rows: LBFGS(),
+    "newton": lambda **rows: Newton(),
+}
+SOLVERS = (*MAKERS, *TUNED)
+# Those that go from row to row, and do not read with others.
+ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", *TUNED)
+# Names of scikit-learn's solvers, which differ in how they get to an optimum that is the same: only the one that asks
+# for the Hessian gets it, since the others are chosen where that would not fit.
+ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto", "sag": "auto", "saga": "auto"}
+ACCEPTED = (*SOLVERS, *ALIASES)
+
+
+def named_solver(
+    name: str, objective: Objective, *, seed: int = 0, shuffle: bool = True, warm: bool = False
+) -> Solver[Any]:
+    """Return a solver by name; those of ``TUNED`` with the best setting of their grid on this objective.
+
+    ``seed`` and ``shuffle`` say in which order rows are visited, ``warm`` whether a start other than zero is meant.
+    """
+    name = ALIASES.get(one_of("solver", name, ACCEPTED), name)
+    return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed=seed, shuffle=shuffle, warm=warm)
+
+
+def tuned(name: str, objective: Objective, seed: int = 0, passes: int = 1) -> Tuning:
+    """Try the grid of a solver of ``TUNED``, for so many passes each."""
+    return tune(objective, schedules=TUNED[name], seed=seed, passes=passes)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as followed
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def followed(method: Any) -> Any:
+        """Return the method as it is."""
+        return method
+
+
+def with_callbacks(method: Method) -> Method:
+    """Let callbacks follow a method; its types, which scikit-learn does not have, stay visible."""
+    decorated: Method = followed(method)
+    return decorated
+
+
+class WithCallbacks(CallbackSupportMixin):  # type: ignore[misc]
+    """What an estimator needs for scikit-learn's callbacks to follow it."""
+
+
+class StepTasks(Callback):
+    """Reports the steps of a fit to the callbacks that ``set_callbacks`` registered, if there are any.
+
+    As in scikit-learn, the task of a step begins with the parameters before it and ends with those after it; whether a
+    step is the last is known only when it is, so one task is begun too many, and ends empty.
+    """
+
+    def __init__(
+        self, estimator: Any, X: Any, labels: Callable[[], Array], attributes: Callable[[Array], dict[str, Array]]
+    ) -> None:
+        self._estimator, self._attributes = estimator, attributes
+        self._fit: Any = None
+        self._step: Any = None
+        if getattr(estimator, "_skl_callbacks", None):
+            self._data = X, labels()
+            self._fit = estimator._init_callback_context(max_subtasks=None)
+            self._fit.call_on_fit_task_begin(estimator=estimator, X=X, y=self._data[1])
+
+    @property
+    def follows(self) -> bool:
+        """Whether there are any."""
+        return self._fit is not None
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Report the end of one step and the beginning of the next; return whether a callback asks to stop."""
+        if self._fit is None:
+            return False
+        X, y = self._data
+        known = dict(estimator=self._estimator, X=X, y=y, reconstruction_attributes=self._attributes(theta))
+        stop = self._step is not None and bool(self._step.call_on_fit_task_end(**known))
+        self._step = self._fit.subcontext(task_name="iteration")
+        self._step.call_on_fit_task_begin(**known)
+        return stop
+
+    def end(self) -> None:
+        """Report the end of the fit, once it has been published."""
+        if self._fit is None:
+            return
+        if self._step is not None:
+            self._step.call_on_fit_task_end(estimator=self._estimator)
+        self._fit.call_on_fit_task_end(estimator=self._estimator, X=self._data[0], y=self._data[1])
+
+
+def hand_over(owner: Any, model: Any) -> None:
+    """Let the callbacks that were set on one estimator follow the fit of another, which stands for it."""
+    if getattr(owner, "_skl_callbacks", None):
+        model.set_callbacks(*owner._skl_callbacks)
+        if hasattr(owner, "_parent_callback_ctx"):
+            model._parent_callback_ctx = owner._parent_callback_ctx
+
+
+__all__ = ["StepTasks", "WithCallbacks", "hand_over", "with_callbacks"]
+
 
 # Endings that a user should hear of; a stream or an early stop is what was asked for.
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
@@ -164,3 +373,44 @@ def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
+
+
+# A fit that can get no further is worth a warning if its gradient promises more than this share of the objective.
+STUCK = 1e-4
+
+
+class LastProgress(Callback):
+    """Knows how far a run has come, also when it is over."""
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Remember whom to ask."""
+        self._progress = progress
+
+    def __call__(self, *seen: Any) -> Any:
+        """Return False to whoever shows a step, and the progress to whoever asks."""
+        return False if seen else self._progress()
+
+
+def value_of(objective: Objective, fitted: Fitted) -> float:
+    """Return F where a run ended, infinity if it failed."""
+    if fitted.result.outcome is Outcome.NON_FINITE:
+        return float("inf")
+    return objective.with_ledger().value(fitted.params)
+
+
+def as_stationary(objective: Objective, finished: Fitted, tol: float) -> Fitted:
+    """Return the fit as what it is if it has reached its tolerance before it got no further, or to its last step."""
+    if finished.result.converged or not _predicted_decrease(objective, finished) <= tol:
+        return finished
+    return replace(finished, result=replace(finished.result, outcome=Outcome.STATIONARY))
+
+
+def is_disappointing(objective: Objective, fitted: Fitted) -> bool:
+    """Return whether a user should hear how a fit ended: early, or where steps fail that should gain something."""
+    outcome = fitted.result.outcome
+    return outcome in UNWANTED or (outcome is Outcome.STALLED and not _predicted_decrease(objective, fitted) <= STUCK)
+
+
+def _predicted_decrease(objective: Objective, fitted: Fitted) -> float:
+    own = objective.with_ledger()
+    return own.predicted_decrease(own.point(fitted.params))

@@ -1,4 +1,7 @@
-"""Fits that were interrupted, and go on: what a checkpoint holds besides the model, and whether it suits a fit."""
+"""What tells data from others, at the price of a small share of a pass over them.
+
+Fits that were interrupted, and go on: what a checkpoint holds besides the model, and whether it suits a fit.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,82 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from majorant._solution import Fitted, Progress
-from majorant.estimators import storage
-from majorant.estimators.fingerprint import Fingerprint, difference, fingerprint
-from majorant.objective import Objective, Point
-from majorant.objective.elsewhere import Rounds
-from majorant.solvers import Solver, State
+from majorant.core.checks import Array
+from majorant.core.line_search import Point
+from majorant.core.objective import Objective
+from majorant.core.remote import Elsewhere, Rounds
+from majorant.core.result import Fitted, Progress
+from majorant.core.rows import Data
+from majorant.core.solver import Solver, State
+from majorant.device.estimators import to_array
+from majorant.estimators import saving as storage
+
+# Rows that are looked at, evenly spread over those that are here.
+LOOKED_AT = 64
+# Labels that are looked at at a time; all of them are.
+STRETCH = 2**20
+# What is told as it is; of the rest there are digests.
+PLAIN = ("number of rows", "number of columns", "number of parameters", "kind of numbers")
+
+Fingerprint = dict[str, Any]
+
+
+def fingerprint(data: Data, names: Iterable[Any]) -> Fingerprint:
+    """Return what tells data, and the names of what is in them, from others: in words, and how to tell."""
+    like = data.like
+    some = like.take(np.arange(min(LOOKED_AT, len(like))) * len(like) // min(LOOKED_AT, len(like)))
+    facts, arrays = some._identity()
+    facts.update((name, _digest(parts)) for name, parts in arrays.items())
+    named = {"names of classes or attributes": _digest_of_names(names)}
+    return {"number of rows": len(data), **_of_labels(data), **facts, **named}
+
+
+def difference(before: Fingerprint, now: Fingerprint) -> str:
+    """Return in words what differs, nothing if they are the same."""
+    for name, value in now.items():
+        then = before.get(name, value)  # what workers hold is not looked at so closely
+        if then != value:
+            return f"the {name} was {then}, got {value}" if name in PLAIN else f"the {name} are others"
+    return ""
+
+
+def _of_labels(data: Data) -> Fingerprint:
+    """Return digests of labels, weights and offsets of all rows, which are here unless workers hold the rows."""
+    if isinstance(data, Elsewhere):
+        return {}
+    digests = {name: sha256() for name in ("labels", "weights", "offsets", "lengths of chunks")}
+    for block in data.outlines(STRETCH):
+        found: Any = block
+        arrays = (found.y, found.weight, getattr(found, "offset", None), getattr(found, "starts", len(found)))
+        for digest, array in zip(digests.values(), arrays, strict=True):
+            digest.update(b"" if array is None else _bytes(np.asarray(to_array(array))))
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+def _digest(arrays: Iterable[Array]) -> str:
+    digest = sha256()
+    for array in arrays:
+        digest.update(f"{array.shape} {array.dtype.str}".encode())
+        digest.update(_bytes(array))
+    return digest.hexdigest()
+
+
+def _digest_of_names(names: Iterable[Any]) -> str:
+    digest = sha256()
+    for name in names:
+        digest.update(f"{name!r}\n".encode(errors="surrogatepass"))
+    return digest.hexdigest()
+
+
+def _bytes(array: Array) -> bytes | memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
 
 PART = "checkpoint"
 # Settings that a fit may go on with another value of: the problem, and the way to its solution, are the same.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant._checks import Array
+from majorant.core.checks import Array
 from majorant.sources.base import Chunk, Labels, Piece, RowError, Source, rows_per_chunk
 from majorant.sources.chunks import rows_of
 

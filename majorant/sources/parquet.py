@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from majorant._checks import Array, refuse_null_ending
-from majorant._extras import needed
-from majorant.sources.base import Chunk, Labels, Piece, Source, rows_per_chunk
-from majorant.sources.paths import found_files
+from majorant.core.checks import Array, needed, refuse_null_ending
+from majorant.sources.base import Chunk, Labels, Piece, Source, found_files, rows_per_chunk
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,26 +1,55 @@
-"""Rows of a source as the data of an objective: read anew at every pass, a little ahead of who works on them."""
+"""Another order for rows that stand sorted: every stretch of a pass is made of rows from many chunks.
+
+Chunks are drawn into groups, at random, and each is cut into stretches, which are dealt out in turn to as many
+*windows* as its group has chunks. A window has about as many rows as a chunk, and labels of all of its group, even if
+rows are sorted within chunks. Nothing is read twice, and no more than a few windows are in memory.
+
+Rows of a source as the data of an objective: read anew at every pass, a little ahead of who works on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 
-from majorant._checks import Array
-from majorant._threads import even_parts
-from majorant.data import Labelled, Order
-from majorant.data.base import CHUNK
-from majorant.design import Absent
-from majorant.sources.ahead import read_ahead
-from majorant.sources.base import SHOWN, Chunk, Source, Watcher, rows_from, some_rows_from
-from majorant.sources.encoding import Encoding
-from majorant.sources.joining import joined
-from majorant.sources.mixing import Window, length_of, windows_of
-from majorant.sources.spool import Spool
-from majorant.sources.survey import Outline, Survey, only_rows, read_all, starts_of
+from majorant.core.affine import Absent
+from majorant.core.checks import Array
+from majorant.core.labelled import Labelled
+from majorant.core.rows import CHUNK, Order
+from majorant.core.threads import even_parts
+from majorant.sources.base import SHOWN, Chunk, Encoding, Source, Watcher, joined, rows_from, some_rows_from
+from majorant.sources.survey import Outline, Spool, Survey, only_rows, read_ahead, read_all, starts_of
+
+# Chunks of a group, at most, and stretches of a window, about: each is still worth a read.
+MIXED, STRETCHES = 32, 128
+
+# Numbers of chunks, and which of their rows.
+Window: TypeAlias = list[tuple[int, slice]]
+
+
+def windows_of(chunks: Sequence[int], seed: int, passes: int) -> Iterator[Window]:
+    """Yield the windows of a pass over chunks of so many rows: the same for the same seed and pass."""
+    drawn = Order(seed).of_pass(passes, len(chunks)).tolist()
+    for some in even_parts(len(drawn), -(-len(drawn) // MIXED)):
+        group = drawn[some]
+        many = len(group)
+        cuts = {number: even_parts(chunks[number], many * (STRETCHES // many)) for number in group}
+        for turn in range(many):
+            dealt = [(number, rows) for number in group for rows in cuts[number][turn::many]]
+            window = [(number, rows) for number, rows in dealt if rows.start < rows.stop]
+            if window:
+                yield window
+
+
+def length_of(window: Window) -> int:
+    """Return how many rows there are."""
+    return sum(rows.stop - rows.start for _, rows in window)
+
 
 # Rows are visited in another order than they stand in if their chunk tells more of their labels than this.
 TOLD = 0.05

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
-from majorant.sources.base import Chunk, Labels, Piece, RowError, Source
-from majorant.sources.paths import found_files
+from majorant.sources.base import Chunk, Labels, Piece, RowError, Source, found_files
 
 # Bytes of the lines of a chunk.
 STRETCH = 2**24

@@ -1,0 +1,450 @@
+"""Outcomes that touch few parameters: their Hessian by blocks that never meet, as choices by alternative have it.
+
+Any features f_j(y) and measures h_j(y), outcomes written out: conditional logit, ranking, maximum entropy.
+
+Log-linear models of pairs (y, m) written out, of which y was seen and m was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from majorant.core import kernels
+from majorant.core.checks import Array, one_of
+from majorant.core.choices import Choices
+from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
+from majorant.core.kernels import partition
+from majorant.core.kernels import partition as softmax
+from majorant.core.latent import Latent
+from majorant.core.matrix import Design
+from majorant.core.model import Model, RowModel, require_data, weighted_sum, weights_of
+from majorant.core.rounding import ChoiceSpreads, Magnitudes
+from majorant.core.structured import Arrow, Pattern
+
+# Shares of outcomes that a parameter has to touch for being one that blocks share; the first that leaves small blocks.
+COMMON = (0.5, 0.2, 0.05)
+# Numbers in all blocks together, and parameters that they share.
+LARGEST, MOST_SHARED = 2**25, 1_000
+
+
+def pattern_of(X: sp.csr_array) -> Pattern | None:
+    """Return which parameters meet in an outcome: blocks that do not meet, and what they share; None if all meet."""
+    t, d = X.shape
+    touched = np.bincount(X.indices, minlength=d)
+    for share in COMMON:
+        shared = np.flatnonzero(touched > share * t)
+        found = _blocks(X, shared) if len(shared) <= MOST_SHARED else None
+        if found is not None:
+            return found
+    return None
+
+
+def _blocks(X: sp.csr_array, shared: Array) -> Pattern | None:
+    """Return the blocks that are left without what is shared, unless they are too large."""
+    d = X.shape[1]
+    own = np.ones(d, dtype=bool)
+    own[shared] = False
+    number = connected_components(_meetings(X, own), directed=False)[1]
+    rest = np.flatnonzero(own)
+    _, block, sizes = np.unique(number[rest], return_inverse=True, return_counts=True)
+    if not len(sizes) or len(sizes) * sizes.max() * (sizes.max() + len(shared)) > LARGEST:
+        return None
+    order, first = np.argsort(block, kind="stable"), np.cumsum(sizes) - sizes
+    blocks = np.full((len(sizes), int(sizes.max())), d)
+    blocks[block[order], np.arange(len(rest)) - first[block[order]]] = rest[order]
+    return Pattern(d, shared, blocks)
+
+
+def _meetings(X: sp.csr_array, own: Array) -> Any:
+    """Return a graph of parameters that meet: those of an outcome follow each other."""
+    kept = own[X.indices]
+    columns = X.indices[kept]
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[kept]
+    same = row[1:] == row[:-1]
+    # Pairs are few, however many outcomes they meet in.
+    pairs = np.unique(columns[:-1][same].astype(np.int64) * X.shape[1] + columns[1:][same])
+    entries = (np.ones(len(pairs)), (pairs // X.shape[1], pairs % X.shape[1]))
+    return sp.coo_array(entries, shape=(X.shape[1], X.shape[1]))
+
+
+def hessian_by_blocks(p: Array, batch: Choices, pattern: Pattern) -> Arrow:
+    """Return the Hessian of Σ_j w_j log Z_j at probabilities p, with a row √w_j f̄_j for each set."""
+    k, (m, b), w = len(pattern.shared), pattern.blocks.shape, weights_of(batch)
+    shared, cross, blocks = np.zeros((k, k)), np.zeros((m, k, b)), np.zeros((m, b, b))
+    of_shared, rows = np.zeros((len(batch), k)), np.zeros((len(batch), pattern.size + 1))
+    weighed = p * w[batch.set_of_outcome]
+    for number, which, F in _by_block(batch, pattern):
+        G = F.T @ (weighed[which, None] * F)
+        sets, means = _means(p[which], batch.set_of_outcome[which], F)
+        shared += G[:k, :k]
+        of_shared[sets] += means[:, :k]
+        if number >= 0:
+            cross[number], blocks[number] = G[:k, k:], G[k:, k:]
+            rows[sets[:, None], pattern.blocks[number]] = means[:, k:]
+    rows[:, pattern.shared] = of_shared
+    return Arrow(pattern, shared, cross, blocks, np.sqrt(w)[:, None] * rows[:, :-1])
+
+
+def blocks_of_hessian(p: Array, batch: Choices, pattern: Pattern) -> Arrow:
+    """Return the blocks of that Hessian alone: Σ_j w_j Var(f_j), each over its own parameters."""
+    k, (m, b), w = len(pattern.shared), pattern.blocks.shape, weights_of(batch)
+    shared, blocks, of_shared = np.zeros((k, k)), np.zeros((m, b, b)), np.zeros((len(batch), k))
+    weighed = p * w[batch.set_of_outcome]
+    for number, which, F in _by_block(batch, pattern):
+        G = F.T @ (weighed[which, None] * F)
+        sets, means = _means(p[which], batch.set_of_outcome[which], F)
+        shared += G[:k, :k]
+        of_shared[sets] += means[:, :k]
+        if number >= 0:
+            own = means[:, k:]
+            blocks[number] = G[k:, k:] - own.T @ (w[sets, None] * own)
+    shared -= of_shared.T @ (w[:, None] * of_shared)
+    return Arrow(pattern, shared, np.zeros((m, k, b)), blocks, np.zeros((0, pattern.size)))
+
+
+def _means(p: Array, sets: Array, F: Array) -> tuple[Array, Array]:
+    """Return which sets there are among outcomes, which stand in their order, and Σ_y p(y) f(y) of each."""
+    first = np.flatnonzero(np.diff(sets, prepend=-1))
+    return sets[first], np.add.reduceat(p[:, None] * F, first)
+
+
+def _by_block(batch: Choices, pattern: Pattern) -> Iterator[tuple[int, Array, Array]]:
+    """Yield for each block its outcomes and their features, shared ones first; −1 is for those that touch no block."""
+    X, k, (m, b) = batch.design.csr(), len(pattern.shared), pattern.blocks.shape
+    place, block = np.zeros(pattern.size + 1, dtype=int), np.full(pattern.size + 1, -1)
+    place[pattern.blocks], block[pattern.blocks] = np.arange(k, k + b), np.arange(m)[:, None]
+    place[pattern.shared] = np.arange(k)
+    owner = np.full(X.shape[0], -1)
+    full = np.flatnonzero(np.diff(X.indptr))
+    owner[full] = np.maximum.reduceat(block[X.indices], X.indptr[full])
+    order = np.argsort(owner, kind="stable")
+    ends = np.searchsorted(owner[order], np.arange(-1, m), side="right")
+    for number, (begin, end) in enumerate(pairwise([0, *ends.tolist()]), start=-1):
+        if end > begin:
+            which = order[begin:end]
+            some = X[which]
+            F = np.zeros((end - begin, k + b))
+            F[np.repeat(np.arange(end - begin), np.diff(some.indptr)), place[some.indices]] = some.data
+            yield number, which, F
+
+
+# Of fewer numbers NumPy finds the Hessian before Numba is loaded.
+WORTH_COMPILING = 2**14
+
+
+@dataclass(frozen=True)
+class Enumerated(RowModel[Choices]):
+    """p_j(y) ∝ h_j(y) exp(θᵀf_j(y)) over outcome sets of any size; scores are flat over all outcomes.
+
+    Sets of equal size are stacked class-major, so the kernels of :class:`Multinomial` serve here too.
+
+    Parameters
+    ----------
+    order : {"descending", "ascending", "given"}
+        In which order the bound visits the outcomes of a set.
+
+    Examples
+    --------
+    >>> from majorant import Choices, Objective
+    >>> F = Objective(Enumerated(), Choices([[1.0], [0.0], [2.0]], sizes=[3], chosen=[2]), ridge=1.0)
+    >>> round(F.value([0.0]), 4)  # log 3
+    1.0986
+    """
+
+    order: str = "descending"
+
+    def __post_init__(self) -> None:
+        one_of("order", self.order, partition.ORDERS)
+
+    def check(self, data: Choices) -> None:
+        """Refuse choices of which parts are hidden; all others were checked when they were made."""
+        require_data(self, data, Choices)
+        if data.hidden:
+            raise ValueError("data made with consistent= have outcomes with hidden parts: use LatentEnumerated")
+
+    def n_parameters(self, like: Choices) -> int:
+        """Return d, the columns of the features."""
+        return like.n_features
+
+    def scores_per_row(self, like: Choices) -> int:
+        """Return the size of the largest set."""
+        return int(like.sizes.max())
+
+    def design(self, batch: Choices) -> Design:
+        """Return the features."""
+        return batch.design
+
+    def magnitudes(self, batch: Choices) -> Magnitudes:
+        """Return how large the numbers are that a gradient is summed from."""
+        log_h = np.zeros(0) if batch.log_measure is None else batch.log_measure
+        weight = None if batch.weight is None else self.score_weights(batch)
+        return Magnitudes.of(batch.design, weight, float(np.linalg.norm(log_h[np.isfinite(log_h)])))
+
+    def column_squares(self, batch: Choices) -> Array:
+        """Return the squared norms of the columns of the features."""
+        return batch.design.column_norms() ** 2
+
+    def spreads(self, root: Array, like: Choices) -> ChoiceSpreads | None:
+        """Return how far apart the outcomes of a set are in a metric."""
+        return ChoiceSpreads(root) if type(self) is Enumerated else None
+
+    def potentials(self, theta: Array, batch: Choices) -> Array:
+        """Return θᵀf_j(y), flat."""
+        return batch.design.project(theta[None])[0]
+
+    def add_measure(self, potentials: Array, batch: Choices) -> Array:
+        """Return θᵀf_j(y) + log h_j(y), flat."""
+        return potentials if batch.log_measure is None else potentials + batch.log_measure
+
+    def loss_at_zero(self, batch: Choices) -> float | None:
+        """Return the loss of parameters of zero: without measures every outcome of a set is as likely as another."""
+        if batch.log_measure is not None:
+            return None
+        return weighted_sum(np.log(batch.sizes), batch.weight)
+
+    def loss(self, scores: Array, batch: Choices) -> float:
+        """Return Σ_j w_j [log Z_j − Σ_y target_j(y) s_j(y)]."""
+        losses, observed = np.empty(len(batch)), self._observed(scores, batch)
+        for sets, at in batch.by_size:
+            losses[sets] = softmax.log_partition(scores[at], observed[sets])
+        return weighted_sum(losses, batch.weight)
+
+    def loss_and_residual(self, scores: Array, batch: Choices) -> tuple[float, Array]:
+        """Return the loss and w_j (p_j(y) − target_j(y))."""
+        losses, R, observed = np.empty(len(batch)), -batch.target, self._observed(scores, batch)
+        for sets, at in batch.by_size:
+            losses[sets], P = softmax.log_partition_and_probabilities(scores[at], observed[sets])
+            R[at] += P
+        return weighted_sum(losses, batch.weight), R * self.score_weights(batch)
+
+    def lift(self, residual: Array, batch: Choices) -> Array:
+        """Return Σ residual_j(y) f_j(y)."""
+        return batch.design.pull_back(residual[None])[0]
+
+    def bound_factors(self, scores: Array, batch: Choices) -> Factors:
+        """Return the factors of Algorithm 1's bound."""
+        return OutcomeFactors(scores, batch, self.order, majorizes=True)
+
+    def hessian_factors(self, scores: Array, batch: Choices) -> Factors:
+        """Return the factors of the Hessian."""
+        return OutcomeFactors(scores, batch, self.order, majorizes=False)
+
+    def hessian_diagonal(self, scores: Array, batch: Choices) -> Array:
+        """Return Σ_j w_j Var_p(f_j), column by column: the sum of the squares of the factors."""
+        if batch.design.is_sparse:
+            return self._sparse_diagonal(scores, batch)
+        factors = self.hessian_factors(scores, batch)
+        return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
+
+    def pattern(self, batch: Choices) -> Pattern | None:
+        """Return which parameters meet in an outcome, of sparse features."""
+        return pattern_of(batch.design.csr()) if batch.design.is_sparse else None
+
+    def arrow(self, scores: Array, batch: Choices, pattern: Pattern, *, whole: bool) -> Arrow:
+        """Return the Hessian by blocks."""
+        found = hessian_by_blocks if whole else blocks_of_hessian
+        return found(self.probabilities(scores, batch), batch, pattern)
+
+    def margins(self, scores: Array, batch: Choices) -> Array:
+        """Return the least score with a positive target minus the largest without; −∞ where targets are soft."""
+        margin = np.empty(len(batch))
+        for sets, at in batch.by_size:
+            S, observed = scores[at], batch.target[at] > 0
+            rival = np.where(observed, -np.inf, S).max(axis=0)
+            margin[sets] = np.where(observed, S, np.inf).min(axis=0) - rival
+            margin[sets[observed.sum(axis=0) > 1]] = -np.inf
+        return margin
+
+    def hits(self, scores: Array, batch: Choices) -> Array:
+        """Return how often the outcome with the highest score was observed."""
+        hits = np.empty(len(batch))
+        for sets, at in batch.by_size:
+            likeliest = scores[at].argmax(axis=0)
+            hits[sets] = batch.target[at[likeliest, np.arange(len(sets))]]
+        return hits
+
+    def score_rows(self, batch: Choices) -> Array:
+        """Return the features themselves."""
+        return batch.design.dense()
+
+    def through(self, matrix: Array, batch: Choices) -> Array:
+        """Return features · matrix."""
+        return batch.design.times(matrix)
+
+    def center(self, scores: Array, batch: Choices, V: Array) -> tuple[Array, Array]:
+        """Return p, and V less its mean over the outcomes of each set."""
+        p = self.probabilities(scores, batch)
+        means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
+        return p, V - np.repeat(means, batch.sizes, axis=0)
+
+    def probabilities(self, scores: Array, batch: Choices) -> Array:
+        """Return the probability of each outcome in its set, flat."""
+        p = np.empty(len(scores))
+        for _, at in batch.by_size:
+            p[at] = softmax.log_partition_and_probabilities(scores[at])[1]
+        return p
+
+    def score_weights(self, batch: Choices) -> Array:
+        """Return the weight of its set for each outcome."""
+        return np.repeat(weights_of(batch), batch.sizes)
+
+    def row_slices(self, batch: Choices) -> list[slice]:
+        """Return where each set stands."""
+        return [slice(a, b) for a, b in pairwise(batch.indptr)]
+
+    def row_gradients(self, scores: Array, batch: Choices) -> Array:
+        """Return Σ_y w_j (p_j(y) − target_j(y)) f_j(y) for each set."""
+        residual = self.loss_and_residual(scores, batch)[1]
+        return np.add.reduceat(residual[:, None] * batch.design.dense(), batch.indptr[:-1])
+
+    def targets(self, batch: Choices) -> Array:
+        """Return the frequencies."""
+        return batch.target
+
+    def _sparse_diagonal(self, scores: Array, batch: Choices) -> Array:
+        """The same as Σ w p f² − Σ w mean², from non-zeros alone."""
+        p = self.probabilities(scores, batch)
+        picks = sp.csr_array((p, np.arange(len(p)), batch.indptr), shape=(len(batch), len(p)))
+        means = picks @ batch.design.csr()
+        squares = batch.design.pull_back_squares((p * self.score_weights(batch))[None])[0]
+        return np.maximum(squares - means.power(2).T @ weights_of(batch), 0.0)
+
+    def _observed(self, scores: Array, batch: Choices) -> Array:
+        # 0 · (−∞) is an outcome that neither can happen nor did.
+        terms = np.multiply(batch.target, scores, out=np.zeros_like(scores), where=batch.target > 0)
+        return np.add.reduceat(terms, batch.indptr[:-1])
+
+
+@dataclass(frozen=True)
+class OutcomeFactors(Factors):
+    """Σ = QᵀQ with a row √(wβ) (f(y) − g) for each outcome, or √(wp) (f(y) − mean) for the Hessian."""
+
+    scores: Array
+    batch: Choices
+    order: str
+    majorizes: bool
+
+    @property
+    def size(self) -> int:
+        """Number of columns of the features."""
+        return self.batch.n_features
+
+    def matrix(self) -> Array:
+        """Return Σ by one Gram product per block of rows."""
+        refuse_large(self.size, "a dense curvature")
+        return sum((Q.T @ Q for Q in self.rows()), np.zeros((self.size, self.size)))
+
+    def rows(self) -> Iterator[Array]:
+        """Yield the rows, some sets at a time."""
+        per_set = max(len(self.scores) * self.size // len(self.batch), 1)
+        done = 0
+        for some in self.batch.batches(max(FACTOR_BLOCK // per_set, 1)):
+            scores = self.scores[done : done + some.indptr[-1]]
+            done += some.indptr[-1]
+            yield self._bound_rows(scores, some) if self.majorizes else self._hessian_rows(scores, some)
+
+    def diagonal(self) -> Array:
+        """Return Σ |q| ‖q‖₁."""
+        sizes = (np.abs(Q) for Q in self.rows())
+        return sum((size.T @ size.sum(axis=1) for size in sizes), np.zeros(self.size))
+
+    def kronecker(self, weigh_rows: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Refuse: outcomes with features of their own share no class structure."""
+        raise ValueError("Enumerated has no classes to factor out; use curvature='dense', 'low-rank' or 'diagonal'")
+
+    def fixed(self) -> tuple[Array, Array]:
+        """Refuse, as :meth:`kronecker` does."""
+        return self.kronecker(lambda B: B)
+
+    def _bound_rows(self, scores: Array, some: Choices) -> Array:
+        visit = np.arange(len(scores))
+        for _, at in some.by_size:
+            order = partition.visiting_order(scores[at], self.order)
+            if order is not None:
+                visit[at] = np.take_along_axis(at, order, axis=0)
+        return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), some.design.dense())
+
+    def _hessian_rows(self, scores: Array, some: Choices) -> Array:
+        X, model = some.design.dense(), Enumerated()
+        if X.size < WORTH_COMPILING:
+            return model.hessian_root_times(scores, some, X)
+        p = model.probabilities(scores, some)
+        return kernels.partition_compiled.hessian_rows(p, some.indptr, weights_of(some), X)
+
+
+@dataclass(frozen=True)
+class LatentEnumerated(Latent[Choices], Enumerated):
+    """p_j(y) ∝ Σ_m h_j(y, m) exp(θᵀf_j(y, m)), pairs (y, m) written out: any features, any measure.
+
+    Data are :class:`~majorant.Choices` made with ``consistent``: which pairs agree with what was observed.
+
+    Parameters
+    ----------
+    order : {"descending", "ascending", "given"}
+        In which order the bound visits the outcomes of a set.
+
+    Examples
+    --------
+    Of three outcomes the last two look the same:
+
+    >>> import numpy as np
+    >>> from majorant import Choices, Objective
+    >>> data = Choices(np.eye(3), sizes=[3], consistent=[False, True, True])
+    >>> F = Objective(LatentEnumerated(), data, ridge=1.0)
+    >>> round(F.value([0.0, 0.0, 0.0]), 4)  # log 3 − log 2
+    0.4055
+    """
+
+    def check(self, data: Choices) -> None:
+        """Raise unless data say which outcomes agree with what was observed."""
+        require_data(self, data, Choices)
+        if not data.hidden:
+            raise ValueError("LatentEnumerated needs data of which parts are hidden: give consistent= to Choices")
+
+    def posterior(self, scores: Array, batch: Choices) -> Array:
+        """Return q, flat."""
+        q = np.empty_like(scores)
+        for _, at in batch.by_size:
+            q[at] = partition.posterior(scores[at], batch.target[at] > 0)[1]
+        return q
+
+    def complete(self, posterior: Array, batch: Choices) -> tuple[Model[Any], Any]:
+        """Return :class:`Enumerated` and these frequencies."""
+        return Enumerated(self.order), batch.completed(posterior)
+
+    def loss(self, scores: Array, batch: Choices) -> float:
+        """Return Σ_j w_j (−log p_j(observed))."""
+        losses = np.empty(len(batch))
+        for sets, at in batch.by_size:
+            losses[sets] = partition.losses(scores[at], batch.target[at] > 0)
+        return weighted_sum(losses, batch.weight)
+
+    def loss_and_residual(self, scores: Array, batch: Choices) -> tuple[float, Array]:
+        """Return the loss and w_j (p_j − q_j)."""
+        losses, R = np.empty(len(batch)), np.empty_like(scores)
+        for sets, at in batch.by_size:
+            losses[sets], R[at] = partition.losses_and_residuals(scores[at], batch.target[at] > 0)
+        return weighted_sum(losses, batch.weight), R * self.score_weights(batch)
+
+    def margins(self, scores: Array, batch: Choices) -> Array:
+        """Return the largest score that agrees with what was observed minus the largest that does not."""
+        margin = np.empty(len(batch))
+        for sets, at in batch.by_size:
+            S, seen = scores[at], batch.target[at] > 0
+            margin[sets] = np.where(seen, S, -np.inf).max(axis=0) - np.where(seen, -np.inf, S).max(axis=0)
+        return margin
+
+    def hits(self, scores: Array, batch: Choices) -> Array:
+        """Return whether the likeliest outcome, hidden part and all, agrees with what was observed."""
+        hits = np.empty(len(batch))
+        for sets, at in batch.by_size:
+            likeliest = scores[at].argmax(axis=0)
+            hits[sets] = batch.target[at[likeliest, np.arange(len(sets))]] > 0
+        return hits

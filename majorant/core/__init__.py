@@ -1,0 +1,1 @@
+"""What every family of models shares: rows, matrices, models, penalties, metrics, certificates, solvers, the loop."""

@@ -1,0 +1,552 @@
+"""The small surface every model offers, and the conventions of the package.
+
+Conventions
+-----------
+*Objective.* Solvers minimise, with p_j(y) = h_j(y) exp(θᵀf_j(y)) / Z_j(θ),
+
+    F(θ) = Σ_j w_j [ log Z_j(θ) − log h_j(y_j) − θᵀf_j(y_j) ] + (λ/2)‖θ‖².
+
+The paper maximises J = −F. The loss is a weighted **sum** over rows, never a mean, and λ (``ridge``) is not
+multiplied by the number of rows.
+
+*Parameters.* One flat vector θ. For :class:`Multinomial` it is the n×p matrix of coefficients, row by row
+(f_x(y) = e_y ⊗ x, so d = np); all n rows are kept, as in the paper. For :class:`Binary` it is one row.
+
+*λ and C.* scikit-learn's ``C`` equals 1/λ, for :class:`Multinomial` with n ≥ 3 and for :class:`Binary`. With
+``Multinomial(2)`` the optimum has θ = ±w/2, the penalty is (λ/4)‖w‖², and so C = 2/λ.
+
+*Intercept.* ``Labelled(constant=True)`` adds a last column of ones, which is not stored. Its coefficients are penalised
+like any other unless their ``ridge`` is 0; then they are a *free* intercept, which certificates know how to treat.
+
+*Scores* are log-potentials log h_j(y) + θᵀf_j(y), class-major (n×t) or flat over outcomes
+(:class:`Enumerated`). *Potentials* are scores without log h: they are linear in θ.
+
+What is got of a model that answers: steps made whole, dual variables, rows with one label each, a free intercept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
+
+import numpy as np
+
+from majorant.core.checks import Array
+from majorant.core.curvature import Factors
+from majorant.core.kernels.sparse import Csr
+from majorant.core.matrix import Design
+from majorant.core.rounding import Magnitudes, Spreads
+from majorant.core.rows import InMemory
+from majorant.core.structured import Arrow, Pattern
+from majorant.core.threads import empty
+
+Batch = TypeVar("Batch", bound=InMemory)
+
+# Blocks of data, which threads share; they do not depend on their number, so that sums are the same to the last bit.
+BLOCKS = 32
+# Less is not worth a block: rows of a model that says nothing of its costs, or nanoseconds of a pass over them.
+LEAST_ROWS, LEAST_WORK = 1_000, 1e6
+# Nor is less than this for each parameter, since gradients of blocks have to be added up.
+WORK_PER_PARAMETER = 40.0
+# The scores of a block stay in cache.
+BLOCK_SCORES = 2**18
+
+
+class Model(ABC, Generic[Batch]):
+    """A log-linear model p(y|x) ∝ h(y) exp(θᵀf(x, y)): frozen settings, no data, no parameters.
+
+    Four methods make one: :meth:`n_parameters`, :meth:`potentials`, :meth:`loss_and_residual` and :meth:`lift`. With
+    these every solver works that needs nothing but gradients. The others are answers to what solvers may ask: they say
+    what a model without the structure in question would say. :class:`RowModel` adds what solvers need that look inside
+    a row.
+
+    Batches are in memory; methods that take ``like`` ask how data look, and are shown any block of them.
+    """
+
+    # Whether scores are few enough to be kept: then F along a ray is found without the data.
+    keeps_scores: ClassVar[bool] = True
+    # Whether outcomes can be written out row by row, as solvers want them that look inside rows.
+    has_rows: ClassVar[bool] = False
+    # Whether each gradient is a new array, which those of other blocks may be added to.
+    gives_gradients_away: ClassVar[bool] = False
+
+    # --- what a model is ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def n_parameters(self, like: Batch) -> int:
+        """Return d."""
+
+    @abstractmethod
+    def potentials(self, theta: Array, batch: Batch) -> Array:
+        """Return θᵀf_j(y) for every row and outcome, or the parts that they are sums of: an array linear in θ."""
+
+    @abstractmethod
+    def loss_and_residual(self, scores: Array, batch: Batch) -> tuple[float, Array]:
+        """Return the loss, which is never negative, and its derivative with respect to the scores.
+
+        That is w_j (p_j(y) − 1[y = y_j]).
+        """
+
+    @abstractmethod
+    def lift(self, residual: Array, batch: Batch) -> Array:
+        """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
+
+    def check(self, data: Batch) -> None:
+        """Raise if the data do not fit the model."""
+        if getattr(data, "offset", None) is not None and type(self).add_measure is Model.add_measure:
+            raise ValueError(
+                f"{type(self).__name__} has no use for an offset: it does not say how to add one to scores"
+            )
+
+    def on_tensors(self) -> Model[Any]:
+        """Return the model that does the same where rows are tensors, if there is one."""
+        raise TypeError(f"{type(self).__name__} does not work on tensors: give it arrays (X.cpu().numpy())")
+
+    def add_measure(self, potentials: Array, batch: Batch) -> Array:
+        """Return the scores: potentials plus log h_j(y)."""
+        return potentials
+
+    def scores(self, theta: Array, batch: Batch) -> Array:
+        """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
+        return self.add_measure(self.potentials(theta, batch), batch)
+
+    def loss(self, scores: Array, batch: Batch) -> float:
+        """Return Σ_j w_j [log Z_j − score of what was observed]."""
+        return self.loss_and_residual(scores, batch)[0]
+
+    def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
+        """Return the loss and its gradient with respect to θ."""
+        loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
+        return loss, self.lift(residual, batch)
+
+    def look(self, theta: Array, batch: Batch) -> tuple[float, Array, Array]:
+        """Return the loss, its gradient with respect to θ, and the scores there."""
+        scores = self.scores(theta, batch)
+        loss, residual = self.loss_and_residual(scores, batch)
+        return loss, self.lift(residual, batch), scores
+
+    def leap(self, direction: Array, scores: Array, batch: Batch) -> tuple[float, float, Array, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
+        slopes = self.potentials(direction, batch)
+        there = scores + slopes
+        loss, residual = self.loss_and_residual(there, batch)
+        return loss, self.inner(residual, slopes), self.lift(residual, batch), Leapt(there, slopes)
+
+    def along(self, scores: Array, slopes: Array, a: float) -> Array:
+        """Return the scores so far along a ray."""
+        there = np.multiply(slopes, a, out=empty(slopes.shape))
+        there += scores
+        return there
+
+    def inner(self, a: Array, b: Array) -> float:
+        """Return Σ a b over all rows and outcomes."""
+        return float(np.vdot(a, b))
+
+    def completed(self, theta: Array, batch: Batch) -> tuple[Model[Any], Any]:
+        """Return a model and data whose loss is convex, less a constant touches this one at θ, and lies above it.
+
+        Where the loss is convex that is the loss itself.
+        """
+        return self, batch
+
+    def first_params(self, like: Batch, seed: int) -> Array:
+        """Return where to begin if nobody says: zero, where symmetry does not make that a saddle."""
+        return np.zeros(self.n_parameters(like))
+
+    def loss_at_zero(self, batch: Batch) -> float | None:
+        """Return the loss of parameters of zero, if that is known without a look at the scores."""
+        return None
+
+    # --- how it is worked on ------------------------------------------------------------------------------
+
+    def convex(self, batch: Batch) -> bool:
+        """Return whether the loss is convex in θ: without that nothing can be certified."""
+        return True
+
+    def block_rows(self, like: Batch, rows: int) -> int:
+        """Return how many rows to work on at a time, out of so many."""
+        return max(-(-rows // BLOCKS), LEAST_ROWS)
+
+    def curvature_rows(self, like: Batch) -> int:
+        """Return how many rows to find a matrix of curvature from at a time: enough for adding it up to be the less."""
+        return LEAST_ROWS
+
+    def precision(self, like: Batch) -> Any:
+        """Return the dtype in which scores are multiplied."""
+        return np.dtype(np.float64)
+
+    def magnitudes(self, batch: Batch) -> Magnitudes | None:
+        """Return how large the numbers are that a gradient is summed from; None where they are known to be tame."""
+        return None
+
+    def column_squares(self, batch: Batch) -> Array:
+        """Return for each column of the design how large its sum of products is before anything cancels, squared."""
+        self._has_no("design")
+
+    def n_observations(self, batch: Batch) -> int:
+        """Return how many :meth:`hits` there are: rows, or tokens."""
+        return len(batch)
+
+    def hits(self, scores: Array, batch: Batch) -> Array:
+        """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
+        self._has_no("likeliest outcome")
+
+    # --- what solvers ask of its curvature ----------------------------------------------------------------
+
+    def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
+        """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
+        return np.full(self.n_parameters(batch), float(len(batch)))
+
+    def weights_if_alike(self, theta: Array, like: Batch) -> Array | None:
+        """Return the diagonal of the Hessian on scores (n), if all rows are known to have the same and to weigh one."""
+        return None
+
+    def has_products(self, like: Batch) -> bool:
+        """Return whether :meth:`hessian_product` is there."""
+        return False
+
+    def bending(self, scores: Array, batch: Batch) -> Array:
+        """Return what is kept of scores for products with the Hessian there."""
+        self._has_no("products with a Hessian")
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Batch) -> Array:
+        """Return the Hessian of the loss times a direction (d), from what was kept: no exponentials."""
+        self._has_no("products with a Hessian")
+
+    def bound_factors(self, scores: Array, batch: Batch) -> Factors:
+        """Return the curvature factors of the bound of Algorithm 1."""
+        self._has_no("bound")
+
+    def redundancy(self, like: Batch) -> int:
+        """Return how many equal parts of θ can move together without a change of any probability; 1 if none can."""
+        return 1
+
+    def classes(self, like: Batch) -> int:
+        """Return n if θ is an n×p matrix and f(x, y) = e_y ⊗ x, which some curvatures need; 0 if not."""
+        return 0
+
+    def class_curvature(self, scores: Array, batch: Batch) -> tuple[Array, Array]:
+        """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average."""
+        self._has_no("classes")
+
+    def mean_gram(self, scores: Array, batch: Batch, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j, and what the rows of each label, or none, share."""
+        self._has_no("classes")
+
+    def pattern(self, batch: Batch) -> Pattern | None:
+        """Return blocks of parameters that never meet in an outcome, where that makes a Hessian much smaller."""
+        return None
+
+    def arrow(self, scores: Array, batch: Batch, pattern: Pattern, *, whole: bool) -> Arrow:
+        """Return the Hessian of the loss by such blocks: all of it, which keeps a row for each row, or blocks alone."""
+        self._has_no("blocks")
+
+    def least_margin(self, theta: Array, batch: Batch) -> float:
+        """Return by how much θ favours what was observed over everything else, at least; −∞ where that is unknown."""
+        return -np.inf
+
+    def spreads(self, root: Array, like: Batch) -> Spreads | None:
+        """Return how far apart outcomes of a row are in a metric, if the loss has the curvature of log Z and no other.
+
+        A third derivative is then at most that many times the second, which certificates rest on; None if it is not
+        known to be. The metric is that of a root R: ‖Rᵀ(f_j(y) − f_j(y'))‖.
+        """
+        return None
+
+    def lost_to_the_centre(self, theta: Array, batch: Batch, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
+        return 0.0
+
+    def with_intercept(self, like: Batch, penalised: Array) -> WithIntercept | None:
+        """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""
+        return None
+
+    # --- what solvers ask of its rows ---------------------------------------------------------------------
+
+    def as_rows(self) -> RowModel[Any]:
+        """Return the model as one whose outcomes can be written out, or raise."""
+        raise TypeError(
+            f"this needs outcomes that can be written out, which {type(self).__name__} has too many of; "
+            "use QuasiNewton, BatchMajorization, LBFGS or OnlineMajorization"
+        )
+
+    def hard_rows(self, batch: Batch) -> HardRows | None:
+        """Return the batch as compiled loops over rows want it; None if it does not have that form."""
+        return None
+
+    def learns_online(self) -> bool:
+        """Return whether :meth:`learn` is there."""
+        return False
+
+    def learn(self, data: Batch, theta: Array, precision: Array, order: Array, curvature: str) -> tuple[Array, Array]:
+        """Return parameters and a diagonal precision after a step at every row, in order."""
+        self._has_no("online pass")
+
+    def ascends(self, data: Any) -> bool:
+        """Return whether there is a :meth:`dual_ascent` on these data."""
+        return False
+
+    def dual_ascent(self, data: Any, ridge: Array) -> DualAscent:
+        """Return an ascent of the dual objective that moves one row at a time, at θ = 0."""
+        self._has_no("dual ascent")
+
+    def _has_no(self, what: str) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} has no {what}")
+
+
+class RowModel(Model[Batch]):
+    """A model whose rows have few enough outcomes to be written out."""
+
+    has_rows: ClassVar[bool] = True
+    order: str  # in which the bound visits outcomes
+    against_zero: bool = False  # whether a score stands against one of zero that is not written
+
+    @abstractmethod
+    def scores_per_row(self, like: Batch) -> int:
+        """Return how many scores a row has: classes, 1 for one-row binary, the outcomes of the largest set."""
+
+    @abstractmethod
+    def design(self, batch: Batch) -> Design:
+        """Return the matrix that parameters are multiplied by."""
+
+    @abstractmethod
+    def hessian_factors(self, scores: Array, batch: Batch) -> Factors:
+        """Return the curvature factors of the loss itself."""
+
+    @abstractmethod
+    def margins(self, scores: Array, batch: Batch) -> Array:
+        """Return by how much the observed outcome beats the best other one, for each row."""
+
+    @abstractmethod
+    def score_rows(self, batch: Batch) -> Array:
+        """Return Φ (scores × d), whose rows are the f_j(y) in the order of the flat scores: potentials = Φθ."""
+
+    @abstractmethod
+    def through(self, matrix: Array, batch: Batch) -> Array:
+        """Return Φ·matrix for a d×k array, without writing Φ out."""
+
+    @abstractmethod
+    def center(self, scores: Array, batch: Batch, V: Array) -> tuple[Array, Array]:
+        """Return p and V less its mean under p within each row, for V (scores × k) and flat scores.
+
+        With H the Hessian of the loss on scores, HV = w p ∘ centered, and H = RᵀR with RV = √(wp) ∘ centered.
+        """
+
+    @abstractmethod
+    def row_slices(self, batch: Batch) -> list[slice]:
+        """Return for each row where its scores stand among the flat scores."""
+
+    @abstractmethod
+    def targets(self, batch: Batch) -> Array:
+        """Return what was observed as flat frequencies, so that the residual is w (p − target)."""
+
+    @abstractmethod
+    def score_weights(self, batch: Batch) -> Array:
+        """Return the weight of the row of each flat score."""
+
+    def row_target(self, target: Array, scores: Array) -> Array:
+        """Return the frequencies of one row, of its :meth:`targets`: of hidden parts, what its scores make of them."""
+        return target
+
+    def row_gradients(self, scores: Array, batch: Batch) -> Array:
+        """Return the gradient of the loss of each row (t×d), its weight included."""
+        residual, Φ = self.loss_and_residual(scores, batch)[1].ravel(), self.score_rows(batch)
+        return np.stack([residual[some] @ Φ[some] for some in self.row_slices(batch)])
+
+    def as_rows(self) -> RowModel[Any]:
+        """Return the model itself."""
+        return self
+
+    def precision(self, like: Batch) -> Any:
+        """Return the dtype of the design."""
+        return self.design(like).dtype
+
+    def block_rows(self, like: Batch, rows: int) -> int:
+        """Return enough rows to be worth a block, few enough for their scores to stay in cache."""
+        least = max(LEAST_WORK, WORK_PER_PARAMETER * self.n_parameters(like)) / self.row_work(like)
+        usual = max(min(-(-rows // BLOCKS), BLOCK_SCORES // self.scores_per_row(like)), 1)
+        if usual >= least:
+            return usual
+        return -(-rows // max(round(rows / least), 1))  # or what is left over would be a block that is not worth it
+
+    def row_work(self, like: Batch) -> float:
+        """Return about how many nanoseconds a row takes in a pass."""
+        design = self.design(like)
+        return self.scores_per_row(like) * (2.0 * design.density * design.shape[1] + 10.0)
+
+    def least_margin(self, theta: Array, batch: Batch) -> float:
+        """Return the least margin of the rows that count."""
+        potentials = self.potentials(theta, batch)
+        scores = self.add_measure(potentials, batch)
+        # log h moves scores but not their slopes along θ: only potentials count, of outcomes that can happen.
+        margins = self.margins(np.where(np.isneginf(scores), -np.inf, potentials), batch)
+        if batch.weight is not None:
+            margins = margins[batch.weight > 0]
+        return float(margins.min(initial=np.inf))
+
+    def hessian_times(self, scores: Array, batch: Batch, V: Array) -> Array:
+        """Return HV, with H the Hessian of the loss with respect to the flat scores."""
+        p, centered = self.center(scores, batch, V)
+        return (p * self.score_weights(batch))[:, None] * centered
+
+    def hessian_root_times(self, scores: Array, batch: Batch, V: Array) -> Array:
+        """Return RV with RᵀR = H."""
+        p, centered = self.center(scores, batch, V)
+        return np.sqrt(p * self.score_weights(batch))[:, None] * centered
+
+
+def require_data(model: Model[Any], data: object, kind: type) -> None:
+    """Raise a sentence where a model is given data of another kind."""
+    if not isinstance(data, kind):
+        raise TypeError(f"{type(model).__name__} reads {kind.__name__} data, got {type(data).__name__}")
+
+
+def weights_of(batch: InMemory) -> Array:
+    """Return the weight of each row, one where there are none."""
+    return np.ones(len(batch)) if batch.weight is None else batch.weight
+
+
+def total_weight(batch: InMemory) -> float:
+    """Return the weight of all rows together."""
+    return float(len(batch) if batch.weight is None else batch.weight.sum())
+
+
+def weighted_sum(values: Array, weight: Array | None) -> float:
+    """Return Σ_j w_j values_j."""
+    return float(np.sum(values) if weight is None else weight @ values)
+
+
+def weigh(values: Array, weight: Array | None) -> Array:
+    """Return values whose last axis runs over rows, times the weight of each row."""
+    return values if weight is None else values * weight
+
+
+class Leapt(NamedTuple):
+    """What is kept of a step that was made whole: scores there, and how they have changed."""
+
+    scores: Array
+    slopes: Array
+
+
+class DualAscent(Protocol):
+    """Dual variables of every row, and θ, which follows them: θ = Σ_j w_j (observed − expected)/λ."""
+
+    @property
+    def lengths(self) -> Array:
+        """How much work each row is."""
+
+    @property
+    def gains(self) -> Array:
+        """What a visit to each row would add to the dual objective, roughly; who skips one may let it grow."""
+
+    @property
+    def selects(self) -> bool:
+        """Whether a round that visits some of the rows costs less than one that visits all."""
+
+    @property
+    def value(self) -> float:
+        """The dual objective, roughly."""
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds of visits there were."""
+
+    def visit(self, order: Array, snapshots: int = 1) -> bool:
+        """Move these rows in place, one after the other; return whether all numbers stayed finite."""
+
+    def take_up(self, other: Any) -> None:
+        """Go on from where another one was, which was read from a file and knows no rows."""
+
+    def average(self) -> Array:
+        """Return the mean of θ over the last visits, looked at so many times."""
+
+    def hessian_diagonal(self) -> Array:
+        """Return the diagonal of the Hessian of the loss, roughly."""
+
+
+class HardRows(Protocol):
+    """Rows with one label each, and a coefficient vector for each of n labels (or one, against zero)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of X."""
+
+    @property
+    def y(self) -> Array:
+        """The labels."""
+
+    @property
+    def weight(self) -> Array:
+        """Of each row."""
+
+    @property
+    def offset(self) -> Array:
+        """What is added to the scores, (n, t)."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products of W and X alone."""
+
+    @property
+    def centre(self) -> Array | None:
+        """Where the columns of the model are measured from, if not from zero as they are here."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether the last column is one of ones."""
+
+    def dense(self) -> Array:
+        """Return X as an array."""
+
+    def nonzeros(self) -> Csr:
+        """Return X by its non-zeros as :meth:`csr` does, without the column of ones: nothing is copied for it."""
+
+    def csr(self) -> Csr:
+        """Return X by its non-zeros, in double precision, columns measured from zero."""
+
+
+class AlongIntercepts(NamedTuple):
+    """A loss and its derivatives along intercepts; v = w p(1 − p) is that of each score."""
+
+    loss: float
+    slope: Array  # (n,)
+    hessian: Array | None  # (n, n)
+    squares: float  # Σ v²
+
+
+class WithIntercept(Protocol):
+    """What a free intercept needs of a model: its derivatives along scores that move class by class."""
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Intercepts n."""
+
+    def loss(self, scores: Array, batch: Any) -> float:
+        """Return the loss."""
+
+    def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
+        """Return the loss and its derivative with respect to the scores (n×t)."""
+
+    def farthest(self, scores: Array) -> float:
+        """Return the largest finite |score|."""
+
+    def along_intercepts(
+        self, scores: Array, intercepts: Array, batch: Any, *, curved: bool
+    ) -> tuple[AlongIntercepts, Array]:
+        """Return the loss and more where intercepts have moved, its Hessian if ``curved``, and residuals."""
+
+    def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
+        """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
+
+    def class_totals(self, batch: Any) -> Array:
+        """Return how much of each class was observed."""
+
+    def likely_intercepts(self, totals: Array, like: Any) -> Array | None:
+        """Return intercepts that make every class as likely as it was observed, where coefficients are zero."""
+
+    def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""

@@ -1,0 +1,525 @@
+"""What can be said of a problem whatever its parameters; found when it is first asked for.
+
+F(θ) = loss of a model on data + penalty: what a solver is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from majorant.core import self_concordance
+from majorant.core.bound import QuadraticBound
+from majorant.core.certificates import Certificate, bounded_gap, share, with_intercepts
+from majorant.core.checks import Array, lazy
+from majorant.core.curvature import Curvature, Dense, Form
+from majorant.core.intercept import ClassTotals, profile_intercept
+from majorant.core.line_search import DirectRay, LeapingRay, Point, Ray, ScoreRay
+from majorant.core.model import Model, WithIntercept
+from majorant.core.penalty import Penalty, read_penalty
+from majorant.core.remote import Elsewhere
+from majorant.core.rounding import SAFETY, Magnitudes
+from majorant.core.rows import Again, Blocks, Data, InMemory, Kept, Order, Reducer, Task, Threads
+from majorant.core.self_concordance import best_certificate as certify
+from majorant.core.structured import Pattern, form
+from majorant.core.tasks import (
+    ClassCurvature,
+    ColumnSquares,
+    Convexity,
+    Curve,
+    Expand,
+    HessianDiagonal,
+    LeastMargin,
+    Loss,
+    LossAndGradient,
+    LossAtZero,
+    MeanGram,
+    Scores,
+    Several,
+    SizeOf,
+    Unlike,
+)
+from majorant.core.threads import here, norm
+
+# Data in single precision are widened so many scalars at a time.
+WIDENED = 2**22
+# Sets of scores that are kept at a time: where a ray begins, where it has led, and how they change along it.
+ALONG_A_RAY = 3
+
+
+class Facts:
+    """A model, data in blocks, a penalty, and what follows from them."""
+
+    def __init__(self, model: Model[Any], data: Data, penalty: Penalty, reducer: Reducer) -> None:
+        self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
+        self.like = data.like
+        self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
+        self._is_here = data.whole is not None
+        dtype = model.precision(self.like)
+        self.narrow, self.precision = bool(dtype != np.float64), dtype
+        self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
+        self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty
+        self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
+        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.keep(self._scores_of_all()))
+
+    def under(self, penalty: Penalty) -> Facts:
+        """Return what follows with another penalty: all that is known, unless other parameters are penalised."""
+        before = self._penalty
+        alike = np.array_equal(penalty.penalised, before.penalised)
+        if not (alike and np.array_equal(penalty.strength > 0, before.strength > 0)):
+            return Facts(self._model, self._data, penalty, self._reducer)
+        other = copy(self)
+        other._penalty = penalty
+        return other
+
+    def _scores_of_all(self) -> int:
+        per_row = self._model.as_rows().scores_per_row(self.like) if self._model.has_rows else 1
+        return per_row * len(self._data)
+
+    @lazy
+    def _at_first_sight(self) -> tuple[Any, ...]:
+        """What a look at the rows tells, one look for all of it: they have to be read, or workers to be asked."""
+        looks: tuple[Task, ...] = (Convexity(self._model), SizeOf(self._model))
+        # With workers labels are no nearer than rows.
+        counts = () if self.intercept is None or not self.blocks.delay else (ClassTotals(self.intercept),)
+        return self.blocks.total(Several((*looks, *counts)))
+
+    @lazy
+    def convex(self) -> bool:
+        """Whether the loss is convex on all blocks."""
+        found = self.blocks.total(Convexity(self._model)) if self._is_here else self._at_first_sight[0]
+        return bool(found.value > 0)
+
+    @lazy
+    def intercept(self) -> WithIntercept | None:
+        """The model, if what is unpenalised is an intercept and nothing else."""
+        return self._model.with_intercept(self.like, self._penalty.penalised)
+
+    @lazy
+    def certifiable(self) -> bool:
+        """Whether the distance to the optimum can be bounded: F has to be strongly convex in all but an intercept."""
+        if self._penalty.everywhere:
+            return self.convex
+        return self._penalty.strong and self.intercept is not None and self.convex
+
+    @lazy
+    def may_be_unbounded(self) -> bool:
+        """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
+        if self.intercept is None:
+            return not self._penalty.penalised.all()
+        return int((self.class_totals > 0).sum()) < 2
+
+    @lazy
+    def pattern(self) -> Pattern | None:
+        """Blocks of parameters that never meet in an outcome, if there are such and the rows are here."""
+        return None if self._data.whole is None else self._model.pattern(self._data.whole)
+
+    @lazy
+    def class_totals(self) -> Array:
+        """How much of each class was observed, of a model with a free intercept."""
+        assert self.intercept is not None
+        return self._at_first_sight[2] if self.blocks.delay else self.blocks.total(ClassTotals(self.intercept))
+
+    @lazy
+    def likely_intercept(self) -> Array | None:
+        """Free intercepts that make every class as likely as it was observed, where coefficients are zero."""
+        return None if self.intercept is None else self.intercept.likely_intercepts(self.class_totals, self.like)
+
+    @lazy
+    def magnitudes(self) -> Magnitudes | None:
+        """How large the numbers are that a gradient is summed from."""
+        return self.blocks.total(SizeOf(self._model)) if self._is_here else self._at_first_sight[1]
+
+    @lazy
+    def magnitudes_by_column(self) -> Magnitudes:
+        """The same, columns apart."""
+        assert self.magnitudes is not None
+        if self.magnitudes.columns is not None:
+            return self.magnitudes
+        squares = self.blocks.total(ColumnSquares(self._model))
+        return replace(self.magnitudes, columns=np.sqrt(squares))
+
+    def diagonal_if_alike(self, theta: Array) -> Array | None:
+        """Return the diagonal of the Hessian, without a look at the rows, if all of them have the same scores."""
+        weights = self._model.weights_if_alike(theta, self.like) if self._is_here else None
+        sizes = None if weights is None else self.magnitudes
+        if weights is None or sizes is None or sizes.columns is None:
+            return None
+        return np.outer(weights, sizes.columns**2).ravel()
+
+    @lazy
+    def small_blocks(self) -> Blocks:
+        """Blocks that can be widened one at a time; those that there are where nothing is to be widened."""
+        if not (self.narrow and self._model.has_rows):
+            return self.blocks
+        width = self._model.as_rows().design(self.like).shape[1]
+        return self._reducer.spread(self._data, max(WIDENED // width, 1))
+
+
+# Rounding errors of F need not be known better that are so small a share of it.
+HARMLESS = 1e-9
+HERE = Threads(1)
+
+
+@dataclass
+class Work:
+    """What has been spent: passes over the data, and curvatures evaluated.
+
+    A pass multiplies the data twice, for scores and for a gradient; one product alone is half a pass.
+    """
+
+    passes: float = 0.0
+    curvatures: int = 0
+
+
+class Objective:
+    """A model, its data and a penalty.
+
+    Parameters
+    ----------
+    model : Model
+        ``Multinomial``, ``Binary``, ``Enumerated`` or ``Chain``.
+    data : Labelled, Choices or Sequences
+        What the model reads.
+    ridge : float, array of shape (d,), or Penalty
+        λ ≥ 0, one for all parameters or one for each: the penalty is ½ Σ_i λ_i θ_i². scikit-learn's C is 1/λ (see
+        ``majorant.core.model``). Another penalty derives from :class:`majorant.objective.Penalty`.
+    reducer : Reducer
+        Where blocks of the data are worked on: here, by one thread, or by ``Threads(n)``.
+
+    Examples
+    --------
+    >>> from majorant import Binary, Labelled
+    >>> F = Objective(Binary(), Labelled([[1.0], [-1.0], [2.0]], [1, 0, 0]), ridge=1.0)
+    >>> bound = F.bound([0.5])
+    >>> bound(bound.anchor) == F.value(bound.anchor)
+    True
+    >>> F.value(bound.minimizer()) < F.value(bound.anchor)
+    True
+    """
+
+    columns: Sequence[str] | None = None  # their names, for what is said of them
+
+    def __init__(
+        self, model: Model[Any], data: Data, *, ridge: float | ArrayLike | Penalty, reducer: Reducer = HERE
+    ) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model must be a model such as Multinomial(3) or Binary(), got {model!r}")
+        model.check(getattr(data, "like", data))
+        self.model, self.data, self.reducer = model, data, reducer
+        self.size = model.n_parameters(data.like)
+        self.penalty = read_penalty(ridge, self.size)
+        self.facts = Facts(model, data, self.penalty, reducer)
+        self.work = Work()
+
+    # --- F and its derivatives ----------------------------------------------------------------------------
+
+    def value(self, theta: ArrayLike) -> float:
+        """Return F(θ)."""
+        θ = self._read(theta)
+        self.spend(passes=0.5)
+        return float(self.blocks.total(Loss(self.model, θ))) + self.penalty.value(θ)
+
+    def value_at_zero(self) -> float:
+        """Return F(0), which many models know without a look at the data."""
+        loss, looked_at = self.blocks.total(LossAtZero(self.model))
+        self.spend(passes=0.5 * looked_at / self.rows)
+        at_zero = 0.0 if self.penalty.prior is not None else self.penalty.value(np.zeros(self.size))
+        return float(loss) + at_zero
+
+    def value_and_gradient(self, theta: ArrayLike) -> tuple[float, Array]:
+        """Return F(θ) and ∇F(θ)."""
+        point = self.point(theta, keep=False)
+        return point.value, point.gradient
+
+    def point(self, theta: ArrayLike, *, keep: bool = True) -> Point:
+        """Return θ with F, ∇F and, if they are worth keeping, the scores there."""
+        θ = self._read(theta)
+        self.spend(passes=1)
+        keep = keep and self.keeps_scores
+        (loss, of_loss), scores = self.blocks.run(LossAndGradient(self.model, θ, keep))
+        return self._at(θ, loss, of_loss, scores if keep else None)
+
+    def expand(self, at: ArrayLike | Point, absorb: Form, *, majorizes: bool) -> tuple[Point, Curvature]:
+        """Return a point and the curvature there, in some form: of the bound, or of the loss itself.
+
+        The penalty is left out. Where scores are known this is no pass over the data, only what the curvature costs.
+        """
+        self.spend(curvatures=1)
+        curve = Curve(self.model, majorizes, absorb)
+        if self.keeps_scores:
+            point = at if isinstance(at, Point) and at.scores is not None else self.point(_theta(at))
+            rows = self.model.curvature_rows(self.like)
+            return point, self.blocks.total_of_large(curve, rows, self.size**2, point.scores)
+        θ = self._read(_theta(at))
+        self.spend(passes=1)
+        loss, of_loss, Σ = self.blocks.total(Expand(θ, curve))
+        return self._at(θ, loss, of_loss, None), Σ
+
+    def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
+        """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
+
+        ``curvature`` names a form (see :func:`majorant.curvature.form`) or is one.
+        """
+        point, Σ = self.expand(theta, form(curvature, rank), majorizes=True)
+        return QuadraticBound(point.theta, point.value, point.gradient, Σ, self.ridge)
+
+    def hessian(self, theta: ArrayLike) -> tuple[float, Array, Curvature]:
+        """Return F(θ), ∇F(θ) and the Hessian of the loss (without the penalty), in one pass."""
+        point, H = self.expand(theta, Dense.of, majorizes=False)
+        return point.value, point.gradient, H
+
+    def hessian_diagonal(self, at: Point) -> Array:
+        """Return the diagonal of the Hessian of the loss, or something like it to scale steps by."""
+        known = self.facts.diagonal_if_alike(at.theta)
+        if known is not None:
+            return known
+        kept = [] if at.scores is None else [at.scores]
+        return self.blocks.total(HessianDiagonal(self.model, at.theta), *kept)
+
+    def class_curvature(self, at: Point) -> tuple[Array, Array]:
+        """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
+        return self.blocks.total(ClassCurvature(self.model), self._scores(at))
+
+    def mean_gram(self, at: Point, dtype: Any, *, labels: bool = False) -> tuple[Array, ...]:
+        """Return what :class:`~majorant.curvature.Centred` is made of."""
+        task, rows = MeanGram(self.model, at.theta, dtype, labels), self.model.curvature_rows(self.like)
+        columns, kept = self.size // self.model.classes(self.like), () if at.scores is None else (at.scores,)
+        return self.blocks.total_of_large(task, rows, columns**2, *kept)
+
+    def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
+        """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
+
+        From a point whose scores are known that is half a pass. For a chain every evaluation is a pass.
+
+        Parameters
+        ----------
+        start : array of shape (d,) or Point
+        direction : array of shape (d,)
+        leap : bool
+            Whether a = 1 is likely the best there is: then the gradient there is found in the same visit to the data.
+        """
+        at = start if isinstance(start, Point) else Point(self._read(start), np.nan, np.empty(0))
+        θ, δ = self._read(at.theta), self._read(direction)
+        if leap and at.scores is not None:
+            return LeapingRay(self, at, δ)
+        return ScoreRay(self, θ, δ, at.scores, at.reach) if self.keeps_scores else DirectRay(self, θ, δ)
+
+    # --- how far from the optimum -------------------------------------------------------------------------
+
+    def gap(self, theta: ArrayLike, value: float, gradient: Array, reach: float = 0.0) -> float:
+        """Return a bound on (F(θ) − F*) / F(θ), rounding errors included.
+
+        NaN where there is none: a parameter is unpenalised, or the loss is not convex.
+
+        F is strongly convex in the norm of the penalty, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. Losses are
+        non-negative, so F* ≥ 0 and the gap never exceeds one. Rounding errors are those at θ, or at parameters as large
+        as ``reach``, if scores were added up from there.
+        """
+        if not (self.penalty.everywhere and self.convex):
+            return float("nan")
+        θ = self._read(theta)
+        length = norm(θ)
+        larger = θ * (reach / length) if reach > length > 0 else θ
+        return bounded_gap(self, larger, value, gradient, self.facts.epsilon)
+
+    def estimated_gap(self, value: float, gradient: Array) -> float:
+        """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
+        return share(0.5 * self.penalty.dual_square(gradient), value)
+
+    def metric(self, at: Point) -> Array:
+        """Return the diagonal of a curvature of F that is never negative, to measure gradients by."""
+        return np.maximum(self.hessian_diagonal(at), 0.0) + self.ridge
+
+    def predicted_decrease(self, point: Point, metric: Array | None = None) -> float:
+        """Return ½ Σ_i g_i²/m_i relative to F, with m the :meth:`metric`: what a step promises to gain, roughly.
+
+        It certifies nothing: of a loss that is not convex it says how nearly stationary a point is.
+        """
+        m = self.metric(point) if metric is None else metric
+        squares = np.divide(point.gradient**2, m, out=np.where(point.gradient == 0, 0.0, np.inf), where=m > 0)
+        return share(0.5 * float(squares.sum()), point.value)
+
+    def first_params(self, seed: int = 0) -> Array:
+        """Return where to begin if nobody says: zero, or of a latent model a point drawn at random."""
+        return self.model.first_params(self.like, seed)
+
+    def certify(
+        self, at: ArrayLike | Point, *, move: bool = True, largest: int = self_concordance.LARGEST
+    ) -> Certificate:
+        """Return a point at least as good as θ, and a bound on how far from the optimum it is: the best that is known.
+
+        With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
+        ``Labelled``) F is first minimised along it; then strong convexity in the rest gives the same bound. Of few
+        parameters a Hessian gives a tighter one, which needs no penalty, and says where the optimum is. Data in single
+        precision are multiplied in double precision here, and θ is rounded to what they are fitted in.
+
+        Parameters
+        ----------
+        at : array of shape (d,) or Point
+            θ; a point whose scores are known saves half a pass.
+        move : bool
+            False keeps θ as it is, and counts what its intercept loses.
+        largest : int
+            No Hessian is found of more parameters than this; 0 for none at all.
+        """
+        point = at if isinstance(at, Point) else Point(self._read(at), np.nan, np.empty(0))
+        return certify(self, point, move=move, largest=largest)
+
+    def with_best_intercept(self, theta: ArrayLike) -> Array:
+        """Return θ with its free intercept, if there is one, moved to where F is least."""
+        θ, intercept = self._read(theta), self.facts.intercept
+        if intercept is None:
+            return θ
+        self.spend(passes=0.5)
+        task = Scores(self.model, θ)
+        scores = self.blocks.run(task)[1] if self.keeps_scores else Again(task)
+        return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores, self.facts.class_totals).moved)
+
+    def with_likely_intercept(self, theta: Array) -> Array:
+        """Return θ, or, if that is zero, free intercepts that make every class as likely as it was observed."""
+        likely = None if theta.any() else self.facts.likely_intercept
+        return theta if likely is None else with_intercepts(theta, likely)
+
+    def rounding(self, theta: Array, value: float) -> float:
+        """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
+        least, sizes = (1e-6 if self.narrow else 1e-14) * abs(value), self.facts.magnitudes
+        if sizes is None:
+            return least
+        # Errors of rows are independent: what is found for all together shrinks by the root of their number.
+        of_one = SAFETY / sqrt(sizes.rows)
+        coarse = of_one * sizes.at_most(theta, self.facts.epsilon)[0]
+        if coarse <= HARMLESS * abs(value):
+            return max(least, coarse)
+        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(here(theta), self.facts.epsilon))
+
+    def separated(self, theta: ArrayLike) -> bool:
+        """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
+        free = np.where(self.penalty.penalised, 0.0, self._read(theta))
+        return 0 < self.blocks.total(LeastMargin(self.model, free)).value < np.inf
+
+    def same_scores(self, a: Point, b: Point) -> bool:
+        """Return whether the scores of two points are the same, row by row."""
+        if a.scores is None or b.scores is None:
+            return a.scores is b.scores
+        return self.blocks.fits(a.scores) and self.blocks.total(Unlike(), a.scores, b.scores) == 0
+
+    # --- what it is made of -------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> Blocks:
+        """The data, to be summed over."""
+        return self.facts.blocks
+
+    @property
+    def like(self) -> InMemory:
+        """Some of the data, which show what they all look like."""
+        return self.facts.like
+
+    @property
+    def whole(self) -> InMemory | None:
+        """All of the data, if they are in memory."""
+        return self.data.whole
+
+    @property
+    def has_rows_at_hand(self) -> bool:
+        """Whether all of the data are in memory, here or with workers who hold them."""
+        return self.whole is not None or self.blocks.holds_rows
+
+    @property
+    def comes_here(self) -> bool:
+        """Whether the data can be visited here, row by row; if not, workers keep them."""
+        return not isinstance(self.data, Elsewhere)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows t."""
+        return len(self.data)
+
+    @property
+    def ridge(self) -> Array:
+        """A diagonal that dominates the Hessian of the penalty; of a ridge, λ itself."""
+        return self.penalty.curvature
+
+    @property
+    def convex(self) -> bool:
+        """Whether F is convex."""
+        return self.facts.convex
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Whether scores are few enough to be kept: then F along a ray is found without the rows."""
+        return self.facts.keeps_scores
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the data are multiplied in single precision."""
+        return self.facts.narrow
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether what is unpenalised is the coefficient of the constant column, and nothing else."""
+        return self.facts.intercept is not None
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether strong convexity bounds the distance to the optimum, whatever θ is."""
+        return self.facts.certifiable
+
+    def sampled(self, rows: int, seed: int) -> Objective:
+        """Return the objective of some rows drawn at random, with as much of the penalty."""
+        sample = self.data.sample(rows, seed)
+        return Objective(self.model, sample, ridge=self.penalty.scaled(len(sample) / self.rows), reducer=self.reducer)
+
+    def narrowed(self) -> Objective | None:
+        """Return the objective of the same data in single precision, if they are in memory and not in it yet."""
+        narrow = self.data.narrowed()
+        if narrow is self.data:
+            return None
+        return Objective(self.model, narrow, ridge=self.penalty, reducer=self.reducer.of_steps())
+
+    def with_ridge(self, ridge: float | ArrayLike | Penalty) -> Objective:
+        """Return the objective of the same model and data with another penalty; what is known of the data is kept."""
+        other = self.with_ledger()
+        other.penalty = read_penalty(ridge, self.size)
+        other.facts = self.facts.under(other.penalty)
+        return other
+
+    def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Any:
+        """Yield the rows from ``begin`` to ``end`` of a pass, in order, a multiple of so many at a time."""
+        return self.data.visits(order, passes, begin, end, multiple)
+
+    def with_ledger(self) -> Objective:
+        """Return the same objective with an account of its own: what one spends, the other does not."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), work=Work())  # ``copy`` takes ten times as long
+        return other
+
+    def spend(self, *, passes: float = 0.0, curvatures: int = 0) -> None:
+        """Put down what was spent."""
+        self.work.passes += passes
+        self.work.curvatures += curvatures
+
+    def _at(self, θ: Array, loss: float, of_loss: Array, scores: Any) -> Point:
+        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), scores)
+
+    def _scores(self, at: Point) -> Kept:
+        """Return the scores of a point, or how they are found again if they are too many to be kept."""
+        return Again(Scores(self.model, at.theta)) if at.scores is None else at.scores
+
+    def _read(self, theta: ArrayLike) -> Array:
+        """Return the parameters, the same array if they are one: states know their points by it."""
+        θ: Array = self.blocks.parameters(theta)
+        if θ.shape != (self.size,):
+            raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
+        return θ
+
+
+def _theta(at: ArrayLike | Point) -> ArrayLike:
+    return at.theta if isinstance(at, Point) else at

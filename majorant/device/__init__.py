@@ -1,0 +1,1 @@
+"""Rows on a GPU: tensors as matrices, twins of models, and where sums over them are taken."""

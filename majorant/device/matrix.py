@@ -1,0 +1,298 @@
+"""X as a PyTorch tensor, on whatever device: products are found there, in a precision that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from majorant.core.affine import ENOUGH_ROWS, far_means, given_centre
+from majorant.core.checks import Array
+from majorant.core.matrix import DenseDesign, Design, first_weighted
+
+Precision = Literal["double", "single", "fast"]
+
+# Numbers of X that are converted at a time where a whole design is looked through.
+CHUNK = 2**26
+# Of the processor's TF32 units: ten bits of every factor.
+EPSILON = {"double": 2.0**-52, "single": 2.0**-23, "fast": 2.0**-11}
+# How many times as fast they are.
+FASTER = 8.0
+# The oldest that has them.
+FAST_SINCE = (8, 0)
+# Those whose units for double precision are as many as for single precision.
+DOUBLES = ((8, 0), (9, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class TensorDesign(Design):
+    """A tensor of shape (t, p), as it is stored: rows are converted, and measured from a centre, as they are needed.
+
+    What is rows × something (scores, residuals) is a tensor on the device, class-major like everywhere, with the scores
+    of a row side by side in memory. Gradients and Gram matrices are tensors in double precision.
+
+    Parameters
+    ----------
+    rows : tensor of shape (t, p)
+        float64, float32, float16 or bfloat16, on the device or, if that is too small for them, in host memory.
+    device : torch.device
+        Where they are multiplied.
+    precision : {"double", "single", "fast"}
+        How; "fast" uses the TF32 units of a GPU, for ten bits of every factor.
+    constant : bool
+        Whether there is a last column of ones, which is not stored.
+    origin : array of shape (p,), optional
+        Where columns are measured from.
+    """
+
+    rows: torch.Tensor
+    device: torch.device
+    precision: Precision
+    constant: bool = False
+    origin: Array | None = None
+
+    @classmethod
+    def of(cls, rows: torch.Tensor, device: torch.device | None = None) -> TensorDesign:
+        """Return the design of a tensor: float64 is multiplied as it is, anything narrower if that costs no more.
+
+        Elsewhere that is multiplied in single precision.
+        """
+        where = rows.device if device is None else device
+        precision: Precision = "double" if rows.dtype == torch.float64 or doubles_are_as_fast(where) else "single"
+        return cls(rows.detach(), where, precision)
+
+    def bordered(self, weight: Any = None, center: Any = False) -> TensorDesign:
+        """Return the design with a column of ones, and columns that are far from zero measured from their means."""
+        if center is False:
+            return replace(self, constant=True)
+        centre = self._far_means(weight) if center is True else given_centre(center).origin
+        if center is True and self.rows.dtype != torch.float64:
+            centre = centre.astype(np.float32).astype(np.float64)  # what is subtracted, in single precision as well
+        return replace(self, constant=True, origin=centre if centre.any() else None)
+
+    def _far_means(self, weight: Any) -> Array:
+        rows = self.shape[0]
+        some = np.arange(min(ENOUGH_ROWS, rows)) * rows // min(ENOUGH_ROWS, rows)
+        share = np.ones(len(some)) if weight is None else self.beside(weight)[some].double().cpu().numpy()
+        share = share if share.any() else np.ones(len(some))
+        return far_means(*DenseDesign(self.part(some).dense()).moments(share)).origin
+
+    # --- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, the constant one included."""
+        return self.rows.shape[0], self.rows.shape[1] + self.constant
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of sums."""
+        return np.dtype(np.float64 if self.precision == "double" else np.float32)
+
+    @property
+    def place(self) -> torch.device:
+        """The device."""
+        return self.device
+
+    @property
+    def epsilon(self) -> float:
+        """How far a factor may be off."""
+        return EPSILON[self.precision]
+
+    @property
+    def centre(self) -> Array | None:
+        """Where columns are measured from."""
+        return self.origin
+
+    @property
+    def kind(self) -> torch.dtype:
+        """The type that rows are converted to."""
+        return torch.float64 if self.precision == "double" else torch.float32
+
+    def beside(self, array: Any) -> torch.Tensor:
+        """Return what belongs to rows or columns as a tensor on the device."""
+        return torch.as_tensor(array).to(self.device)
+
+    def here(self) -> DenseDesign:
+        """Return the whole matrix in the memory of this process."""
+        return DenseDesign(self.toarray())
+
+    def part(self, rows: Any) -> TensorDesign:
+        """Return some rows: a slice as a view, numbers as a copy."""
+        if not isinstance(rows, slice):
+            rows = torch.as_tensor(rows).to(self.rows.device)
+        return replace(self, rows=self.rows[rows])
+
+    def widened(self) -> TensorDesign:
+        """Return the same rows, to be multiplied in double precision."""
+        return replace(self, precision="double")
+
+    def narrowed(self) -> TensorDesign:
+        """Return the same rows, to be multiplied in the next lower precision that is any faster."""
+        lower = self._lower
+        return self if lower is None else replace(self, precision=lower)
+
+    @property
+    def narrowing(self) -> int | None:
+        """Numbers that are copied for that: none."""
+        return None if self._lower is None else 0
+
+    @property
+    def _lower(self) -> Precision | None:
+        if self.precision != "fast" and has_fast_units(self.device):
+            return "fast"
+        return "single" if self.precision == "double" else None
+
+    @property
+    def gram_slowness(self) -> float:
+        """How much faster other products are."""
+        return FASTER if self.precision == "fast" else 1.0
+
+    def uncentred(self) -> TensorDesign:
+        """Return the same rows with columns measured from zero."""
+        return replace(self, origin=None)
+
+    def toarray(self) -> Array:
+        """Return the whole matrix here, written out."""
+        X = self._matrix()
+        if self.constant:
+            X = torch.cat([X, X.new_ones(len(X), 1)], dim=1)
+        return X.cpu().numpy()
+
+    def chunks(self) -> Iterator[slice]:
+        """Yield slices of rows, as many at a time as memory is sure to hold."""
+        step = max(CHUNK // self.shape[1], 1)
+        return (slice(start, start + step) for start in range(0, self.shape[0], step))
+
+    # --- products -----------------------------------------------------------------------------------------
+
+    def project(self, W: Any) -> Any:
+        """Return W [X − 1cᵀ, 1]ᵀ."""
+        V = self.beside(W)
+        coefficients = V[:, :-1] if self.constant else V
+        W_there = coefficients.T.to(self.kind)
+        if not self.constant:
+            return self.multiply(self._matrix(), W_there).T
+        with units(self.kind, self.device, fast=self.precision == "fast"):
+            return torch.addmm(V[:, -1].to(self.kind), self._matrix(), W_there).T
+
+    def pull_back(self, R: Any) -> Any:
+        """Return R [X − 1cᵀ, 1]."""
+        S = self.beside(R)
+        return self._bordered(self.multiply(S.to(self.kind), self._matrix()).double(), S)
+
+    def pull_back_squares(self, R: Any) -> Any:
+        """Return R times the squares of the entries."""
+        S = self.beside(R).to(self.kind)
+        total = S.new_zeros(len(S), self.rows.shape[1], dtype=torch.float64)
+        for some in self.chunks():
+            total += multiplied(S[:, some], self.part(some)._matrix() ** 2, fast=False)
+        return self._bordered(total, S)
+
+    def times(self, M: Any) -> Any:
+        """Return [X − 1cᵀ, 1] M."""
+        return self.project(self.beside(M).T).T
+
+    def gram(self, B: Any, dtype: Any = np.float64) -> Any:
+        """Return Σ_j B[:, :, j] ⊗ x_j x_jᵀ. Never in less than single precision, which would not be positive."""
+        n, p = len(B), self.shape[1]
+        kind = torch.float32 if n == 1 and dtype == np.float32 else torch.float64
+        full = torch.zeros((n, p, n, p), dtype=torch.float64, device=self.device)
+        for some in self.chunks():
+            X = replace(self, rows=self.rows[some])._matrix().to(kind)
+            X = torch.cat([X, X.new_ones(len(X), 1)], dim=1) if self.constant else X
+            for c in range(n):
+                for e in range(c, n):
+                    weight = self.beside(B[c, e, some]).to(kind)
+                    full[c, :, e] += multiplied((X * weight[:, None]).T, X, fast=False)
+        for c in range(n):
+            for e in range(c):
+                full[c, :, e] = full[e, :, c]
+        return full.reshape(n * p, n * p)
+
+    def multiply(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """Return ab in the precision that was chosen."""
+        return multiplied(a, b, fast=self.precision == "fast")
+
+    def column_norms(self) -> Array:
+        """Return the norm of each column, less its centre: that is subtracted before anything is multiplied."""
+        origin = 0.0 if self.origin is None else self.beside(self.origin)
+        squares = sum(((self._stored(some) - origin).square().sum(dim=0) for some in self.chunks()), torch.zeros(()))
+        norms = squares.sqrt().cpu().numpy()
+        return np.append(norms, np.sqrt(self.shape[0])) if self.constant else norms
+
+    def frobenius_norm(self) -> float:
+        """Return the norm of the matrix as one long vector."""
+        return float(np.linalg.norm(self.column_norms()))
+
+    def absolute(self) -> tuple[TensorDesign, Any]:
+        """Return |X − 1cᵀ| with its column of ones, and the sum of each row."""
+        magnitude = self._matrix().abs()
+        sums = magnitude.sum(dim=1, dtype=torch.float64) + float(self.constant)
+        return replace(self, rows=magnitude, origin=None), sums
+
+    def moments(self, weight: Array) -> tuple[Array, Array]:
+        """Return the weighted mean and variance of every column."""
+        share, weighs = self.beside(weight / weight.sum()), first_weighted(weight)
+        first = self._stored(slice(weighs, weighs + 1))[0]
+        off = sum((share[some] @ (self._stored(some) - first) for some in self.chunks()), torch.zeros(()))
+        mean = first + off
+        squares = sum((share[some] @ (self._stored(some) - mean) ** 2 for some in self.chunks()), torch.zeros(()))
+        return mean.cpu().numpy(), squares.cpu().numpy()
+
+    def _matrix(self) -> torch.Tensor:
+        """Return X − 1cᵀ on the device, without the constant column."""
+        if self.origin is None:
+            return self.rows.to(self.device, self.kind)
+        # In the precision of the rows, if that is more: of numbers far from zero single precision keeps few digits.
+        kind = torch.promote_types(self.rows.dtype, self.kind)
+        return (self.rows.to(self.device, kind) - self.beside(self.origin).to(kind)).to(self.kind)
+
+    def _stored(self, some: slice) -> torch.Tensor:
+        return self.rows[some].to(self.device, torch.float64)
+
+    def _bordered(self, products: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
+        if not self.constant:
+            return products
+        # Where factors have ten bits, sums of a block may have twenty-three.
+        total = R.sum(dim=1).double() if self.precision == "fast" else R.sum(dim=1, dtype=torch.float64)
+        return torch.cat([products, total[:, None]], dim=1)
+
+
+def doubles_are_as_fast(device: torch.device) -> bool:
+    """Return whether a device multiplies double precision as fast as single precision: those of data centres do."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) in DOUBLES
+
+
+def has_fast_units(device: torch.device) -> bool:
+    """Return whether a device multiplies single precision much faster with fewer bits."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= FAST_SINCE
+
+
+def multiplied(a: torch.Tensor, b: torch.Tensor, *, fast: bool) -> torch.Tensor:
+    """Return ab, in single precision by fast units or not, whatever is set elsewhere."""
+    with units(a.dtype, a.device, fast=fast):
+        return a @ b
+
+
+def units(kind: torch.dtype, device: torch.device, *, fast: bool) -> AbstractContextManager[None]:
+    """Return a context in which products in single precision use fast units, or do not."""
+    chosen = kind == torch.float32 and device.type == "cuda"
+    return _units("tf32" if fast else "ieee") if chosen else nullcontext()
+
+
+@contextmanager
+def _units(which: str) -> Iterator[None]:
+    """Choose how PyTorch multiplies in single precision, and leave its settings as they were."""
+    products: Any = torch.backends.cuda.matmul
+    name, value = ("fp32_precision", which) if hasattr(products, "fp32_precision") else ("allow_tf32", which == "tf32")
+    before = getattr(products, name)
+    setattr(products, name, value)
+    try:
+        yield
+    finally:
+        setattr(products, name, before)

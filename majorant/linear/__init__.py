@@ -1,0 +1,1 @@
+"""Linear classifiers: labelled rows, multinomial and binary models, logistic regression, paths, streams, probes."""

@@ -1,0 +1,565 @@
+"""What a cross-validation has found, and the shapes in which scikit-learn shows it.
+
+Cross-validation of rows that are not in memory: every k-th row is a fold, and all values of C share every read.
+
+Choosing C by cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_method_params, validate_data
+
+from majorant.core.checks import Array, refuse_null_ending
+from majorant.core.objective import Objective
+from majorant.core.result import Outcome, Result
+from majorant.device.estimators import is_tensor, read_tensors, to_array
+from majorant.estimators import saving
+from majorant.estimators.base import check_labels, check_settings, read_offset
+from majorant.estimators.fitting import WithCallbacks, hand_over, warn_outside
+from majorant.estimators.saving import Field, Notes, Saved, Written, all_or_nothing, are_any, are_counts, are_positive
+from majorant.estimators.source import fitting_chunks, refuse_beside
+from majorant.linear.classifier import LinearClassifier
+from majorant.linear.logistic import LogisticRegression
+from majorant.linear.path import Brought, Rows, check_grid, fit_rows, knowing, read_grid, score_rows, walk, walk_rows
+from majorant.sources.base import Chunk, Piece, Source
+from majorant.sources.survey import only_rows
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Coefficients (folds, Cs, rows, columns), scores (folds, Cs) and steps (folds, Cs).
+
+    All of scikit-learn's ℓ1 ratios are zeros here, so each of them has found the same.
+    """
+
+    paths: Array
+    scores: Array
+    steps: Array
+    l1_ratios: Any
+
+    @property
+    def best(self) -> int:
+        """The C with the best mean score."""
+        return int(np.argmax(self.scores.mean(axis=0)))
+
+    @property
+    def best_of_each(self) -> Array:
+        """The best C of each fold."""
+        return np.argmax(self.scores, axis=1)
+
+    @property
+    def mean_of_best(self) -> Array:
+        """The mean of the coefficients of the best C of each fold."""
+        return self.paths[np.arange(len(self.paths)), self.best_of_each].mean(axis=0)
+
+    def attributes(self, classes: Array, C: float, *, legacy: bool) -> dict[str, Any]:
+        """Return the attributes of scikit-learn's ``LogisticRegressionCV``."""
+        ratios = [None] if self.l1_ratios is None else self.l1_ratios
+        shown = self._by_class(classes, C) if legacy else self._whole(C, len(ratios))
+        return {**shown, "l1_ratios_": np.asarray(ratios)}
+
+    def _whole(self, C: float, ratios: int) -> dict[str, Any]:
+        return {
+            "C_": C,
+            "l1_ratio_": 0.0,
+            "coefs_paths_": np.repeat(self.paths[:, None], ratios, axis=1),
+            "scores_": np.repeat(self.scores[:, None], ratios, axis=1),
+            "n_iter_": np.repeat(self.steps[:, None], ratios, axis=1),
+        }
+
+    def _by_class(self, classes: Array, C: float) -> dict[str, Any]:
+        keys = classes[1:] if len(classes) == 2 else classes
+        ratio = None if self.l1_ratios is None else 0.0
+        return {
+            "C_": np.full(len(keys), C),
+            "l1_ratio_": np.full(len(keys), ratio),
+            "coefs_paths_": {key: self._by_ratio(self.paths[:, :, k]) for k, key in enumerate(keys)},
+            "scores_": dict.fromkeys(keys, self._by_ratio(self.scores)),
+            "n_iter_": self._by_ratio(self.steps)[None],
+        }
+
+    def _by_ratio(self, values: Array) -> Array:
+        """Return values with an axis for the ℓ1 ratios, if any were named."""
+        return values if self.l1_ratios is None else np.repeat(values[:, :, None], len(self.l1_ratios), axis=2)
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """Read them from the attributes of a model."""
+        if not isinstance(model.scores_, dict):
+            return cls(model.coefs_paths_[:, 0], model.scores_[:, 0], model.n_iter_[:, 0], model.l1_ratios)
+        paths = np.stack(list(model.coefs_paths_.values()), axis=2)
+        scores, steps = next(iter(model.scores_.values())), model.n_iter_[0]
+        if model.l1_ratios is not None:
+            paths, scores, steps = paths[..., 0, :], scores[..., 0], steps[..., 0]
+        return cls(paths, scores, steps, model.l1_ratios)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return what a file holds of them."""
+        return {"paths": self.paths, "scores": self.scores, "steps": self.steps}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], l1_ratios: Any) -> Self:
+        """Read them from a file."""
+        return cls(arrays["paths"], arrays["scores"], arrays["steps"], l1_ratios)
+
+
+SCORINGS = ("accuracy", "neg_log_loss")
+DEFAULT_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class FoldOf(Source):
+    """The rows of a source that are in a fold, or those that are not: fold f has the rows f, f + k and so on."""
+
+    source: Source
+    folds: int
+    fold: int
+    held_out: bool
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """Those of the source."""
+        return self.source.feature_names
+
+    def pieces(self) -> Sequence[Piece]:
+        """Return those of the source, each without some of its rows."""
+        return [FoldOfPiece(piece, self.folds, self.fold, self.held_out) for piece in self.source.pieces()]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldOfPiece:
+    """Some rows of a piece."""
+
+    piece: Piece
+    folds: int
+    fold: int
+    held_out: bool
+
+    def read(self) -> Iterator[Chunk]:
+        """Yield them."""
+        first = 0
+        for chunk in self.piece.read():
+            inside = (first + np.arange(len(chunk))) % self.folds == self.fold
+            first += len(chunk)
+            yield only_rows(chunk, np.flatnonzero(inside == self.held_out))
+
+
+def check_folds(cv: Any) -> int:
+    """Return how many folds there are."""
+    if cv is None:
+        return DEFAULT_FOLDS
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2:
+        return int(cv)
+    raise ValueError(
+        f"cv must be a number of folds of at least 2 for a source, whose rows are split by position: {cv!r}"
+    )
+
+
+def additive_score(scoring: Any) -> str:
+    """Return the name of a score that adds up over rows."""
+    if scoring is None:
+        return "accuracy"
+    if scoring not in SCORINGS:
+        raise ValueError(f"scoring must be {' or '.join(map(repr, SCORINGS))} for a source, got {scoring!r}")
+    return str(scoring)
+
+
+def fold_path(
+    source: Source, grid: Array, settings: dict[str, Any], scoring: str, folds: int, fold: int
+) -> tuple[Array, Array, Array]:
+    """Return coefficients, scores and steps along the grid, of one fold."""
+    train, test = (FoldOf(source, folds, fold, held_out) for held_out in (False, True))
+    models = [model for _, model in sorted(walk_rows(grid, settings, train, None), key=lambda found: found[0])]
+    paths = [
+        np.hstack([model.coef_, model.intercept_[:, None]] if model.fit_intercept else [model.coef_])
+        for model in models
+    ]
+    steps = np.array([model.n_iter_[0] for model in models], dtype=np.int32)
+    return np.stack(paths), mean_scores(models, test, scoring), steps
+
+
+def mean_scores(models: Sequence[Any], source: Source, scoring: str) -> Array:
+    """Return the mean score of each model over the rows of a source, in one read."""
+    sums, total = np.zeros(len(models)), 0.0
+    for chunk in fitting_chunks(models[0], source):
+        weight = np.ones(len(chunk)) if chunk.weight is None else chunk.weight
+        sums += [float(weight @ _score_rows(model, chunk, scoring)) for model in models]
+        total += float(weight.sum())
+    return sums / total if total else np.full(len(models), np.nan)
+
+
+def _score_rows(model: Any, chunk: Chunk, scoring: str) -> Array:
+    assert chunk.labels is not None
+    names = chunk.labels.names[chunk.labels.codes]
+    if scoring == "accuracy":
+        return (model.predict(chunk.X) == names).astype(np.float64)
+    place = np.searchsorted(model.classes_, names)
+    known = model.classes_[np.minimum(place, len(model.classes_) - 1)] == names
+    log = model.predict_log_proba(chunk.X)[np.arange(len(chunk)), np.where(known, place, 0)]
+    return np.where(known, log, -np.inf)
+
+
+# More ℓ1 ratios than this, each a copy of what the others have found, no file has.
+MOST_RATIOS = 100
+# Settings of its own; all others are those of the fits.
+OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
+# What is learnt here, and not taken over from the fit of all rows.
+LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
+# What a model needs to know of its fit to say how sure it is.
+OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_")
+
+
+class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
+    """:class:`LogisticRegression` with C chosen by cross-validation.
+
+    Classes are those of all rows: a fold whose rows lack one gives it (next to) no chance, as in scikit-learn, and
+    ``class_weight="balanced"`` balances all rows.
+
+    Parameters
+    ----------
+    Cs : int or list
+        The grid, or how many points of it between 10⁻⁴ and 10⁴.
+    l1_ratios : list of zeros, optional
+        Accepted for scikit-learn's sake; only the ℓ2 penalty is done here.
+    cv : int or splitter, optional
+        Stratified folds, five by default.
+    scoring : str or callable, optional
+        Accuracy by default. Weights of rows are weights of scores.
+    refit : bool
+        Whether to fit all rows with the best C; otherwise the coefficients of the best C of each fold are averaged.
+    use_legacy_attributes : bool
+        Whether ``C_``, ``l1_ratio_``, ``coefs_paths_``, ``scores_`` and ``n_iter_`` are by class, as scikit-learn has
+        them by default before 1.10.
+    callbacks : list, optional
+        Those of :class:`LogisticRegression`, for the fit of all rows; the fits of the folds go without.
+    fit_intercept, penalize_intercept, class_weight, solver, tol, max_iter, shuffle, random_state, feature_penalty
+        As in :class:`LogisticRegression`, for every fit.
+    n_jobs, verbose
+        Threads, which share the folds, and how much is said, as in :class:`LogisticRegression`.
+    penalty, dual, intercept_scaling, multi_class
+        Accepted for scikit-learn's sake, as in :class:`LogisticRegression`; what cannot be done is refused.
+
+    Attributes
+    ----------
+    C_ : float
+        The best C: the first of those with the best mean score; without ``refit`` the mean of the best of each fold.
+    Cs_ : array of shape (n_cs,)
+        The grid, as given.
+    l1_ratio_, l1_ratios_
+        Nothing but zeros (``[None]`` for ``l1_ratios=None``).
+    scores_ : array of shape (n_folds, 1, n_cs)
+    coefs_paths_ : array of shape (n_folds, 1, n_cs, rows of ``coef_``, n_features + 1)
+        Coefficients, with the intercept at the end if there is one.
+    n_iter_ : array of shape (n_folds, 1, n_cs)
+        Steps of the fits of the folds.
+    gap_, trace_, result_
+        Of the fit of all rows.
+
+    Examples
+    --------
+    >>> import majorant
+    >>> X, y = majorant.datasets.load("ecoli")
+    >>> common = y != 3  # a class with two rows cannot be in every fold
+    >>> model = majorant.LogisticRegressionCV(Cs=[0.1, 1.0, 10.0], cv=2).fit(X[common], y[common])
+    >>> model.scores_.shape, model.C_ in (0.1, 1.0, 10.0)
+    ((2, 1, 3), True)
+    """
+
+    # The weights of rows that ``score`` is given are the scorer's to ask for.
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        l1_ratios: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        penalty: str = "deprecated",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        shuffle: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        feature_penalty: Any = None,
+        dual: bool = False,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "deprecated",
+        use_legacy_attributes: bool = False,
+        callbacks: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.feature_penalty = feature_penalty
+        self.dual = dual
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.use_legacy_attributes = use_legacy_attributes
+        self.callbacks = callbacks
+
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, **params: Any) -> Self:
+        """Choose C by cross-validation, then fit all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            As in :meth:`LogisticRegression.fit`; weights are handed to the scorer as well, offsets are part of what is
+            scored. Of a source every k-th row is a fold, scores are accuracies or "neg_log_loss", and all values of C
+            share every read.
+        **params
+            What the splitter (``groups``) and the scorer ask for, with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        estimator
+            Fitted.
+        """
+        with all_or_nothing(self):
+            if isinstance(X, Source):
+                refuse_beside(y=y, sample_weight=sample_weight, offset=offset)
+                self._fit_source(X)
+            else:
+                self._fit(X, y, sample_weight, offset, params)
+        return self
+
+    def _fit_source(self, source: Source) -> None:
+        """Choose C by folds of every k-th row; all values of C share every read."""
+        grid, folds, scoring = self._read_settings(), check_folds(self.cv), additive_score(self.scoring)
+        each = [fold_path(source, grid, self._settings(), scoring, folds, fold) for fold in range(folds)]
+        paths, scores, steps = (np.stack(some) for some in zip(*each, strict=True))
+        found = Folds(paths, scores, steps, self.l1_ratios)
+        self.Cs_, C = grid, float(grid[found.best])
+        model = LogisticRegression(**self._settings(), C=C, callbacks=self.callbacks).fit(source)
+        self.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNT})
+        self._adopt(model.__dict__)
+        self._show(found, C)
+
+    @property
+    def fit_soft(self) -> NoReturn:
+        """Not here: scores compare labels."""
+        raise AttributeError(
+            "LogisticRegressionCV has no fit_soft: scores compare labels, and soft labels have none; use "
+            "LogisticRegression.fit_soft for each C"
+        )
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, params: dict[str, Any]) -> None:
+        routed = self._route("fit", params, sample_weight)
+        grid, scorer = self._read_settings(), self._get_scorer()
+        rows = self._read_rows(X, y, sample_weight, offset)
+        folds = list(check_cv(self.cv, rows.y, classifier=True).split(rows.X, rows.y, **routed.splitter.split))
+        told = knowing(scorer, rows.classes)
+        paths, scores, steps = (
+            np.stack(each)
+            for each in zip(*(self._fold(rows, grid, fold, told, routed.scorer.score) for fold in folds), strict=True)
+        )
+        found = Folds(paths, scores, steps, self.l1_ratios)
+        self.Cs_ = grid
+        if self.refit:
+            self._choose(found, grid[found.best], X, y, sample_weight, offset)
+        else:
+            self._average(found, grid)
+
+    def _fold(
+        self, rows: Rows, grid: Array, fold: tuple[Array, Array], scorer: Any, params: Mapping[str, Any]
+    ) -> tuple[Array, Array, Array]:
+        """Return coefficients, scores and steps along the grid, of one fold."""
+        train, test = rows.take(fold[0]), rows.take(fold[1])
+        params = _check_method_params(rows.X, params, indices=fold[1])
+        settings = {**self._settings(), "class_weight": None}  # the weights of the rows have it in them
+        paths, scores, steps = {}, np.empty(len(grid)), np.empty(len(grid), dtype=np.int32)
+        for k, model in walk(grid, settings, lambda model: fit_rows(model, train)):
+            W = [model.coef_, model.intercept_[:, None]] if self.fit_intercept else [model.coef_]
+            paths[k], steps[k] = np.hstack(W), model.n_iter_[0]
+            scores[k] = score_rows(scorer, model, test, params)
+        return np.stack([paths[k] for k in range(len(grid))]), scores, steps
+
+    def _choose(self, found: Folds, C: float, X: Any, y: Any, sample_weight: Any, offset: Any) -> None:
+        model = LogisticRegression(**self._settings(), C=float(C), callbacks=self.callbacks)
+        hand_over(self, model)
+        model.fit(X, y, sample_weight, offset)
+        self._adopt(model.__dict__)
+        self._show(found, float(C))
+
+    def _average(self, found: Folds, grid: Array) -> None:
+        if self.callbacks or getattr(self, "_skl_callbacks", None):
+            warn_outside("refit=False leaves no fit of all rows for the callbacks to follow")
+        W = found.mean_of_best
+        coef, intercept = (W[:, :-1], W[:, -1]) if self.fit_intercept else (W, np.zeros(len(W)))
+        result = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))
+        self._adopt({"coef_": coef, "intercept_": intercept, "gap_": result.gap, "result_": result})
+        self._show(found, float(np.mean(grid[found.best_of_each])))
+
+    def _adopt(self, learnt: dict[str, Any]) -> None:
+        """Take over what a fit has learnt, in the place of what one before had."""
+        for name in ("_posterior", *self.__dict__.pop("_adopted", ())):
+            self.__dict__.pop(name, None)
+        settings = LogisticRegression().get_params()
+        theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
+        self.__dict__.update(theirs, _adopted=list(theirs))
+
+    def _show(self, found: Folds, C: float) -> None:
+        self.__dict__.update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
+
+    def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
+        if not self.refit:
+            raise ValueError("averages of folds have no posterior; set refit=True")
+        model = LogisticRegression(**self._settings(), C=float(np.ravel(self.C_)[0]))
+        model.__dict__.update({name: value for name, value in self.__dict__.items() if name in OF_A_FIT})
+        return model._objective_on(X, y, sample_weight, offset)
+
+    # --- scores -------------------------------------------------------------------------------------------
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, **score_params: Any) -> float:
+        """Return the score by ``scoring`` (accuracy by default).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`LogisticRegression.score`.
+        **score_params
+            What the scorer asks for, with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        float
+        """
+        routed = self._route("score", score_params, sample_weight)
+        scored = Brought.of(self) if is_tensor(X) else self
+        return float(self._get_scorer()(scored, X, to_array(y), **routed.scorer.score))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return who asks for what: this estimator, the splitter and the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+
+        Examples
+        --------
+        >>> import majorant
+        >>> type(majorant.LogisticRegressionCV().get_metadata_routing())
+        <class 'sklearn.utils._metadata_requests.MetadataRouter'>
+        """
+        to_scorer = MethodMapping().add(caller="score", callee="score").add(caller="fit", callee="score")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            .add(scorer=self._get_scorer(), method_mapping=to_scorer)
+        )
+
+    def _route(self, method: str, params: dict[str, Any], sample_weight: Any) -> Bunch:
+        """Return the arguments of the splitter and the scorer."""
+        if get_config()["enable_metadata_routing"]:
+            weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return process_routing(self, method, **weight, **params)
+        if params:
+            raise ValueError(
+                f"{method} got {', '.join(params)}, which is only supported if enable_metadata_routing=True; see "
+                "sklearn.set_config"
+            )
+        weight = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
+        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=weight))
+
+    def _get_scorer(self) -> Any:
+        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            raise ValueError(f"scoring must be one scorer, by name or as a callable, got {self.scoring!r}")
+        return check_scoring(self, scoring="accuracy" if self.scoring is None else self.scoring)
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    _fields: ClassVar[dict[str, Field]] = {
+        **saving.linear_fields(),
+        "Cs": Field("f", ("Cs",), are_positive),
+        "C": Field("f", (1,), are_positive),
+        "paths": Field("f", ("folds", "Cs", saving.coefficient_rows, "parameters"), are_any),
+        "scores": Field("fiu", ("folds", "Cs"), are_any),
+        "steps": Field("iu", ("folds", "Cs"), are_counts),
+    }
+
+    def _written(self, notes: Notes) -> Written:
+        arrays = {"Cs": self.Cs_, "C": np.atleast_1d(self.C_)[:1], **Folds.of(self).arrays()}
+        return saving.facts_of(self, notes), saving.arrays_of(self) | arrays
+
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        saving.restore(self, facts, arrays)
+        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > MOST_RATIOS:
+            raise ValueError(f"the array 'paths' does not go with {self.n_features_in_} columns, or with l1_ratios")
+        self.Cs_ = arrays["Cs"]
+        self._show(Folds.from_arrays(arrays, self.l1_ratios), float(arrays["C"][0]))
+
+    # --- what the methods above are made of ---------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of the fits."""
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
+
+    def _check_settings(self) -> None:
+        """Refuse settings that mean nothing, whatever the grid is."""
+        check_settings(self)
+        if self.penalty is None:
+            raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
+        if self.l1_ratios is not None and (
+            np.ndim(self.l1_ratios) != 1 or np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)
+        ):
+            raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
+        if self.penalty == "elasticnet" and self.l1_ratios is None:
+            raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")
+        check_grid(self.Cs)
+        LogisticRegression(**self._settings())._check_settings()
+
+    def _read_settings(self) -> Array:
+        """Return the grid, if all settings are in order."""
+        self._check_settings()
+        grid = read_grid(self.Cs)
+        for C in grid:
+            LogisticRegression(**self._settings(), C=float(C))._check_settings()
+        return grid
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Rows:
+        refuse_null_ending("y", y)
+        y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
+        if is_tensor(X):
+            y = read_tensors(self, X, y, reset=True)[1]
+        else:
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        check_classification_targets(y)
+        check_labels(y)
+        reader = LogisticRegression(**self._settings())
+        reader._set_classes(np.unique(y))
+        self.classes_ = reader.classes_
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        return Rows(X, y, reader._weights(sample_weight, y, y), offset, self.classes_)

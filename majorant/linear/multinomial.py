@@ -1,0 +1,487 @@
+"""Logistic regression in its one-row form.
+
+Multinomial logistic regression with all n classes kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from majorant.core import kernels
+from majorant.core.checks import Array, one_of, whole
+from majorant.core.class_model import CLASS_MATRICES, WORTH_COMPILING, ClassFactors, ClassModel
+from majorant.core.curvature import Factors, refuse_large
+from majorant.core.kernels import partition
+from majorant.core.kernels import partition as softmax
+from majorant.core.kernels.partition import curvature_weight
+from majorant.core.kernels.sparse import Stored
+from majorant.core.labelled import Labelled
+from majorant.core.matrix import add_gram
+from majorant.core.model import AlongIntercepts, Leapt, Model, require_data, weigh, weighted_sum
+from majorant.core.threads import empty
+
+# Rows of so many columns, of data of so many numbers, are read once by compiled loops, not twice by products; those in
+# single precision of more, for products are quick as long as rows stay in a cache that cores share.
+LONG_ROW, CACHE = 48, 2**20
+LONG_NARROW_ROW, SHARED_CACHE = 64, 2**22
+# Non-zeros that count as a row does where Numba is worth loading.
+NONZEROS = 16
+
+
+@dataclass(frozen=True)
+class Binary(ClassModel):
+    """p(1|x) = 1 / (1 + exp(−u)), u = θᵀx + offset: two outcomes with f(0) = 0 and f(1) = x.
+
+    The bound of Algorithm 1 is then that of Jaakkola and Jordan: B_j = tanh(u/2)/(2u).
+
+    Examples
+    --------
+    >>> from majorant import Labelled, Objective
+    >>> F = Objective(Binary(), Labelled([[1.0], [-1.0]], [1, 0]), ridge=1.0)
+    >>> round(F.value([0.0]), 4)  # 2 log 2
+    1.3863
+    """
+
+    order: str = field(default="given", init=False, repr=False)  # one score has only one order
+    against_zero: bool = field(default=True, init=False, repr=False)
+
+    def on_tensors(self) -> Model[Any]:
+        """Return :class:`Binary` on tensors."""
+        if type(self) is not Binary:
+            return super().on_tensors()
+        from majorant.linear.tensors import TensorBinary
+
+        return TensorBinary()
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Rows of the coefficient matrix: one."""
+        return 1
+
+    def is_softmax(self) -> bool:
+        """Return True, but for what derives from this."""
+        return type(self) is Binary
+
+    def check(self, data: Labelled) -> None:
+        """Raise if a label is neither 0 nor 1, or the offset is not one finite number per row."""
+        require_data(self, data, Labelled)
+        if data.soft and len(data.y) != 2:
+            raise ValueError(f"y must have 2 columns for Binary, got {len(data.y)}; use Multinomial")
+        if data.y.max() > 1:
+            raise ValueError(f"y must hold the labels 0 and 1 for Binary, got {data.y.max()}; use Multinomial")
+        if data.offset is None:
+            return
+        if len(data.offset) != 1:
+            raise ValueError(f"offset must have shape (t,) for Binary, got {len(data.offset)} columns")
+        if not np.isfinite(data.offset).all():
+            raise ValueError("offset must be finite for Binary; use Multinomial(2) to forbid a class")
+
+    def loss(self, scores: Array, batch: Labelled) -> float:
+        """Return Σ_j w_j log(1 + exp(∓u_j))."""
+        if batch.soft:
+            each = batch.y[0] * np.logaddexp(0.0, scores[0]) + batch.y[1] * np.logaddexp(0.0, -scores[0])
+            return weighted_sum(each, batch.weight)
+        return weighted_sum(np.logaddexp(0.0, -self.margins(scores, batch)), batch.weight)
+
+    def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
+        """Return the loss and w_j (p_j − y_j)."""
+        if batch.soft:
+            return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
+        if batch.total < WORTH_COMPILING:
+            loss, residual = kernels.partition.loss_and_residual(scores[0], batch.y, batch.weight)
+            return loss, residual[None]
+        residual, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+        return kernels.logistic.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
+
+    def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
+        stored = batch.design.stored() if self.reads_once(batch) else None
+        if stored is None:
+            return super().leap(direction, scores, batch)
+        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(direction))
+        weight = np.empty(0) if batch.weight is None else batch.weight
+        kernel = kernels.logistic.leap_csr if batch.design.is_sparse else kernels.logistic.leap_dense
+        loss, slope = kernel(stored, direction, scores[0], batch.y, weight, there[0], slopes[0], G)
+        return loss, slope, G, Leapt(there, slopes)
+
+    def reads_once(self, batch: Labelled) -> bool:
+        """Return whether compiled loops over rows are quicker than products."""
+        X, p, many = batch.design, batch.n_features, float(batch.total)
+        if X.is_sparse:
+            quicker, many = True, many * max(X.density * p / NONZEROS, 1.0)
+        elif X.dtype == np.float64:
+            quicker = p >= LONG_ROW and many * p >= CACHE
+        else:
+            quicker = p >= LONG_NARROW_ROW and many * p >= SHARED_CACHE
+        return quicker and many >= WORTH_COMPILING and self.is_softmax() and not batch.soft
+
+    def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors β(u_j)."""
+        return self._factors(scores, batch, curvature_weight, majorizes=True)
+
+    def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors p_j(1 − p_j)."""
+        return self._factors(scores, batch, variance, majorizes=False)
+
+    def margins(self, scores: Array, batch: Labelled) -> Array:
+        """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
+        towards = np.where(self.targets(batch) > 0.5, scores[0], -scores[0])
+        return np.where(batch.y.min(axis=0) > 0, -np.inf, towards) if batch.soft else towards
+
+    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
+        """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
+        return variance(scores.ravel()), V
+
+    def class_weights(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
+        if batch.total < WORTH_COMPILING or not scores.flags.c_contiguous:
+            return weigh(variance(scores), batch.weight)
+        found, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+        kernels.logistic.variances(scores[0], weight, found[0])
+        return found
+
+    def along_intercepts(
+        self, scores: Array, intercepts: Array, batch: Labelled, *, curved: bool
+    ) -> tuple[AlongIntercepts, Array]:
+        """Return what is known of the loss where the intercept has moved, and residuals, found in one loop."""
+        if batch.soft or batch.total < WORTH_COMPILING or not self.is_softmax():
+            return super().along_intercepts(scores, intercepts, batch, curved=curved)
+        r, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+        along = kernels.logistic.along_intercept(scores[0], intercepts[0], batch.y, weight, r[0])
+        loss, slope, curvature, squares = along
+        return AlongIntercepts(loss, np.array([slope]), np.array([[curvature]]), squares), r
+
+    def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
+        """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
+        weights = self.class_variances(residual, batch)
+        return weights.sum(axis=1, keepdims=True), weights
+
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
+        w = 1.0 if batch.weight is None else batch.weight
+        off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
+        if batch.weight is None:
+            return off * (1.0 - off)
+        return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
+
+    def bending(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p)."""
+        return self.class_weights(scores, batch)
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w p(1 − p) V."""
+        return np.multiply(bending, V, out=V)
+
+    def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
+        """Return Σ_j w_j p_j(1 − p_j) x_j x_jᵀ·direction, rows read once where that is quicker."""
+        stored = batch.design.stored() if self.reads_once(batch) else None
+        if stored is None:
+            return super().hessian_product(direction, bending, batch)
+        G, compiled = np.empty(len(direction)), kernels.logistic
+        kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
+        kernel(stored, direction, bending[0], G)
+        return G
+
+    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
+        """Return w β(u)."""
+        return weigh(curvature_weight(scores)[None], batch.weight)
+
+    def hits(self, scores: Array, batch: Labelled) -> Array:
+        """Return whether, or how often, the label is that of the score's sign; zero stands for label 0."""
+        one = self.targets(batch)
+        return np.where(scores[0] > 0, one, 1.0 - one)
+
+    def targets(self, batch: Labelled) -> Array:
+        """Return the labels, or the frequencies of label 1."""
+        return batch.y[1] if batch.soft else batch.y.astype(np.float64)
+
+    def _factors(self, scores: Array, batch: Labelled, curve, *, majorizes: bool) -> Factors:  # type: ignore[no-untyped-def]
+        return ClassFactors(
+            scores,
+            batch.design,
+            batch.weight,
+            matrices=lambda u: curve(u)[None],
+            directions=lambda u: np.sqrt(curve(u))[None],
+            fixed_classes=np.array([[0.25]]),
+            majorizes=majorizes,
+        )
+
+
+def variance(u: Array) -> Array:
+    """Return p(1 − p), p = 1 / (1 + exp(−u)), to all digits."""
+    e = np.exp(-np.abs(u))
+    return e / np.square(1.0 + e)
+
+
+# Of more, the scores of a row are too far apart for one loop over them to be quicker than several.
+FEW_CLASSES = 32
+# Rows of so many columns are read once by compiled loops where classes are few, or few beside the columns.
+FEWER_CLASSES, COLUMNS_PER_CLASS = 10, 10
+
+
+@dataclass(frozen=True)
+class Multinomial(ClassModel):
+    """p(y|x) ∝ h(y) exp(θ_yᵀx) over n classes; θ is an n×p matrix, flat.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes n ≥ 2.
+    order : {"descending", "ascending", "given"}
+        In which order the bound visits the classes of a row; "given" is label order.
+
+    Examples
+    --------
+    >>> from majorant import Labelled, Objective
+    >>> data = Labelled([[1.0, 2.0], [1.0, -1.0], [1.0, 0.0]], [0, 1, 2])
+    >>> F = Objective(Multinomial(3), data, ridge=1.0)
+    >>> round(F.value([0.0] * 6), 4)  # 3 log 3
+    3.2958
+    """
+
+    n_classes: int
+    order: str = "descending"
+
+    def on_tensors(self) -> Model[Any]:
+        """Return :class:`Multinomial` on tensors."""
+        if type(self) is not Multinomial:
+            return super().on_tensors()
+        from majorant.linear.tensors import TensorMultinomial
+
+        return TensorMultinomial(self.n_classes, self.order)
+
+    def __post_init__(self) -> None:
+        whole("n_classes", self.n_classes, least=2)
+        one_of("order", self.order, partition.ORDERS)
+
+    @property
+    def coefficient_rows(self) -> int:
+        """Rows of the coefficient matrix: all n classes."""
+        return self.n_classes
+
+    def is_softmax(self) -> bool:
+        """Return True, but for what derives from this."""
+        return type(self) is Multinomial
+
+    def check(self, data: Labelled) -> None:
+        """Raise if a label or an offset does not fit n classes."""
+        require_data(self, data, Labelled)
+        if data.soft and len(data.y) != self.n_classes:
+            raise ValueError(f"y must have {self.n_classes} columns, one per class, got {len(data.y)}")
+        if not data.soft and data.y.max() >= self.n_classes:
+            raise ValueError(f"y must hold labels below n_classes={self.n_classes}, got {data.y.max()}")
+        if data.offset is None:
+            return
+        if len(data.offset) != self.n_classes:
+            raise ValueError(f"offset must have {self.n_classes} columns, one per class, got {len(data.offset)}")
+        forbidden = data.offset == -np.inf
+        observed = data.y[forbidden] > 0 if data.soft else forbidden[data.y, np.arange(len(data))]
+        if observed.any():
+            raise ValueError("offset is −inf (h(y) = 0) for a class that was observed")
+
+    def loss(self, scores: Array, batch: Labelled) -> float:
+        """Return Σ_j w_j [log Z_j − s_j(y_j)]."""
+        return weighted_sum(softmax.log_partition(scores, self._observed(scores, batch)), batch.weight)
+
+    def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
+        """Return the loss and w_j (p_j − e_{y_j})."""
+        if self._compiles(batch):
+            R, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
+            return kernels.softmax.loss_and_residual(scores, batch.y, weight, R), R
+        losses, R = softmax.log_partition_and_probabilities(scores, self._observed(scores, batch))
+        loss = weighted_sum(losses, batch.weight)
+        if batch.soft:
+            R -= batch.y
+        else:
+            R[batch.y, np.arange(len(batch))] -= 1.0
+        return loss, weigh(R, batch.weight)
+
+    def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
+        stored = batch.design.stored() if self.reads_once(batch) else None
+        if stored is not None:
+            return self._leap_at_once(direction, scores, batch, stored)
+        if self.n_classes > FEW_CLASSES or not (self.is_softmax() and self._compiles(batch)):
+            return super().leap(direction, scores, batch)
+        slopes, there, R = self.potentials(direction, batch), empty(scores.shape), empty(scores.shape)
+        weight = np.empty(0) if batch.weight is None else batch.weight
+        loss, slope = kernels.softmax.leap(scores, slopes, batch.y, weight, there, R)
+        return loss, slope, self.lift(R, batch), Leapt(there, slopes)
+
+    def _leap_at_once(
+        self, direction: Array, scores: Array, batch: Labelled, stored: Stored
+    ) -> tuple[float, float, Array, Leapt]:
+        W = direction.reshape(self.n_classes, -1)
+        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(W.shape)
+        weight = np.empty(0) if batch.weight is None else batch.weight
+        loss, slope = kernels.softmax.leap_dense(stored, W, scores, batch.y, weight, there, slopes, G)
+        return loss, slope, G.ravel(), Leapt(there, slopes)
+
+    def reads_once(self, batch: Labelled) -> bool:
+        """Return whether rows are dense and long, and classes few."""
+        X, p = batch.design, batch.n_features
+        few = self.n_classes <= max(FEWER_CLASSES, p / COLUMNS_PER_CLASS)
+        return few and p >= LONG_ROW and not X.is_sparse and self.is_softmax() and self._compiles(batch)
+
+    def _compiles(self, batch: Labelled) -> bool:
+        return self.n_classes * batch.total >= WORTH_COMPILING and not batch.soft
+
+    def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors of Algorithm 1's bound."""
+        return ClassFactors(
+            scores,
+            batch.design,
+            batch.weight,
+            matrices=partial(partition.bound_matrices, order=self.order),
+            directions=partial(partition.bound_directions, order=self.order),
+            fixed_classes=self._boehning(),
+            majorizes=True,
+        )
+
+    def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
+        """Return the factors of the Hessian."""
+        return SoftmaxFactors(
+            scores,
+            batch.design,
+            batch.weight,
+            matrices=softmax.hessian_matrices,
+            directions=softmax.hessian_directions,
+            fixed_classes=self._boehning(),
+            majorizes=False,
+        )
+
+    def margins(self, scores: Array, batch: Labelled) -> Array:
+        """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
+        if batch.soft:
+            observed = batch.y > 0
+            margin = np.where(observed, scores, np.inf).min(axis=0) - np.where(observed, -np.inf, scores).max(axis=0)
+            return np.where(observed.sum(axis=0) > 1, -np.inf, margin)
+        others = scores.copy()
+        others[batch.y, np.arange(len(batch))] = -np.inf
+        return self._observed(scores, batch) - others.max(axis=0)
+
+    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
+        """Return p, and V less its mean over classes."""
+        P = softmax.log_partition_and_probabilities(scores.reshape(self.n_classes, -1))[1]
+        stacked = V.reshape(self.n_classes, -1, V.shape[1])
+        mean = np.einsum("cj,cjk->jk", P, stacked)
+        return P.ravel(), (stacked - mean).reshape(V.shape)
+
+    def class_weights(self, scores: Array, batch: Labelled) -> Array:
+        """Return w p_c(1 − p_c)."""
+        P = softmax.log_partition_and_probabilities(scores)[1]
+        return weigh(P * (1 - P), batch.weight)
+
+    def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
+        """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
+        return covariance(self._probabilities(residual, batch), batch.weight)
+
+    def of_labels(self, residual: Array, each: Array, batch: Labelled) -> tuple[Array, Array, Array]:
+        """Return of the rows of each label k Σ_j B_j e_k, Σ_j w_j and Σ_j w_j x_j.
+
+        B_j e_k is −p_j(k) times the residual of such a row.
+        """
+        y, rows = batch.y, np.arange(len(batch))
+        off = residual[y, rows]
+        if batch.weight is not None:
+            off = np.divide(off, batch.weight, where=batch.weight > 0, out=np.zeros_like(off))
+        chosen = np.zeros_like(residual)
+        chosen[y, rows] = 1.0 + off
+        columns = -chosen @ residual.T
+        chosen[y, rows] = each
+        return columns, np.bincount(y, each, self.n_classes), batch.design.pull_back(chosen)
+
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        """Return w p_c(1 − p_c)."""
+        P = self._probabilities(residual, batch)
+        return weigh(P * (1.0 - P), batch.weight)
+
+    def bending(self, scores: Array, batch: Labelled) -> Array:
+        """Return the probabilities."""
+        return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
+
+    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
+        """Return w p_c(V_c − Σ_e p_e V_e)."""
+        if self._compiles(batch):
+            kernels.softmax.bend(bending, V)
+        else:
+            V *= bending
+            V -= bending * V.sum(axis=0)
+        return weigh(V, batch.weight)
+
+    @staticmethod
+    def _probabilities(residual: Array, batch: Labelled) -> Array:
+        if batch.weight is None:
+            P = residual.copy()
+        else:
+            P = np.divide(residual, batch.weight, out=np.zeros_like(residual), where=batch.weight > 0)
+        if batch.soft:
+            P += batch.y
+        else:
+            P[batch.y, np.arange(len(batch))] += 1.0
+        return P
+
+    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
+        """Return w B."""
+        return weigh(partition.bound_matrices(scores, self.order), batch.weight)
+
+    def hits(self, scores: Array, batch: Labelled) -> Array:
+        """Return whether the label has the highest score."""
+        likeliest = scores.argmax(axis=0)
+        if batch.soft:
+            return batch.y[likeliest, np.arange(len(batch))]
+        return (likeliest == batch.y).astype(np.float64)
+
+    def targets(self, batch: Labelled) -> Array:
+        """Return one-hot labels, class-major and flat."""
+        if batch.soft:
+            return batch.y.ravel()
+        return (batch.y == np.arange(self.n_classes)[:, None]).astype(np.float64).ravel()
+
+    def _observed(self, scores: Array, batch: Labelled) -> Array:
+        if batch.soft:  # 0 · (−∞) is a class that neither can happen nor did
+            return np.multiply(batch.y, scores, out=np.zeros_like(scores), where=batch.y > 0).sum(axis=0)
+        return scores[batch.y, np.arange(len(batch))]
+
+    def _boehning(self) -> Array:
+        return 0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes)
+
+
+class SoftmaxFactors(ClassFactors):
+    """Σ_j w_j (diag(p_j) − p_j p_jᵀ) ⊗ x_j x_jᵀ, of which one product of matrices tells all."""
+
+    def matrix(self) -> Array:
+        """Return Σ from ZᵀZ with rows z_j = √w_j p_j ⊗ x_j: that is Σ but for its sign and the blocks of a class.
+
+        Blocks sum to zero over classes, which gives those without p − p², whose digits would be lost to sure classes.
+        """
+        n, p = len(self.scores), self.design.shape[1]
+        if self.design.counts_pairs:
+            return super().matrix()
+        refuse_large(self.size, "a dense curvature")
+        total, same = np.zeros((n * p, n * p)), np.arange(n)
+        for part in self._parts(n * p, CLASS_MATRICES):
+            P = softmax.log_partition_and_probabilities(part.scores)[1]
+            P = weigh(P, None if part.weight is None else np.sqrt(part.weight))
+            x = part.design.toarray()
+            add_gram((P.T[:, :, None] * x[:, None, :]).reshape(len(x), n * p), total)
+        blocks = np.negative(total, out=total).reshape(n, p, n, p)
+        blocks[same, :, same] = 0.0
+        blocks[same, :, same] = -blocks.sum(axis=2)
+        return total
+
+
+def covariance(P: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
+    weighted = weigh(P, weight)
+    H = np.dot(weighted, P.T)  # other threads run meanwhile, however few classes
+    np.negative(H, out=H)
+    # Rows sum to zero; where one class is nearly sure, p − p² would lose what is left.
+    np.fill_diagonal(H, 0.0)
+    np.fill_diagonal(H, -H.sum(axis=1))
+    return H, weighted * (1.0 - P)

@@ -1,0 +1,1 @@
+"""Linear probes: a head on frozen features, its penalty chosen by a sweep."""

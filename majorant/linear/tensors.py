@@ -1,0 +1,323 @@
+"""``Multinomial`` and ``Binary`` where rows are tensors: everything of the size of the rows stays on their device.
+
+What adds up over rows (losses, gradients, Gram matrices) are tensors too, in double precision: they are brought here
+once they have been added up. Scores are class-major views of (t×n) tensors, whose rows softmax wants side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import softplus
+
+from majorant.core.class_model import LEAST_WEIGHT, TINY, ClassFactors, ClassModel
+from majorant.core.curvature import Factors
+from majorant.core.labelled import Labelled
+from majorant.core.model import AlongIntercepts, Leapt, Model
+from majorant.core.rounding import Magnitudes
+from majorant.linear.multinomial import Binary, Multinomial
+
+# Numbers of class-space matrices that are written out at a time.
+CLASS_MATRICES = 2**25
+
+
+class OnTensors(ClassModel):
+    """What both share."""
+
+    def is_softmax(self) -> bool:
+        """Return True."""
+        return True
+
+    def inner(self, a: Any, b: Any) -> Any:
+        """Return Σ a b."""
+        return (a * b).sum(dtype=torch.float64)
+
+    def reads_once(self, batch: Labelled) -> bool:
+        """Return False: compiled loops are for arrays."""
+        return False
+
+    def leap(self, direction: Any, scores: Any, batch: Labelled) -> tuple[Any, Any, Any, Leapt]:
+        """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
+        return Model.leap(self, direction, scores, batch)  # compiled loops are for arrays
+
+    def along(self, scores: Any, slopes: Any, a: float) -> Any:
+        """Return the scores so far along a ray."""
+        return scores + a * slopes
+
+    def moved(self, scores: Any, intercepts: Any) -> Any:
+        """Return the scores with so much more in every class."""
+        return scores + intercepts[:, None].to(scores.dtype)
+
+    def farthest(self, scores: Any) -> float:
+        """Return the largest finite |score|."""
+        sizes = scores.abs()
+        return float(torch.where(sizes.isfinite(), sizes, 0.0).max()) if sizes.numel() else 0.0
+
+    def along_intercepts(
+        self, scores: Any, intercepts: Any, batch: Labelled, *, curved: bool
+    ) -> tuple[AlongIntercepts, Any]:
+        """Return what is known of the loss where intercepts have moved: compiled loops are for arrays."""
+        return ClassModel.along_intercepts(self, scores, intercepts, batch, curved=curved)
+
+    def class_sums(self, residual: Any) -> Any:
+        """Return the sum of every class over rows."""
+        return residual.sum(dim=1, dtype=torch.float64)
+
+    def class_totals(self, batch: Labelled) -> Any:
+        """Return the weight of all rows of each label."""
+        y: Any = batch.y
+        if batch.soft:
+            return y.sum(dim=1) if batch.weight is None else y @ batch.weight
+        return torch.bincount(y, batch.weight, minlength=max(self.coefficient_rows, 2)).double()
+
+    def lost_to_the_centre(self, theta: Any, batch: Labelled, epsilon: float) -> float:
+        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
+        return super().lost_to_the_centre(theta.cpu().numpy(), batch, epsilon)
+
+    def magnitudes(self, batch: Labelled) -> Magnitudes:
+        """Return how large the numbers are that a gradient is summed from."""
+        offset: Any = batch.offset
+        size = 0.0 if offset is None else float(torch.where(offset.isfinite(), offset, 0.0).norm())
+        weight: Any = batch.weight
+        return Magnitudes.of(batch.design, None if weight is None else weight.cpu().numpy(), size)
+
+    def of_labels(self, residual: Any, each: Any, batch: Labelled) -> tuple[Any, Any, Any]:
+        """Return of the rows of each label k Σ_j B_j e_k, Σ_j w_j and Σ_j w_j x_j."""
+        y, off = _any(batch.y)[:, None], residual.T.gather(1, _any(batch.y)[:, None])
+        if batch.weight is not None:
+            w = _any(batch.weight)[:, None].to(off.dtype)
+            off = torch.where(w > 0, off / w, 0.0)
+        chosen = torch.zeros_like(residual.T).scatter_(1, y, 1.0 + off)
+        columns = -_any(batch.design).multiply(chosen.T, residual.T).double()
+        chosen.scatter_(1, y, each[:, None].to(chosen.dtype))
+        return columns, chosen.sum(dim=0, dtype=torch.float64), _any(batch.design).pull_back(chosen.T)
+
+    def _class_means(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        C, each = self._covariance(scores, batch)
+        weight: Any = batch.weight
+        total = float(len(batch)) if weight is None else weight.sum()
+        least = LEAST_WEIGHT * each.sum() / max(total, TINY)
+        return C, torch.maximum(each, least * (torch.ones_like(each) if weight is None else weight))
+
+    def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        """Return Σ_j B_j, and tr(B_j)/(n − 1) of every row."""
+        raise NotImplementedError
+
+    def least_margin(self, theta: Any, batch: Labelled) -> float:
+        """Return the least margin of the rows that count."""
+        potentials = self.potentials(theta, batch)
+        possible = torch.where(self.add_measure(potentials, batch) == -torch.inf, -torch.inf, potentials)
+        margins: Any = self.margins(possible, batch)
+        margins = margins if batch.weight is None else margins[_any(batch.weight) > 0]
+        return float(margins.min()) if len(margins) else float("inf")
+
+    def hessian_factors(self, scores: Any, batch: Labelled) -> Factors:
+        """Return the factors of the Hessian."""
+        empty = np.zeros((0, 0))
+        return TensorFactors(scores, batch.design, batch.weight, self.row_hessians, _no_bound, empty, majorizes=False)
+
+    def bound_factors(self, scores: Any, batch: Labelled) -> Factors:
+        """Raise: the bound visits the classes of a row one after the other."""
+        return _no_bound(scores)
+
+    def row_hessians(self, scores: Any) -> Any:
+        """Return the Hessian of every row in class space, (n, n, t)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TensorMultinomial(OnTensors, Multinomial):
+    """:class:`Multinomial` on tensors."""
+
+    def loss(self, scores: Any, batch: Labelled) -> Any:
+        """Return Σ_j w_j [log Z_j − s_j(y_j)]."""
+        return self._loss(torch.log_softmax(scores.T, dim=1), batch)
+
+    def loss_and_residual(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        """Return the loss and w_j (p_j − e_{y_j})."""
+        log_p = torch.log_softmax(scores.T, dim=1)
+        loss = self._loss(log_p, batch)
+        R, y = log_p.exp_(), _any(batch.y)
+        if batch.soft:
+            R -= y.T
+        else:
+            R.scatter_add_(1, y[:, None], R.new_full((len(y), 1), -1.0))
+        if batch.weight is not None:
+            R *= _any(batch.weight)[:, None].to(R.dtype)
+        return loss, R.T
+
+    def _loss(self, log_p: Any, batch: Labelled) -> Any:
+        y = _any(batch.y)
+        if not batch.soft:
+            return -_weighted_sum(log_p.gather(1, y[:, None])[:, 0], batch.weight)
+        # 0 · (−∞) is a class that neither can happen nor did.
+        return -_weighted_sum(torch.where(y.T > 0, y.T * log_p, 0.0).sum(dim=1), batch.weight)
+
+    def between_classes(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
+        """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ), and w p_c(1 − p_c)."""
+        P = self._probabilities(residual, batch)
+        return _grounded(self._product(P, P, batch)), self._variances(P, batch)
+
+    def class_variances(self, residual: Any, batch: Labelled) -> Any:
+        """Return w p_c(1 − p_c)."""
+        return self._variances(self._probabilities(residual, batch), batch)
+
+    def class_weights(self, scores: Any, batch: Labelled) -> Any:
+        """Return w p_c(1 − p_c)."""
+        return self._variances(torch.softmax(scores.T, dim=1), batch)
+
+    def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        P = torch.softmax(scores.T, dim=1)
+        each = (1.0 - P.square().sum(dim=1)).double() / (self.n_classes - 1)
+        return _grounded(self._product(P, P, batch)), each if batch.weight is None else each * _any(batch.weight)
+
+    @staticmethod
+    def _product(P: Any, Q: Any, batch: Labelled) -> Any:
+        """Return Σ_j w_j p_j q_jᵀ."""
+        weighted = P if batch.weight is None else P * _any(batch.weight)[:, None].to(P.dtype)
+        return _any(batch.design).multiply(weighted.T, Q).double()
+
+    @staticmethod
+    def _variances(P: Any, batch: Labelled) -> Any:
+        weights = P * (1.0 - P)
+        return (weights if batch.weight is None else weights * _any(batch.weight)[:, None].to(P.dtype)).T
+
+    @staticmethod
+    def _probabilities(residual: Any, batch: Labelled) -> Any:
+        """Return p (t×n), which residuals tell."""
+        P, y = residual.T.clone(), _any(batch.y)
+        if batch.weight is not None:
+            w = _any(batch.weight)[:, None].to(P.dtype)
+            P = torch.where(w > 0, P / w, 0.0)
+        if batch.soft:
+            return P + y.T
+        return P.scatter_add_(1, y[:, None], P.new_ones((len(y), 1)))
+
+    def bending(self, scores: Any, batch: Labelled) -> Any:
+        """Return the probabilities."""
+        return torch.softmax(scores.T, dim=1).T
+
+    def bent(self, bending: Any, V: Any, batch: Labelled) -> Any:
+        """Return w p_c(V_c − Σ_e p_e V_e)."""
+        V = V * bending
+        V -= bending * V.sum(dim=0)
+        return V if batch.weight is None else V * _any(batch.weight).to(V.dtype)
+
+    def margins(self, scores: Any, batch: Labelled) -> Any:
+        """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
+        S, y, never = scores.T, _any(batch.y), -torch.inf
+        if batch.soft:
+            observed = y.T > 0
+            margin = S.masked_fill(~observed, torch.inf).amin(dim=1) - S.masked_fill(observed, never).amax(dim=1)
+            return margin.masked_fill(observed.sum(dim=1) > 1, never)
+        others = S.scatter(1, y[:, None], never)
+        return S.gather(1, y[:, None])[:, 0] - others.amax(dim=1)
+
+    def row_hessians(self, scores: Any) -> Any:
+        """Return diag(p) − p pᵀ for each row."""
+        P = torch.softmax(scores.double(), dim=0)
+        H = -P[:, None] * P[None]
+        diagonal = torch.arange(len(P), device=P.device)
+        H[diagonal, diagonal] += P
+        return H
+
+    def hits(self, scores: Any, batch: Labelled) -> Any:
+        """Return whether the label has the highest score."""
+        likeliest, y = scores.argmax(dim=0), _any(batch.y)
+        return y.gather(0, likeliest[None])[0] if batch.soft else (likeliest == y).double()
+
+
+@dataclass(frozen=True)
+class TensorBinary(OnTensors, Binary):
+    """:class:`Binary` on tensors."""
+
+    def loss(self, scores: Any, batch: Labelled) -> Any:
+        """Return Σ_j w_j log(1 + exp(∓u_j))."""
+        u, one = scores[0], self.targets(batch).to(scores.dtype)
+        return _weighted_sum((1.0 - one) * softplus(u) + one * softplus(-u), batch.weight)
+
+    def loss_and_residual(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        """Return the loss and w_j (p_j − y_j)."""
+        R = torch.sigmoid(scores[0]) - self.targets(batch).to(scores.dtype)
+        weighted = R if batch.weight is None else R * _any(batch.weight).to(R.dtype)
+        return self.loss(scores, batch), weighted[None]
+
+    def targets(self, batch: Labelled) -> Any:
+        """Return the labels, or the frequencies of label 1."""
+        return _any(batch.y)[1] if batch.soft else _any(batch.y).double()
+
+    def between_classes(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
+        """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
+        weights = self.class_variances(residual, batch)
+        return weights.sum(dim=1, keepdim=True, dtype=torch.float64), weights
+
+    def class_variances(self, residual: Any, batch: Labelled) -> Any:
+        """Return w p(1 − p)."""
+        w = torch.ones_like(residual[0]) if batch.weight is None else _any(batch.weight).to(residual.dtype)
+        off = residual + w * _any(batch.y)[1].to(w.dtype) if batch.soft else residual.abs()
+        return off * (1.0 - torch.where(w > 0, off / w, 0.0))
+
+    def class_weights(self, scores: Any, batch: Labelled) -> Any:
+        """Return w p(1 − p)."""
+        weights = torch.sigmoid(scores) * torch.sigmoid(-scores)
+        return weights if batch.weight is None else weights * _any(batch.weight).to(weights.dtype)
+
+    def bent(self, bending: Any, V: Any, batch: Labelled) -> Any:
+        """Return w p(1 − p) V."""
+        return bending * V
+
+    def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
+        weights = self.class_weights(scores, batch).double()
+        return weights.sum(dim=1, keepdim=True), weights[0]
+
+    def margins(self, scores: Any, batch: Labelled) -> Any:
+        """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
+        towards = torch.where(self.targets(batch) > 0.5, scores[0], -scores[0])
+        return towards.masked_fill(_any(batch.y).amin(dim=0) > 0, -torch.inf) if batch.soft else towards
+
+    def row_hessians(self, scores: Any) -> Any:
+        """Return p(1 − p) of each row."""
+        u = scores.double()
+        return (torch.sigmoid(u) * torch.sigmoid(-u))[None]
+
+    def hits(self, scores: Any, batch: Labelled) -> Any:
+        """Return whether, or how often, the label is that of the score's sign."""
+        one = self.targets(batch)
+        return torch.where(scores[0] > 0, one, 1.0 - one)
+
+
+@dataclass(frozen=True)
+class TensorFactors(ClassFactors):
+    """Σ_j w_j B_j ⊗ x_j x_jᵀ of tensors: the matrix, which is brought here."""
+
+    def matrix(self) -> Any:
+        """Return Σ by weighted Gram products."""
+        return _any(super().matrix()).cpu().numpy()
+
+    def _parts(self, numbers: int = 0, most: int = CLASS_MATRICES) -> Any:
+        return super()._parts(numbers, most)
+
+
+def _any(value: Any) -> Any:
+    """Return what is a tensor here and an array elsewhere."""
+    return value
+
+
+def _weighted_sum(values: Any, weight: Any) -> Any:
+    wide = values.double()
+    return wide.sum() if weight is None else weight @ wide
+
+
+def _grounded(products: Any) -> Any:
+    """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ: rows sum to zero, where p − p² would lose what is left."""
+    H = -products
+    H.fill_diagonal_(0.0)
+    H.diagonal().copy_(-H.sum(dim=1))
+    return H
+
+
+def _no_bound(scores: Any) -> Any:
+    raise TypeError("the bound is not found on tensors: use solver='auto', 'newton' or 'lbfgs', or give X as an array")

@@ -1,0 +1,22 @@
+"""Log-linear models: what turns parameters and data into scores, and scores into losses and bounds."""
+
+from majorant.chain.latent import LatentChain
+from majorant.chain.model import Chain
+from majorant.choice.enumerated import Enumerated, LatentEnumerated
+from majorant.core.latent import Latent
+from majorant.core.model import Model, RowModel
+from majorant.linear.latent import LatentMultinomial
+from majorant.linear.multinomial import Binary, Multinomial
+
+__all__ = [
+    "Binary",
+    "Chain",
+    "Enumerated",
+    "Latent",
+    "LatentChain",
+    "LatentEnumerated",
+    "LatentMultinomial",
+    "Model",
+    "Multinomial",
+    "RowModel",
+]

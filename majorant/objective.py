@@ -1,0 +1,19 @@
+"""F(θ) = loss of a model on data + penalty: all a solver ever sees."""
+
+from majorant.core.certificates import Certificate
+from majorant.core.line_search import Point
+from majorant.core.objective import Objective, Work
+from majorant.core.penalty import Penalty, Ridge
+from majorant.core.rows import Blocks, Reducer, Threads
+
+__all__ = [
+    "Blocks",
+    "Certificate",
+    "Objective",
+    "Penalty",
+    "Point",
+    "Reducer",
+    "Ridge",
+    "Threads",
+    "Work",
+]

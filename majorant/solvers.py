@@ -1,0 +1,27 @@
+"""Solvers: frozen settings, an explicit state, a step."""
+
+from majorant.core.descent import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
+from majorant.core.online import OnlineMajorization
+from majorant.core.policy import QuasiNewton
+from majorant.core.proximal import ProximalMajorization
+from majorant.core.solver import Solver, State, SteppingSolver
+from majorant.core.stochastic import SGD, LowRankStochasticMajorization, StochasticMajorization, StochasticSolver
+
+__all__ = [
+    "BFGS",
+    "LBFGS",
+    "SGD",
+    "BatchMajorization",
+    "ConjugateGradient",
+    "LowRankStochasticMajorization",
+    "Newton",
+    "OnlineMajorization",
+    "ProximalMajorization",
+    "QuasiNewton",
+    "Solver",
+    "State",
+    "SteepestDescent",
+    "SteppingSolver",
+    "StochasticMajorization",
+    "StochasticSolver",
+]
