@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majorant import LBFGS, Labelled, LatentMultinomial, Newton, Objective, QuasiNewton, minimize
-from majorant.core.solver import LOOKS, NEGATIVE, lanczos, negative_curvature, way_down
+from majorant.core.solver import GRADIENTS, NEGATIVE, lanczos, leave_saddle, negative_curvature
 
 
 def quadrants(seed=0, rows=80, ridge=0.3, states=(2, 2)):
@@ -32,7 +32,7 @@ def test_lanczos_finds_the_ends_of_a_spectrum(seed):
     A = (Q * spectrum) @ Q.T
     values, basis, vectors = lanczos(lambda q: A @ q, 60)
     np.testing.assert_allclose(values[:2], [-0.5, -0.2], atol=2e-3)
-    np.testing.assert_allclose(basis @ basis.T, np.eye(LOOKS), atol=1e-12)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(GRADIENTS), atol=1e-12)
     np.testing.assert_allclose(np.diag(vectors.T @ basis @ A @ basis.T @ vectors), values, atol=1e-12)
 
 
@@ -60,7 +60,7 @@ def test_negative_curvature_is_what_the_hessian_says(seed, apart):
         assert q @ q == pytest.approx(1.0)
         assert q @ H @ q == pytest.approx(curvature, abs=2e-3)
         assert point.gradient @ δ <= 0
-        assert F.value(way_down(F, point)) < point.value
+        assert F.value(leave_saddle(F, point)) < point.value
 
 
 @pytest.mark.parametrize("solver", [QuasiNewton(), LBFGS(), Newton()])

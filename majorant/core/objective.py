@@ -338,7 +338,7 @@ class Objective:
         return np.maximum(self.hessian_diagonal(at), 0.0) + self.ridge
 
     def predicted_decrease(self, point: Point, metric: Array | None = None) -> float:
-        """Return ½ Σ_i g_i²/m_i relative to F, with m the :meth:`metric`: what a step promises to gain, roughly.
+        """Return ½ Σ_i g_i²/m_i relative to F, with m the :meth:`metric`: what a step may gain, about.
 
         It certifies nothing: of a loss that is not convex it says how nearly stationary a point is.
         """

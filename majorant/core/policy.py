@@ -30,7 +30,7 @@ purchases are paid from it; what is bought has to cost no more than is in the bu
 So purchases never cost more than steps do, and a fit not much more than twice the best choice, whatever the data. What
 is left to do is told by how fast steps have gained; prices are counted operations times measured rates (``prices``).
 
-When a tight certificate is looked for is decided in ``core.stopping``, and when to stop in ``core.run``.
+``core.stopping`` decides when to compute a tight certificate and when to stop; ``core.run`` has the loop.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class QuasiNewtonState(State):
         return self.spent >= (1.0 if rung.level >= HESSIAN else PATIENCE * max(price, 1.0))
 
     def predicted_decrease(self) -> float:
-        """Return what the next step promises to gain, in the metric that there is."""
+        """Return by how much the next step is predicted to decrease F, in the metric that there is."""
         if self.point is None or self.solve is None or self.sweeps is not None or self.uses_products:
             return float("nan")
         return _predicted_decrease(self.point, _lbfgs_step(self, self.point))
@@ -466,5 +466,5 @@ def _lbfgs_step(state: QuasiNewtonState, here: Point) -> Array:
 
 
 def _predicted_decrease(here: Point, step: Array) -> float:
-    """Return what a step promises to gain."""
+    """Return by how much a step is predicted to decrease F."""
     return -0.5 * float(here.gradient @ step)

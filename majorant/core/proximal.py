@@ -468,7 +468,7 @@ class ProximalState(StochasticState):
     warm: Array | None = None  # where one wished to start: if it is better, the finish does
 
     def predicted_decrease(self) -> float:
-        """Return what the next step of the finish promises."""
+        """Return the prediction of the next step of the finish."""
         return super().predicted_decrease() if self.finish is None else self.finish.predicted_decrease()
 
     def hessian(self) -> KnownHessian | None:

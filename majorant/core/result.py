@@ -19,7 +19,7 @@ from majorant.core.certificates import Certificate
 from majorant.core.checks import Array
 from majorant.core.objective import Objective
 from majorant.core.separation import Separation
-from majorant.core.solver import LOOKS
+from majorant.core.solver import GRADIENTS
 
 
 def paragraph(text: str, *, bold: bool = False) -> str:
@@ -398,7 +398,7 @@ def about_saddles(left: int, *, is_saddle: bool) -> str:
     before = "" if not left else f"left {'a saddle' if left == 1 else f'{left} saddles'}; "
     if is_saddle:
         return f"; {before}this is a saddle as well: another start may lead further"
-    return f"; {before}{LOOKS} gradients found no negative curvature here: no saddle, as far as they tell"
+    return f"; {before}{GRADIENTS} gradients found no negative curvature here: no saddle, as far as they tell"
 
 
 def columns_of(objective: Objective, parameters: Array) -> str:

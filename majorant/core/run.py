@@ -1,4 +1,8 @@
-"""The loop that every fit runs, what is said where it stops, and several runs from several starts."""
+"""How F is minimised: the loop that every fit runs, :func:`minimize` around it, and several runs from several starts.
+
+A solver steps from state to state (:meth:`Solver.drive`), and :meth:`Run.iterate` evaluates each state, records it in
+the trace, judges it, and says when to stop. What has converged is decided in ``majorant.core.stopping``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ from majorant.core.result import (
 )
 from majorant.core.self_concordance import LARGEST
 from majorant.core.separation import Cuts
-from majorant.core.solver import Solver, State, way_down
+from majorant.core.solver import Solver, State, leave_saddle
 from majorant.core.stopping import Evaluated, Stopping
 from majorant.core.threads import mapped, norm, numerics
 
@@ -41,14 +45,14 @@ Metric: TypeAlias = Callable[[Array], float]
 Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 R = TypeVar("R")
 
-# Steps after which a linear program looks for what may keep data without a certificate from having one.
+# Steps after which a linear program tells whether data without a certificate are separated.
 MANY_STEPS = (64, 512)
 # Two runs that end closer than this, relative to F, have found the same.
 SAME = 1e-5
 
 
 class Run:
-    """A run of a solver: :meth:`iterate` is the body of its loop.
+    """A run of a solver, whose loop is ``while not run.iterate(state): state = step(state)``.
 
     The account of ``objective`` is the solver's; what it takes to judge states goes to another one. Time counts, but
     not that of metrics, of callbacks, and of F and ∇F where a solver does not need them.
@@ -152,7 +156,7 @@ class Run:
     def first_state(self, objective: Objective, start: Any) -> Any:
         """Return the state to begin in; what was known and counted before is taken over."""
         solver, epsilon = self._solver, objective.facts.epsilon
-        if isinstance(start, Progress):  # F and ∇F there have to be what they were: one look at the data
+        if isinstance(start, Progress):  # F and ∇F there have to be what they were, which takes a pass
             state: State = start.state
             if state.theta.shape != (objective.size,):
                 raise AnotherRunError(f"the run had {len(state.theta)} parameters, got data of {objective.size}")
@@ -287,10 +291,10 @@ def minimize(
         ``BatchMajorization()`` if not given.
     start : array of shape (d,), Solution or Progress, optional
         Where to begin: zero (of latent models a random point, always the same), these parameters, or where another run
-        stopped. A run of the same solver on the same
-        objective is resumed in its state; one of ``QuasiNewton`` under another ridge leaves its curvature and secant
-        pairs, which are adapted; otherwise only its parameters are taken. From the progress of a run that was
-        interrupted it goes on as if that had not happened: steps, passes and trace count on.
+        stopped. A run of the same solver on the same objective is resumed in its state; one of ``QuasiNewton`` under
+        another ridge leaves its curvature and secant pairs, which are adapted; otherwise only its parameters are taken.
+        From the progress of a run that was interrupted it goes on as if that had not happened: steps, passes and trace
+        count on.
     tol : float
         Stop when F is certified to be within ``tol``·F of its minimum. Where the loss is not convex, stop when the
         gradient predicts a decrease of less than ``tol``·F in the metric of the curvature
@@ -300,28 +304,28 @@ def minimize(
         both divided by the root of the Hessian's diagonal at zero, so that the units of columns do not matter; but not
         where a Hessian, or the next step, says that more than ``tol``·F is left.
     max_steps : int
-        Stop after so many steps. A step of a stochastic solver is a pass, or what its ``report_every`` says. Steps that
-        ``QuasiNewton`` makes in single precision or on some of the rows count; the trace begins after them.
+        Stop after this number of steps. A step of a stochastic solver is a pass, or what its ``report_every`` says.
+        Steps that ``QuasiNewton`` makes in single precision or on a sample count; the trace begins after them.
     max_passes : float
-        Stop after so many passes over the data.
+        Stop after this number of passes over the data.
     metrics : mapping of names to functions of θ, optional
         Evaluated at every step and kept in the trace; their time is not counted. See :func:`held_out`.
     callback : callable, optional
         Called with the latest row of the trace and θ (read-only); a true answer stops the run; its time is not counted,
-        either. One that has a method
-        ``follow`` is first given a function that returns the :class:`~majorant.core.result.Progress` of the run.
+        either. One that has a method ``follow`` is first given a function that returns the
+        :class:`~majorant.core.result.Progress` of the run.
     threads : int or None
         Threads for BLAS while this runs; None leaves them as they are. One is the default because spinning BLAS
         threads on a busy machine cost far more than a second core gains.
     largest_hessian : int
-        Of no more parameters than this a tight certificate is looked for, which takes a Hessian, when that costs less
-        than going on without it; 0 for never.
+        The most parameters for which a Hessian is computed to certify F tightly (``majorant.core.stopping`` says when);
+        0 for never.
     saddles : int
-        Where the loss is not convex, how many saddles to leave at most. A dozen gradients look for negative curvature
-        where the run has come to rest; if there is some it goes on from below, steps and trace count on. The result
-        says what was found. 0, the default, does not look.
+        Where the loss is not convex, how many saddles to leave at most. Where the run becomes stationary a dozen
+        gradients tell whether there is negative curvature; if so it goes on from below, steps and trace count on. The
+        result says what was found. 0, the default, leaves this out.
     certified : bool
-        Whether to certify where the run ends, if that takes a look at the data; to compare runs an estimate may do.
+        Whether to certify where the run ends, if that takes a pass over the data; to compare runs an estimate may do.
 
     Returns
     -------
@@ -371,7 +375,7 @@ def minimize(
         solver.drive(objective, run.first_state(objective, start), run.iterate)
         stops = (Outcome.STATIONARY, Outcome.STALLED)
         while saddles and not objective.convex and run.result is not None and run.result.outcome in stops:
-            below = way_down(objective, run.latest.point)
+            below = leave_saddle(objective, run.latest.point)
             if below is None or run.saddles >= saddles:
                 found = about_saddles(run.saddles, is_saddle=below is not None)
                 run.result = replace(run.result, message=run.result.message + found)

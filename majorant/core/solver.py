@@ -1,10 +1,8 @@
-"""What a solver is.
-
-Stationary points of losses that are not convex: whether they are saddles, and where F falls if they are.
+"""Solvers and their states, and how a run goes on from a saddle of a loss that is not convex.
 
 With M the metric of :meth:`Objective.metric` and H the Hessian of F, a few steps of Lanczos' method, from a random
 vector, approximate the least eigenvalues of M^{-½} H M^{-½}, whose scale is that of one. A product with H is a
-difference of gradients, so a look takes ``LOOKS`` of them. States of a label that are still alike, or all but, are what
+difference of gradients, so it takes ``GRADIENTS`` of them. States of a label that are still alike, or all but, are what
 it finds: there the least eigenvalue is −0.1 or less and stands apart, so that half as many would do.
 """
 
@@ -24,7 +22,7 @@ from majorant.core.objective import Objective
 from majorant.core.self_concordance import KnownHessian
 from majorant.core.threads import norm
 
-# A relative decrease that is none of rounding's; looking closer would take longer than a small step.
+# A relative decrease that is none of rounding's: to bound rounding would take longer than a small step.
 CLEAR = 1e-6
 # A decrease counts if it is no smaller than this share of the rounding errors of F: others come without end.
 MATTERS = 1e-3
@@ -36,11 +34,11 @@ SHRINKS = 0.9
 class State:
     """Where a solver is, and what it knows of that.
 
-    ``point`` holds F and ∇F at θ. It is None where they are not known: a stochastic solver leaves them to whoever asks.
-    A state with another θ forgets the point of the one it was made from, so what a state says is always true of its
-    own θ. ``stalled`` says that F cannot be decreased any further, ``account`` what was bought, and at which step,
-    ``remark`` what else a user should know, and ``unseen`` how many steps were made since the state before that nobody
-    saw: in single precision, or on some of the rows.
+    ``point`` holds F and ∇F at θ. It is None where they are not known: stochastic solvers do not compute them. A state
+    with another θ forgets the point of the one it was made from, so what a state says is always true of its own θ.
+    ``stalled`` says that F cannot be decreased any further, ``account`` what steps were scaled by, and from which step
+    on, ``remark`` what else a user should know, and ``unseen`` how many unrecorded steps were made since the state
+    before: in single precision, or on a sample of the rows.
     """
 
     theta: Array
@@ -64,7 +62,7 @@ class State:
         return self.changed(**{"theta": point.theta, "point": point, "unseen": 0, **changes})
 
     def changed(self, **changes: Any) -> Self:
-        """Return the state with other values. ``dataclasses.replace`` looks at every field, which takes longer."""
+        """Return the state with other values. ``dataclasses.replace`` reads every field, which takes longer."""
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         other.__post_init__()
@@ -79,7 +77,7 @@ class State:
         return self if same else self.moved_to(point)
 
     def predicted_decrease(self) -> float:
-        """Return what the next step promises to gain, NaN where that is not known."""
+        """Return by how much the next step is predicted to decrease F, NaN where that is not known."""
         return float("nan")
 
     def hessian(self) -> KnownHessian | None:
@@ -156,20 +154,30 @@ def improves(objective: Objective, new: Point, old: Point) -> bool:
     return flat and norm(new.gradient) < SHRINKS * norm(old.gradient)
 
 
-# Gradients that a look takes.
-LOOKS = 12
+# Gradients that Lanczos' method takes.
+GRADIENTS = 12
 # Curvature above this, relative to the metric, is not told from none.
 NEGATIVE = -1e-2
 # By which share of F the quadratic model changes, at most, where gradients are compared.
 NEAR = 1e-8
-# The first length to try promises to gain this share of F; a length is good if it gains so much of what it promises.
+# The first length to try is predicted to decrease F by this share; a length is good if F decreases by this share of
+# what is predicted.
 FIRST, ENOUGH, HALVINGS = 0.1, 0.25, 8
 
 
-def way_down(objective: Objective, point: Point) -> Array | None:
+def leave_saddle(objective: Objective, point: Point) -> Array | None:
     """Return parameters of a smaller F along directions of negative curvature at a point; None if none were found."""
     found = negative_curvature(objective, point)
-    return None if found is None else _below(objective, point, *found)
+    if found is None:
+        return None
+    direction, curvature = found
+    length = np.sqrt(2 * FIRST * abs(point.value) / -curvature)
+    for _ in range(HALVINGS):
+        theta = point.theta + length * direction
+        if objective.value(theta) < point.value + ENOUGH * 0.5 * curvature * length**2:
+            return np.asarray(theta)
+        length *= 0.5
+    return None
 
 
 def negative_curvature(objective: Objective, point: Point) -> tuple[Array, float] | None:
@@ -198,11 +206,11 @@ def negative_curvature(objective: Objective, point: Point) -> tuple[Array, float
 
 
 def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Array, Array]:
-    """Return ``LOOKS`` Ritz values of a symmetric matrix, ascending, a basis (rows), and the vectors in it (columns).
+    """Return Ritz values of a symmetric matrix, ascending, a basis (rows), and the vectors in it (columns).
 
     ``multiplied`` returns the product of the matrix and a vector of length one.
     """
-    steps = min(LOOKS, size)
+    steps = min(GRADIENTS, size)
     Q, α, β = np.zeros((steps, size)), np.zeros(steps), np.zeros(steps)
     q = np.random.default_rng(0).normal(size=size)
     for k in range(steps):
@@ -223,14 +231,3 @@ def lanczos(multiplied: Callable[[Array], Array], size: int) -> tuple[Array, Arr
     # Its zeros cost nothing, and what LAPACK has for tridiagonal matrices fails on some of them, in old versions.
     values, vectors = np.linalg.eigh(np.diag(α[:steps]) + np.diag(β[: steps - 1], -1))  # which reads what is below
     return values, Q[:steps], vectors
-
-
-def _below(objective: Objective, point: Point, direction: Array, curvature: float) -> Array | None:
-    """Return the longest of some steps along a direction that gains about what its curvature promises."""
-    length = np.sqrt(2 * FIRST * abs(point.value) / -curvature)
-    for _ in range(HALVINGS):
-        theta = point.theta + length * direction
-        if objective.value(theta) < point.value + ENOUGH * 0.5 * curvature * length**2:
-            return np.asarray(theta)
-        length *= 0.5
-    return None

@@ -116,7 +116,7 @@ class CertificateSchedule:
     def __init__(self, objective: Objective, tol: float, largest: int) -> None:
         self._objective, self._tol, self._largest = objective, tol, largest
         self._is_only = not objective.certifiable  # there is no other certificate
-        self._applies: bool | None = None  # not known before it is asked for, which may take a look at the rows
+        self._applies: bool | None = None  # not known before it is asked for, which may take a pass
         self._values: tuple[float, ...] = ()  # F at the latest states
         self._steps = 0  # so far, those of runs that this one goes on from included
         self._at_last = inf  # what was predicted when a certificate was last computed
@@ -220,7 +220,7 @@ class Stopping:
         F, tol, point, state, schedule = self._objective, self._tol, evaluated.point, evaluated.state, self.schedule
         if not F.convex:
             return self._is_stationary(point)
-        if F.certifiable:  # where strong convexity takes a pass it is asked first where the gap looks small enough
+        if F.certifiable:  # where strong convexity takes a pass it is asked first where the gap seems small enough
             size = F.estimated_gap(point.value, point.gradient)
             asks = last or evaluated.strong_is_free
             if not asks and size <= min(tol, AGAIN * self._last_estimate):
