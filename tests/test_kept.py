@@ -16,7 +16,7 @@ from majorant.core.kernels import compiler
 # A kernel that counts no references, one that makes an array, and one that calls BLAS.
 CALLS = """
 import numpy as np
-from majorant.kernels import dual, softmax_compiled, sparse
+from majorant.core.kernels import dual, softmax, sparse
 from majorant.chain.kernels.forward_backward import look_up
 from numba.core.runtime import rtsys
 
@@ -25,7 +25,7 @@ look_up(np.array([1, 0], np.uint32), np.array([0, 1, 3], np.uint32), np.array([0
 X = sparse.Csr(np.array([3.0, 4.0]), np.array([0, 1], np.uint32), np.array([0, 2], np.int32))
 print(codes.tolist(), dual.row_squares(X).tolist())
 S, W, ones = np.zeros((3, 3)), np.ones((3, 2)), sparse.Stored(np.ones((3, 2)), np.empty(0), False)
-found = softmax_compiled.leap_dense(ones, W, S, np.zeros(3, np.int64), np.empty(0), S.copy(), S.copy(), W.copy())
+found = softmax.leap_dense(ones, W, S, np.zeros(3, np.int64), np.empty(0), S.copy(), S.copy(), W.copy())
 print(round(found[0], 1))
 print("compiled" if rtsys._init else "loaded")
 """
@@ -65,7 +65,7 @@ def test_garbage_is_collected_again_after_a_kernel_was_compiled(collects):
     def ours(x):
         return probed(x)
 
-    ours.__module__ = "majorant.kernels.of_a_test"
+    ours.__module__ = "majorant.core.kernels.of_a_test"
     was = gc.isenabled()
     try:
         (gc.enable if collects else gc.disable)()
@@ -81,7 +81,7 @@ def test_garbage_is_collected_again_after_a_kernel_could_not_be_compiled():
     def ours(x):
         return x.nothing_of_the_kind
 
-    ours.__module__ = "majorant.kernels.of_a_test"
+    ours.__module__ = "majorant.core.kernels.of_a_test"
     with pytest.raises(numba.core.errors.TypingError):
         numba.njit(ours)(np.ones(1))
     assert gc.isenabled()

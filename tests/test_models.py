@@ -308,10 +308,8 @@ def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7)
 @pytest.fixture
 def read_once(monkeypatch):
     """Let compiled loops read few and short rows, too."""
-    for module in ("binary", "multinomial"):
-        monkeypatch.setattr(f"majorant.models.{module}.WORTH_COMPILING", 0)
-        monkeypatch.setattr(f"majorant.models.{module}.LONG_ROW", 1)
-    for name in ("CACHE", "LONG_NARROW_ROW", "SHARED_CACHE"):
+    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
+    for name in ("CACHE", "LONG_ROW", "LONG_NARROW_ROW", "SHARED_CACHE"):
         monkeypatch.setattr(f"majorant.linear.multinomial.{name}", 1)
 
 

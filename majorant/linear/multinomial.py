@@ -221,7 +221,7 @@ def variance(u: Array) -> Array:
 # Of more, the scores of a row are too far apart for one loop over them to be quicker than several.
 FEW_CLASSES = 32
 # Rows of so many columns are read once by compiled loops where classes are few, or few beside the columns.
-LONG_ROW, FEWER_CLASSES, COLUMNS_PER_CLASS = 48, 10, 10
+FEWER_CLASSES, COLUMNS_PER_CLASS = 10, 10
 
 
 @dataclass(frozen=True)
