@@ -322,8 +322,8 @@ class Monitor:
         if self._objective.certifiable:
             gap = self._objective.estimated_gap(point.value, point.gradient)
             return gap, self.limits.tol, gap / LOOSE if gap < 1 else np.inf  # as it is wherever nothing is known
-        size, at_zero = self._size_of(point.gradient), self._at_zero[1]
-        return size, self.limits.gradient_tol * at_zero, (size / max(at_zero, 1e-300)) ** 2
+        size, relative = self._size_of(point.gradient), self._relative_to_zero(point.gradient)
+        return size, self.limits.gradient_tol * self._at_zero[1], relative * relative  # infinite where powers raise
 
     def _looks_closer(self, seen: Seen, *, last: bool, converged: bool) -> bool:
         if not self.limits.certified:
@@ -402,8 +402,7 @@ class Monitor:
                 "but nothing certifies an optimum: the loss is not convex"
             )
         else:
-            share = self._size_of(self._seen.point.gradient) / max(self._at_zero[1], 1e-300)
-            why = self._why_not()
+            share, why = self._relative_to_zero(self._seen.point.gradient), self._why_not()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
             promise = self._seen.state.promise() / max(abs(self._seen.point.value), 1e-300)
             if isfinite(promise):
@@ -425,16 +424,22 @@ class Monitor:
     def _at_zero(self) -> tuple[Array, float]:
         """1/√H_ii at zero, where most runs begin, and the norm of the gradient times that: no unit of a column is left.
 
+        Both are relative to a power of two near the largest 1/√H_ii, so that no square overflows.
+
         A parameter without curvature, as a constant column beside an intercept has it, changes nothing but rounding.
         """
         F, here = self._objective, self._seen.point
         zero = here if not here.theta.any() else F.point(np.zeros(F.size), keep=False)
         curvature = F.metric(zero)
         scale = np.divide(1.0, np.sqrt(curvature), out=np.zeros(F.size), where=curvature > 0)
+        scale = np.ldexp(scale, -np.frexp(scale.max(initial=0.0))[1])
         return scale, norm(scale * zero.gradient)
 
     def _size_of(self, gradient: Array) -> float:
         return norm(self._at_zero[0] * gradient)
+
+    def _relative_to_zero(self, gradient: Array) -> float:
+        return self._size_of(gradient) / max(self._at_zero[1], 1e-300)
 
 
 def read_only(array: Array) -> Array:
