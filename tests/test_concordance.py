@@ -254,6 +254,27 @@ def test_a_model_that_is_not_known_to_be_self_concordant_gets_no_such_certificat
     assert not self_concordance.suits(F, largest=F.size - 1)
 
 
+@pytest.mark.parametrize("seed", [50631, 52056])
+def test_hessians_near_the_least_numbers_say_nothing_and_warn_of_nothing(seed):
+    """Offsets of ±700 leave curvatures of 1e-310, whose inverses have no squares."""
+    assert certified.judge(seed) == "stalled, not certified"
+
+
+@pytest.mark.parametrize("seed", [190632, 301839])
+def test_the_reference_knows_how_far_it_can_be_relied_on(seed):
+    """Columns that vary in their last digits depend on the intercept; and last digits of F hide where it is least."""
+    assert certified.judge(seed) == "certified"
+
+
+@pytest.mark.parametrize("curvature", [1e-300, 1e-310, 5e-324])
+def test_an_inverse_without_squares_says_nothing(curvature):
+    F = Objective(Binary(), Labelled(np.array([[1.0], [2.0]]), [0, 1]), ridge=0.0)
+    at = Point(np.zeros(1), 1.0, np.array([1e20]))
+    found = self_concordance.certify(F, at, known=KnownHessian(np.zeros(1), np.array([[curvature]])), settle=1.0)
+    assert np.isnan(found.gap)
+    assert found.decrement == np.inf
+
+
 def test_rounding_errors_of_a_hessian_silence_it():
     X = np.array([[1.0, 1.0 + 1e-9], [2.0, 2.0 - 1e-9], [-1.0, -1.0], [0.5, 0.5]])
     F = Objective(Binary(), Labelled(X, [1, 0, 0, 1]), ridge=0.0)

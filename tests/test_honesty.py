@@ -37,6 +37,8 @@ from majorant import (
     minimize,
 )
 from majorant.core import self_concordance
+from majorant.core.result import Fitted
+from majorant.estimators.fitting import above_tangent, judged_as_published
 from tests import oracles, problems
 from tests.truth import Truth
 
@@ -314,3 +316,47 @@ def test_gaps_are_those_of_published_coefficients_in_single_precision(seed):
     excess = float((value - truth.value(truth.optimum(theta))) / value)
     assert excess <= model.gap_ < 1e-8
     assert f"certified to be within {model.gap_:.1e} of the optimum" in str(model.result_)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_losses_rise_above_their_tangents_by_no_more_than_is_said(seed):
+    r = np.random.default_rng([seed, 6])
+    t, n = int(r.integers(1, 30)), int(r.integers(2, 6))
+    weight = (10 ** r.uniform(-6, 6, size=t)).astype(np.longdouble)
+    target = np.eye(n)[r.integers(n, size=t)] if r.random() < 0.7 else r.dirichlet(np.ones(n), size=t)
+    scores = (10 ** r.uniform(-2, 3) * (r.normal(size=(t, n)) + r.choice([0, 5]) * target)).astype(np.longdouble)
+    moves = r.normal(size=(t, n)) if r.random() < 0.5 else -target  # which is where the exponential is needed
+    moves = (10 ** r.uniform(-5, 2) * moves).astype(np.longdouble)
+
+    def loss(of):
+        top = of.max(axis=1)
+        return float(weight @ (top + np.log(np.exp(of - top[:, None]).sum(axis=1)) - (target * of).sum(axis=1)))
+
+    p = np.exp(scores - scores.max(axis=1)[:, None])
+    slope = float(weight @ ((p / p.sum(axis=1)[:, None] - target) * moves).sum(axis=1))
+    rise, here, ranges = loss(scores + moves) - loss(scores) - slope, loss(scores), np.ptp(moves, axis=1).astype(float)
+    rounding = 1e-18 * float(weight @ (np.abs(scores) + np.abs(moves)).sum(axis=1)) + 1e-16 * (abs(rise) + here)
+    assert rise <= above_tangent(ranges.max(), float(weight.sum()), here) + rounding
+    assert rise <= above_tangent(float(np.linalg.norm(ranges)), float(weight.max()), here) + rounding
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_rounding_adds_is_told_apart(seed):
+    r = np.random.default_rng([seed, 7])
+    n, t, p = int(r.integers(2, 5)), int(r.integers(20, 60)), int(r.integers(1, 5))
+    X, y = r.normal(size=(t, p)), r.integers(n, size=t)
+    model, rows = (Binary(), 1) if n == 2 else (Multinomial(n), n)
+    F = Objective(model, Labelled(X, y, constant=True), ridge=np.tile([0.1] * p + [0.0], rows))
+    fitted = Fitted.of(minimize(F, Newton(), tol=1e-12))
+    W = fitted.params.reshape(rows, -1)
+    W = W - W.mean(axis=0) if rows > 1 else W
+    published = (W * (1 + 10 ** r.uniform(-4, -2) * r.uniform(-1, 1, size=W.shape))).ravel()
+    found = judged_as_published(F, fitted, published, 1e-12)
+    truth = Truth(F)
+    value = truth.value(published)
+    excess = float((value - truth.value(truth.optimum(fitted.params))) / value)
+    assert fitted.result.gap <= 1e-12
+    assert 1e-12 < excess <= found.result.gap < 2 * excess + 2e-9
+    words = f"within {found.result.gap:.1e} of the optimum (relative), {fitted.result.gap:.1e} before coef_ was rounded"
+    assert words in str(found.result)
+    assert judged_as_published(F, fitted, W.ravel(), 1e-12).result == fitted.result

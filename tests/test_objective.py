@@ -16,13 +16,14 @@ from majorant import (
     Newton,
     Objective,
     OnlineMajorization,
+    Outcome,
     ProximalMajorization,
     QuasiNewton,
     StochasticMajorization,
     minimize,
 )
 from majorant.core.penalty import Ridge
-from majorant.objective import Threads
+from majorant.objective import Point, Threads
 from tests import oracles, problems
 from tests.problems import every_problem
 
@@ -259,3 +260,15 @@ def test_a_limit_of_passes_is_one_of_those_that_the_solver_made(solver):
     np.testing.assert_array_equal(watched.trace["passes"], plain.trace["passes"])
     assert str(watched.result) == str(plain.result)
     assert "4 passes" in str(plain.result)
+
+
+def test_a_promise_beyond_all_numbers_is_all_of_F():
+    F = Objective(Binary(), Labelled(np.ones((2, 1)), [0, 1]), ridge=0.0)
+    assert F.promise(Point(np.ones(1), 1.0, np.array([1e10])), np.array([1e-300])) == 1.0
+    assert F.promise(Point(np.ones(1), 1.0, np.zeros(1)), np.zeros(1)) == 0.0
+
+
+@pytest.mark.parametrize("solver", [QuasiNewton(), Newton(), LBFGS(), BatchMajorization()])
+def test_runs_whose_gradient_is_zero_at_zero_begin_anywhere(solver):
+    F = Objective(Binary(), Labelled(np.ones((2, 1)), [0, 1]), ridge=0.0)
+    assert minimize(F, solver, start=[1.0]).result.outcome in (Outcome.CONVERGED, Outcome.STALLED)

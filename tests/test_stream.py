@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, log_expit
 from sklearn.metrics import log_loss
 
 from majorant import Binary, Labelled, LogisticRegression
@@ -111,6 +111,30 @@ def test_a_single_row_is_solved_as_any_batch_is(G, target):
         expected = solve_in_scores(Binary(), two, np.array([[score, score]]), np.diag([G, G]))[0]
         assert a[0] == pytest.approx(expected, abs=1e-3 / (1 + G))
         assert a[0] == pytest.approx(2.0 * (target - expit(score + G * a[0])), abs=1e-3)
+
+
+@pytest.mark.parametrize("G", [1e8, 1e12, 1e18, 1e40])
+@pytest.mark.parametrize("target", [0, 1])
+def test_a_single_row_of_any_length_is_solved_to_the_digits_of_its_probability(G, target):
+    one, sign = Labelled([[1.0]], [target], weight=[2.0]), 2 * target - 1
+    for score in (-20.0, 0.0, 5.0):
+        a = sign * solve_in_scores(Binary(), one, np.array([[score]]), np.array([[G]]))[0]
+        assert a > 0
+        assert np.log(a / 2) == pytest.approx(log_expit(-(sign * score + G * a)), abs=1e-4)
+
+
+@pytest.mark.parametrize("step", [30.0, 300.0])
+def test_a_matrix_that_grows_little_by_little_without_end_keeps_its_inverse(step):
+    growing, expected = Growing(np.diag([1e-4, 1e-3])), np.diag([1e-4, 1e-3])
+    for k in range(30):  # each row grows one eigenvalue by less than what an inverse is found afresh for
+        x = np.array([[step ** (k / 2) * 1e-2 * (-1) ** k, 1e-3]])
+        V, G = growing.through(x, lambda M, x=x: x @ M)
+        growing = growing.grown(x, V, G)
+        expected = expected + x.T @ x
+        s = np.sqrt(np.diag(expected))
+        b = np.array([[0.3, -1.0]]) * s
+        V, _ = growing.through(b, lambda M, b=b: b @ M)
+        np.testing.assert_allclose(V[0] * s, np.linalg.solve(expected / np.outer(s, s), b[0] / s), rtol=1e-3)
 
 
 def test_one_row_calls_write_no_square_array():

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Reference
 
 from majorant import Checkpoint, LogisticRegression
+from majorant.estimators.fitting import BEFORE_ROUNDING
 from tests import sweep
 from tests.fuzz import shrink, snippet
 from tests.optimum import Task, least
@@ -69,6 +71,13 @@ def spoil(monkeypatch, change):
     monkeypatch.setattr(sweep, "fitted", spoilt)
 
 
+def claims_rounding(model, before):
+    """Let a fit say that its gap is large by rounding alone, and what it was before."""
+    model.gap_ = 1.0
+    words = f"within 1.0e+00 of the optimum (relative), {before:.1e} {BEFORE_ROUNDING}"
+    model.result_ = replace(model.result_, message=words)
+
+
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
@@ -76,6 +85,7 @@ def spoil(monkeypatch, change):
         (lambda model: model.coef_.__imul__(-1), "above F(0)"),
         (lambda model: model.coef_.fill(np.nan), "non-finite"),
         (lambda model: setattr(model, "gap_", 1.0), "not optimal"),
+        (lambda model: claims_rounding(model, 1e-3), "not optimal"),
         (lambda model: model.missing, "exception"),
     ],
 )
@@ -83,6 +93,15 @@ def test_the_judge_sees(monkeypatch, change, kind):
     assert judge(Problem(seed=0)) == []
     spoil(monkeypatch, change)
     assert kind in {complaint.partition(":")[0] for complaint in judge(Problem(seed=0))}
+
+
+def test_the_judge_allows_for_what_rounding_is_said_to_add(monkeypatch):
+    spoil(monkeypatch, lambda model: claims_rounding(model, 1e-9))
+    assert judge(Problem(seed=0)) == []
+
+
+def test_the_judge_knows_that_soft_targets_of_one_label_are_of_several_classes():
+    assert judge(Problem(seed=12345297, t=4, weights="bootstrap", mode="soft")) == []
 
 
 @pytest.mark.parametrize("does", [lambda: None, lambda: time.sleep(60)], ids=["works", "waits"])
@@ -124,6 +143,33 @@ def test_round_shapes(t, p, n):
         warnings.simplefilter("ignore", ConvergenceWarning)  # of the step limit, which keeps this short
         model = LogisticRegression(max_iter=2).fit(X, np.arange(t) % n)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(seed=9100286, t=90, p=222, n=4, data="pareto", intercept="none", C=4.04, weights="random"),
+        Problem(seed=9102673, t=138, p=28, n=4, C=148000.0),
+    ],
+    ids=["pareto", "separated"],
+)
+def test_rounding_to_single_precision_is_not_made_out_to_be_more_than_it_is(problem):
+    """Losses of 0.03, 5,000 times less than at zero: norms of columns say much less of what rounding adds."""
+    problem = replace(problem, dtype="float32")
+    arrays = sweep.make(problem)
+    model, _ = sweep.fitted(problem, arrays)
+    assert judge(problem) == []
+    assert model.gap_ <= sweep.TOL
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_timestamps_one_by_one_lead_no_stream_to_infinity(dtype):
+    """A step of 10¹⁴ units left the last digits of a probability to decide, and then of an inverse."""
+    settings = dict(data="timestamp", magnitude=23200000.0, C=9800.0, class_weight="uneven", mode="rows")
+    problem = Problem(seed=9101493, t=40, p=1, dtype=dtype, **settings)
+    model, _ = sweep.fitted(problem, sweep.make(problem))
+    assert np.abs(model.coef_).max() < 1e-6
+    assert judge(problem) == []
 
 
 @pytest.fixture(scope="module")

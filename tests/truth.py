@@ -79,9 +79,11 @@ class Truth:
                 break
             scale = np.sqrt(np.where(np.diagonal(H) > 0, np.diagonal(H), 1.0))
             inverse = np.linalg.pinv(H / np.outer(scale, scale), rcond=1e-13, hermitian=True)
-            step = -(inverse @ (g / scale).astype(float)) / scale
-            here = self.value(theta)
-            while self.value(theta + step) > here + 1e-16 * abs(here) and np.abs(step * self.scale).max() > 1e-19:
+            step = -(inverse @ (g / scale).astype(float)) / scale.astype(np.longdouble)
+            # Where F is tiny beside the scores it is a difference of, its last digits say nothing of a step.
+            lost = np.finfo(np.longdouble).eps * np.sum(self.weight * (1 + np.abs(self.Φ @ theta + self.log_h)))
+            most = self.value(theta) + max(1e-16 * abs(self.value(theta)), lost)
+            while self.value(theta + step) > most and np.abs(step * self.scale).max() > 1e-19:
                 step = step / 2
             theta = theta + step
             if np.abs(step * self.scale).max() < 1e-16:

@@ -36,6 +36,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 NEAR = 1.01
 # A part of a direction, relative to its largest, that is rounding.
 NO_PART, TINY = 1e-6, 1e-300
+# Sums of squares of numbers up to this are numbers.
+HAS_A_SQUARE = 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class Region:
 
     def standard_errors(self, classes: int = 1, centre: Array | None = None) -> Array:
         """Return √(cᵀH⁻¹c) of coefficients less their mean over classes (n×p), columns measured from zero."""
-        return np.sqrt(np.square(_uncentred(self.root, classes, centre)).sum(axis=-1))
+        return row_norms(_uncentred(self.root, classes, centre))
 
     def within(self, classes: int = 1, centre: Array | None = None) -> Array:
         """Return how far these coefficients are from those of every optimum at most; infinite where F is flat."""
@@ -71,6 +73,13 @@ class Region:
             parts = np.abs(_uncentred(self.flat, classes, centre)) * of_column
             off[(parts > NO_PART * largest).any(axis=-1)] = np.inf
         return off
+
+
+def row_norms(rows: Array) -> Array:
+    """Return ‖r‖ along the last axis, also where squares would overflow."""
+    largest = max(rows.max(initial=0.0), -rows.min(initial=0.0))
+    unit = largest if largest > HAS_A_SQUARE else 1.0
+    return unit * np.sqrt(np.square(rows / unit if unit > 1 else rows).sum(axis=-1))
 
 
 def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
@@ -117,6 +126,7 @@ FLAT = 1e-12
 LEAST_PIVOT = 1e-10
 # One that keeps more is far from it: where all others are noise, pivots tell flat directions as well as eigenvalues do.
 CLEAR_PIVOT = 1e-6
+LEAST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +141,7 @@ class Metric:
     @property
     def sizes(self) -> Array:
         """√(M⁻¹)_ii."""
-        return np.sqrt(np.square(self.root).sum(axis=1))
+        return row_norms(self.root)
 
     def of(self, gradient: Array) -> float:
         """Return ‖g‖ in the metric of M⁻¹."""
@@ -142,9 +152,10 @@ class Metric:
 
         Entries of H are off by at most κ m_i m_k, with m_i² what they are sums of before anything cancels and κ what
         sums over rows, and a factor, make of ε. With |v_i| ≤ √(M⁻¹)_ii ‖v‖_M that is at most κ (Σ_i m_i √(M⁻¹)_ii)².
+        Numbers that underflow lose ε times the least normal one at most.
         """
         d = len(self.largest)
-        squares = np.maximum(heaviest * np.tile(columns**2, d // len(columns)), self.largest)
+        squares = np.maximum(heaviest * np.tile(columns**2, d // len(columns)), self.largest).clip(LEAST_NORMAL)
         κ = 2 * EPSILON * (SAFETY * sqrt(rows) + d + 10)
         sizes = float(np.sqrt(squares) @ self.sizes)
         return κ * sizes * sizes  # infinite where a power would raise

@@ -164,6 +164,8 @@ class Facts:
 
 # Rounding errors of F need not be known better that are so small a share of it.
 HARMLESS = 1e-9
+# Slopes beyond this have no squares.
+HUGE = 1e150
 HERE = Threads(1)
 
 
@@ -342,9 +344,11 @@ class Objective:
 
         It certifies nothing: of a loss that is not convex it says how nearly stationary a point is.
         """
-        m = self.metric(point) if metric is None else metric
-        squares = np.divide(point.gradient**2, m, out=np.where(point.gradient == 0, 0.0, np.inf), where=m > 0)
-        return share(0.5 * float(squares.sum()), point.value)
+        m, g = self.metric(point) if metric is None else metric, np.abs(point.gradient)
+        slope = np.divide(g, np.sqrt(m), out=np.where(g == 0, 0.0, np.inf), where=m > 0)
+        if not slope.max(initial=0.0) < HUGE:
+            return 1.0
+        return share(0.5 * float(slope @ slope), point.value)
 
     def first_params(self, seed: int = 0) -> Array:
         """Return where to begin if nobody says: zero, or of a latent model a point drawn at random."""

@@ -108,9 +108,15 @@ def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -
 
 
 def _solve_for_one(score: float, G: float, weight: float, target: float) -> Array:
-    """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row."""
+    """Return a = w(y − p(u)) with u = score + Ga, compiled: a stream may come row by row.
+
+    Of a label it is w times the probability of the other one, σ(−v) with v = ±u, to the digits of that: where G is huge
+    a is tiny, and the last digits of p times G are scores of any size.
+    """
     q = G * weight
-    # p = σ(−v) with v = −u.
+    if target == 1.0:
+        other, _ = kernels.dual.logistic_step(score, score, q)
+        return np.array([weight * other])
     p, _ = kernels.dual.logistic_step(-score, -score - q * target, q)
     return np.array([weight * (target - p)])
 

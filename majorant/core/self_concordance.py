@@ -21,7 +21,7 @@ The best of all certificates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp, inf, isnan, log1p, nan, sqrt
+from math import exp, inf, isfinite, isnan, log1p, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,11 +75,17 @@ class _Found:
     apart: float = 0.0  # what rounding errors of the features may add to S
 
     @property
+    def square(self) -> float:
+        """δ², infinite where a power would raise."""
+        return self.decrement * self.decrement
+
+    @property
     def estimate(self) -> float:
         """½δ² relative to F without rounding errors, of all rows; NaN where nothing is known of it."""
         if self.some is not None or not self.doubt <= DOUBT:
             return nan
-        return share(0.5 * self.metric.of(self.point.gradient) ** 2, self.point.value)
+        δ = self.metric.of(self.point.gradient)
+        return share(0.5 * δ * δ, self.point.value)
 
     def share_of(self, F: Objective) -> float:
         """Return the share of the rows that H is of."""
@@ -130,13 +136,14 @@ def certify(
     if found is None and known is not None and aim and not settle:  # what was to be had at the price of a look back
         return Certificate(at.theta, at.value, at.gradient, nan, early=True)
     found = found or _of_some(F, at, share) or _here(F, at)
-    if found.some is None and not F.narrow and found.relative(0.5 * found.decrement**2) <= settle:
+    wanted = found.relative(0.5 * found.square) <= settle and isfinite(found.decrement)
+    if wanted and found.some is None and not F.narrow:
         found = _settled(F, found)
-    point, relative, of_rows = found.point, found.relative(0.5 * found.decrement**2), found.share_of(F)
-    promised = of_rows * relative if np.isfinite(found.decrement) else inf
+    point, relative, of_rows = found.point, found.relative(0.5 * found.square), found.share_of(F)
+    promised = of_rows * relative if isfinite(found.decrement) else inf
     nothing = Certificate(point.theta, point.value, point.gradient, nan, None, promised, estimate=found.estimate)
-    if not relative <= (aim or 1.0) or not np.isfinite(found.decrement):
-        return replace(nothing, early=bool(np.isfinite(found.decrement)))
+    if not relative <= (aim or 1.0) or not isfinite(found.decrement):
+        return replace(nothing, early=isfinite(found.decrement))
     if found.some is None and not _is_flat(F, found.metric):
         return replace(nothing, estimate=inf)  # along what the Hessian does not see there may be anything
     S = _spread(found.some or F, found, aim)
@@ -147,11 +154,11 @@ def _certified(F: Objective, found: _Found, S: float) -> Certificate:
     """Return what a = Sδ < 1 says."""
     point, a, of_rows = found.point, S * found.decrement, found.share_of(F)
     lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
-    gap = found.relative(_excess(a) * found.decrement**2 + lost)
+    gap = found.relative(_excess(a) * found.square + lost)
     radius = -log1p(-a) / S if S > 0 else found.decrement
     metric = found.metric
     region = Region(metric.root, radius / sqrt(found.weaker), metric.flat, metric.scale, of_rows)
-    promised = of_rows * found.relative(0.5 * found.decrement**2)
+    promised = of_rows * found.relative(0.5 * found.square)
     return Certificate(point.theta, point.value, point.gradient, gap, region, promised)
 
 
@@ -208,7 +215,7 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
         H = some.expand(point.theta, Dense.of, majorizes=False)[1].compact()
         found = replace(_measured(F, point, H), some=some)
         hopeless = share * found.doubt > DOUBT
-        if hopeless or (np.isfinite(found.decrement) and _is_flat(F, found.metric)):
+        if hopeless or (isfinite(found.decrement) and _is_flat(F, found.metric)):
             return found
         share *= MORE
     return None
@@ -289,7 +296,7 @@ def _spread(F: Objective, found: _Found, aim: float) -> float:
     """Return S, or, if that is as good, a bound on it that takes less to find."""
     coarse = (_largest(F, found.metric.root, exactly=False) + found.apart) / sqrt(found.weaker)
     a = coarse * found.decrement
-    if a < 1 and (a <= SMALL or found.relative(_excess(a) * found.decrement**2) <= aim):
+    if a < 1 and (a <= SMALL or found.relative(_excess(a) * found.square) <= aim):
         return coarse
     exact = (_largest(F, found.metric.root, exactly=True) + found.apart) / sqrt(found.weaker)
     # Products of a row and R are off by no more than this share of sums of magnitudes.

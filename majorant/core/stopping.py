@@ -260,12 +260,14 @@ class Stopping:
         """Return ‖∇F‖ relative to that at zero, both divided by √H_ii at zero: no unit of a column is left.
 
         A parameter without curvature, as a constant column beside an intercept has it, changes nothing but rounding.
+        1/√H_ii is relative to a power of two near the largest, so that no square overflows.
         """
         if self._scale is None:
             F = self._objective
             zero = point if not point.theta.any() else F.point(np.zeros(F.size), keep=False)
             curvature = F.metric(zero)
-            self._scale = np.divide(1.0, np.sqrt(curvature), out=np.zeros(F.size), where=curvature > 0)
+            scale = np.divide(1.0, np.sqrt(curvature), out=np.zeros(F.size), where=curvature > 0)
+            self._scale = np.ldexp(scale, -np.frexp(scale.max(initial=0.0))[1])
             self._at_zero = norm(self._scale * zero.gradient)
         return norm(self._scale * point.gradient) / max(self._at_zero, TINY)
 

@@ -652,7 +652,7 @@ class Growing(Curvature):
 
     def __init__(self, A: Array, classes: int = 1) -> None:
         self._A, self.classes = np.ascontiguousarray(A), classes
-        self._smallest = float(np.diagonal(A).min())
+        self._diagonal, self._smallest = np.diagonal(A), float(np.diagonal(A).min())
         self._Q, self._W, self._factor_of_all = (), np.empty((0, len(A))), None
         if np.count_nonzero(A) > len(A):
             self._renew()
@@ -705,8 +705,10 @@ class Growing(Curvature):
     def _absorb(self, Q: Array, QM: Array, growth: Array) -> None:
         self._Q, self._factor_of_all = (*self._Q, Q), None
         self._absorbed += len(Q)
+        self._diagonal = self._diagonal + np.einsum("ij,ij->j", Q, Q)
         # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
-        if self._M is None or not np.diagonal(growth).max() <= 1e6 or self._absorbed > 16 * len(self._A):
+        at_once = not np.diagonal(growth).max() <= 1e6
+        if self._M is None or at_once or self._absorbed > 16 * len(self._A) or not self._is_trusted:
             self._renew()
             return
         try:
@@ -728,8 +730,11 @@ class Growing(Curvature):
     def _renew(self) -> None:
         self._A, self._Q, self._W, self._absorbed = self._lower(), (), self._W[:0], 0
         self._factor = steady_factor(self._A, self.classes)
-        trusted = np.diagonal(self._A).max() <= ILL_CONDITIONED * self._smallest
-        self._M = self._factor.inverse() if trusted else None
+        self._M = self._factor.inverse() if self._is_trusted else None
+
+    @property
+    def _is_trusted(self) -> bool:
+        return bool(self._diagonal.max() <= ILL_CONDITIONED * self._smallest)
 
 
 def form(curvature: str | Form, rank: int = 10) -> Form:

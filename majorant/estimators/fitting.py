@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import exp, sqrt
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,13 +36,19 @@ from majorant.core.result import AnotherRunError, Fitted, Outcome, Progress, Res
 from majorant.core.run import minimize
 from majorant.core.solver import Solver
 from majorant.core.stochastic import LowRankStochasticMajorization, StochasticMajorization
-from majorant.core.tasks import Loss, Widened
+from majorant.core.tasks import Loss, Spread, Widened
+from majorant.core.threads import norm
 from majorant.tuning import Tuning, tune
 
 # Rounding errors of an intercept, relative to what it is a difference of.
 ROUNDING = 1e-15
 # Rises of F are found by a pass if a bound on them is more than a share of the gap, and of F.
 DIFFERS, WORTH_A_PASS = 0.1, 1e-9
+# A coarse bound on rounding errors of F is good enough below this share of such a rise.
+NEGLIGIBLE = 0.01
+# Moves of scores whose exponentials say nothing.
+FAR = 50.0
+BEFORE_ROUNDING = "before coef_ was rounded to single precision"
 
 
 def errors_of(
@@ -67,40 +74,54 @@ def errors_of(
     return {"coef_error_": of_coef, "intercept_error_": bound[:, p] + off}
 
 
-def judged_as_published(objective: Objective, fitted: Fitted, published: Array) -> Fitted:
+def judged_as_published(objective: Objective, fitted: Fitted, published: Array, tol: float) -> Fitted:
     """Return the fit with the gap of its ``published`` parameters, which are rounded to single precision.
 
-    The loss rises by gᵀd + ½ b‖Xd‖² at most, b being ½ of the heaviest row's weight, since softmax bends by that at
-    most, or 2F: a row bends by 1 − max p times the squared range of its scores, which its loss exceeds.
+    The loss rises by gᵀd and what :func:`above_tangent` allows: from norms alone, from the largest change of a score
+    difference, which takes half a pass, or as it is evaluated, another. Where rounding alone takes the gap above
+    ``tol``, which no step could mend, the message says what the gap was before.
     """
     found = None if fitted.solution is None else fitted.solution.certificate
-    sizes = objective.facts.magnitudes
+    sizes, epsilon = objective.facts.magnitudes, float(np.finfo(np.float64).eps)
     if found is None or sizes is None or not fitted.result.gap < 1 or found.theta is not fitted.params:
         return fitted
     W = found.theta.reshape(-1, sizes.n_columns)
     certified = (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
-    d, value, least = published - certified, found.value, max(DIFFERS * fitted.result.gap, WORTH_A_PASS) * found.value
+    d, before = published - certified, fitted.result.gap
+    if not d.any():
+        return fitted
+    off, of_gradient = sizes.at_most(published, epsilon)
+    if off > NEGLIGIBLE * max(before, WORTH_A_PASS) * found.value:
+        off = objective.facts.magnitudes_by_column.of_loss(published, epsilon)
+    value, most = found.value - off, found.value + off
     slope = abs(float((found.gradient + objective.ridge * (certified - found.theta)) @ d))
-    slope += 0.5 * float(objective.ridge @ d**2)
-    rise = slope + _bent(float(np.linalg.norm(d)) * sizes.norm, sizes.heaviest, value)
-    if rise > least:
-        sizes = objective.facts.magnitudes_by_column
-        moved = float(np.linalg.norm(np.abs(d).reshape(W.shape) @ sizes.columns))
-        rise = min(rise, slope + _bent(moved, sizes.heaviest, value))
+    slope += of_gradient * norm(d) + 0.5 * float(objective.ridge @ d**2)
+    rise = slope + above_tangent(sqrt(2) * norm(d) * sizes.norm, sizes.heaviest, most)
+    least = max(DIFFERS * before, WORTH_A_PASS) * value
+    spreads = objective.model.spreads(d[:, None], objective.like)
+    if rise > least and spreads is not None:
+        moved = float(objective.facts.small_blocks.total(Widened(Spread(spreads, exactly=True))).value)
+        rise = min(rise, slope + above_tangent(moved, sqrt(sizes.rows) * sizes.weights, most))
     if rise > least:
         loss = objective.facts.small_blocks.total(Widened(Loss(objective.model, published)))
-        off = sizes.of_loss(published, float(np.finfo(np.float64).eps))
-        rise = min(rise, max(loss + objective.penalty.value(published) - value, 0.0) + 2 * off)
-    gap = (fitted.result.gap * value + rise) / (value + rise) if value > 0 else fitted.result.gap
-    before, after = (f"within {number:.1e} of the optimum (relative)" for number in (fitted.result.gap, gap))
-    message = fitted.result.message.replace(before, after)
+        rise = min(rise, max(loss + objective.penalty.value(published) - found.value, 0.0) + 2 * off)
+    gap = (before * value + rise) / (value + rise) if value > 0 else 1.0
+    said, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))
+    if before <= tol < gap:
+        words += f", {before:.1e} {BEFORE_ROUNDING}"
+    message = fitted.result.message.replace(said, words)
     return replace(fitted, result=replace(fitted.result, gap=gap, message=message))
 
 
-def _bent(moved: float, heaviest: float, value: float) -> float:
-    """Return how much a loss rises above its tangent at most where scores move so much; on the way 2F may grow."""
-    most = 2.0 * value * float(np.exp(min(1.5 * moved, 50.0)))
-    return 0.5 * min(0.5 * heaviest, most) * moved * moved
+def above_tangent(moved: float, weight: float, value: float) -> float:
+    """Return how far a loss may rise above its tangent where differences of a row's scores move by ``moved`` at most.
+
+    A row of weight w bends by ¼ w m² at most, m the range of its moves; and by w (1 − max p) m², which its loss exceeds
+    and which grows by a factor of e^m on the way. ``weight`` is that of all rows, or, where ``moved`` is the root of a
+    sum of squares over rows, that of the heaviest; F, which all their losses together do not exceed, is ``value``.
+    """
+    bend = min(0.25 * weight, value * exp(moved)) if moved < FAR else 0.25 * weight
+    return 0.5 * bend * moved * moved
 
 
 def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None) -> Array:

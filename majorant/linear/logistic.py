@@ -310,7 +310,7 @@ class LogisticRegression(
         if unwanted and objective.narrow and fitted.result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
             fitted = self._in_double(objective, fitted)
         if self._dtype != np.float64:
-            fitted = judged_as_published(objective, fitted, self._as_published(fitted.params).ravel())
+            fitted = judged_as_published(objective, fitted, self._as_published(fitted.params).ravel(), self.tol)
         self._publish(fitted)
         if isinstance(objective.blocks, Rounds):
             self.n_rounds_ = objective.blocks.rounds
