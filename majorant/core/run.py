@@ -86,7 +86,7 @@ class Run:
 
     def iterate(self, state: State) -> bool:
         """Evaluate, record and judge a state; return whether to stop. A solver steps between two of these calls."""
-        F, self.result = self._objective, None
+        F, self.result, self.certificate = self._objective, None, None
 
         # Evaluate F and ∇F, unless the solver has. The time of that is not its own.
         with nullcontext() if state.point is not None else self._clock.paused():
