@@ -264,8 +264,8 @@ def test_a_limit_of_passes_is_one_of_those_that_the_solver_made(solver):
 
 def test_a_promise_beyond_all_numbers_is_all_of_F():
     F = Objective(Binary(), Labelled(np.ones((2, 1)), [0, 1]), ridge=0.0)
-    assert F.promise(Point(np.ones(1), 1.0, np.array([1e10])), np.array([1e-300])) == 1.0
-    assert F.promise(Point(np.ones(1), 1.0, np.zeros(1)), np.zeros(1)) == 0.0
+    assert F.predicted_decrease(Point(np.ones(1), 1.0, np.array([1e10])), np.array([1e-300])) == 1.0
+    assert F.predicted_decrease(Point(np.ones(1), 1.0, np.zeros(1)), np.zeros(1)) == 0.0
 
 
 @pytest.mark.parametrize("solver", [QuasiNewton(), Newton(), LBFGS(), BatchMajorization()])
