@@ -30,7 +30,7 @@ test: lint
 # What takes tensors, on a GPU where there is one; PyTorch is not among what the other tests need.
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
-	$(BIN)/python -m pytest tests/test_tensors.py
+	$(BIN)/python -m pytest tests/device/test_tensors.py
 
 # What every mechanism of solver="auto" is worth: an hour on one core.
 ablate: .venv/ready
@@ -60,7 +60,7 @@ SEED ?=
 fuzz: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.certified
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rescaled
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.estimators
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz_estimators
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # A wheel and a source distribution as they would be uploaded: what they hold, and whether the wheel works where nothing

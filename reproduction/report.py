@@ -48,7 +48,7 @@ ERRATA = (
         "Algorithm 2 adds −f_j(y_j) + λθ/t inside the loop over outcomes",
         "the label and the penalty count n times a row, and θ diverges",
         "once per row",
-        "`tests/test_stochastic.py::test_e1_applying_the_label_once_per_outcome_diverges`",
+        "`tests/core/test_stochastic.py::test_e1_applying_the_label_once_per_outcome_diverges`",
     ),
     (
         "E2",
@@ -56,35 +56,35 @@ ERRATA = (
         "φ = Mμ at every moment, so a step follows the sum of **all** past gradients, stale ones included; on a "
         "quadratic the error after s passes is J₀(2√s): it overshoots at s ≈ 1.45 and then decays like s^(−1/4)",
         "reproduced as printed; `restart=True` forgets at each pass, and the proximal solver has no stale gradients",
-        "`tests/test_stochastic.py::test_e2_stale_gradients_overshoot_as_a_bessel_function`",
+        "`tests/core/test_stochastic.py::test_e2_stale_gradients_overshoot_as_a_bessel_function`",
     ),
     (
         "E3",
         "the low-rank update keeps S + ppᵀ and ‖g‖², with p = Vr and residual g",
         "the cross terms of (Vᵀp + g)(Vᵀp + g)ᵀ are lost, and VᵀSV + D no longer majorizes",
         "the smallest eigenpair of the exact (k+1)×(k+1) matrix leaves for the diagonal",
-        "`tests/test_errata.py::test_e3_dropping_cross_terms_loses_the_bound`",
+        "`tests/reproduction/test_errata.py::test_e3_dropping_cross_terms_loses_the_bound`",
     ),
     (
         "E4",
         "the junction-tree bound adds the Σ of every state of a separator to every state of the next",
         "Σ grows n-fold at each token: 3^15 and more over 20 tokens with three labels",
         "one Σ shared by all states: it is a common factor, enters once, and gains the increments of every state",
-        "`tests/test_chain.py::test_the_printed_bound_explodes_with_length_and_ours_does_not`",
+        "`tests/chain/test_chain.py::test_the_printed_bound_explodes_with_length_and_ours_does_not`",
     ),
     (
         "E5",
         "φ is updated with the old and the new M",
         "nothing: it is φ = Mμ written out",
         "φ is not stored",
-        "`tests/test_stochastic.py::test_full_rank_equals_the_rank_one_loop`",
+        "`tests/core/test_stochastic.py::test_full_rank_equals_the_rank_one_loop`",
     ),
     (
         "E6",
         "Woodbury's identity as D⁻¹ **+** D⁻¹Vᵀ(S⁻¹ + VD⁻¹Vᵀ)⁻¹VD⁻¹",
         "the sign",
         "D⁻¹ **−** …",
-        "`tests/test_errata.py::test_e6_woodbury_needs_a_minus`",
+        "`tests/reproduction/test_errata.py::test_e6_woodbury_needs_a_minus`",
     ),
     (
         "E7",
@@ -92,14 +92,14 @@ ERRATA = (
         "where the curvature of the data is far below λ, θ(s) = θ₀ cos s, undamped: most coordinates of Text",
         "reproduced as printed; `restart=True` damps it by a factor cos 1 a pass, and in the proximal solver λ enters "
         "once, as the prior",
-        "`tests/test_stochastic.py::test_e7_the_penalty_alone_oscillates_for_ever_and_restarting_damps_it`",
+        "`tests/core/test_stochastic.py::test_e7_the_penalty_alone_oscillates_for_ever_and_restarting_damps_it`",
     ),
     (
         "E8",
         "μ = ∇J for an objective J that is to be maximised, and θ ← θ − ημ",
         "goes down where it should climb",
         "μ = ∇F with F = −J",
-        "`tests/test_stochastic.py::test_e8_going_along_the_gradient_of_j_climbs_the_wrong_way`",
+        "`tests/core/test_stochastic.py::test_e8_going_along_the_gradient_of_j_climbs_the_wrong_way`",
     ),
 )
 

@@ -1,7 +1,8 @@
 """A plugin of pytest for scikit-learn's own tests: this package's LogisticRegression stands in the place of its own.
 
 ``python -m pytest --pyargs sklearn.tests.test_pipeline -p tests.sklearn_patch`` runs those tests of a file that name
-the class; ``tests/test_sklearn_others.py`` says which files. Tests that may fail are listed here, with the reason.
+the class; ``tests/linear/test_sklearn_others.py`` says which files. Tests that may fail are listed here, with the
+reason.
 """
 
 import inspect

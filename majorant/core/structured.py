@@ -518,7 +518,7 @@ class LowRank(Curvature):
     Two corrections to the published formulas are needed. Jebara & Choromanska (NIPS 2012) drop the cross
     terms between V and the residual of a new direction, and lose the bound; here the smallest eigenpair of
     the exact (k+1)×(k+1) matrix leaves for the diagonal. And Woodbury's identity, printed with a plus sign in
-    the 2013 paper, has a minus. ``tests/test_errata.py`` shows both printed forms failing.
+    the 2013 paper, has a minus. ``tests/reproduction/test_errata.py`` shows both printed forms failing.
 
     Parameters
     ----------

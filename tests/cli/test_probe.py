@@ -11,7 +11,7 @@ pytest.importorskip("typer")
 from majorant import LinearProbe
 from majorant.cli.arrays import FEATURES, LABELS, ArrayName, read
 from tests.commands import CONTROL, call
-from tests.test_probe import embeddings
+from tests.linear.test_probe import embeddings
 
 X, Y = embeddings(classes=3, rows=150, columns=5)
 OF_FEATURES, OF_LABELS = ArrayName(None, FEATURES, "features"), ArrayName(None, LABELS, "labels")

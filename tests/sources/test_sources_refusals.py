@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from majorant import Chunks, LogisticRegression, Parquet, Svmlight
 from majorant.sources import survey
-from tests.test_sources import GOOD, assert_same, broken, in_chunks, rows, write_parquet
+from tests.sources.test_sources import GOOD, assert_same, broken, in_chunks, rows, write_parquet
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

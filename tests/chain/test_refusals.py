@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant import ChainCRF, Chunks, LatentChainCRF
-from tests.test_chain_crf import X_TEST, Y_TEST, X, Y
+from tests.chain.test_crf import X_TEST, Y_TEST, X, Y
 
 
 @pytest.mark.parametrize(

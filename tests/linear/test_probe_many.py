@@ -6,7 +6,7 @@ import pytest
 from majorant import Binary, Labelled, LinearProbe, Multinomial, Objective
 from majorant.core.labelled import CommonGram, with_common
 from majorant.core.preconditioners import known_products, leave_to_others, sums_from
-from tests.test_probe import GRID, embeddings
+from tests.linear.test_probe import GRID, embeddings
 
 
 def test_label_sets_and_subsets_share_features():

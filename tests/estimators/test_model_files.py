@@ -1,7 +1,7 @@
 """Model files that are damaged, or that somebody else has written.
 
 ``load`` either says in one sentence that begins with the name of the file what is wrong with it, or returns the model
-that was saved. ``python -m tests.test_model_files`` flips every bit of every byte.
+that was saved. ``python -m tests.estimators.test_model_files`` flips every bit of every byte.
 """
 
 import json

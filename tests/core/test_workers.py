@@ -11,8 +11,8 @@ import pytest
 
 from majorant import Checkpoint, Chunks, LogisticRegression, Parquet
 from majorant.core.rows import Again, Finding, LocalBlocks, found_again
-from tests.test_sources import assert_same, write_parquet
-from tests.test_sources import rows as make_rows
+from tests.sources.test_sources import assert_same, write_parquet
+from tests.sources.test_sources import rows as make_rows
 
 PIECES = 5
 

@@ -1,6 +1,6 @@
 """Random problems for the estimators besides ``LogisticRegression``, held against long double and enumeration.
 
-    python -m tests.estimators [--problems 600] [--first 0]
+    python -m tests.fuzz_estimators [--problems 600] [--first 0]
 
 ``make fuzz`` runs it; some are a test. ``judge(seed)`` returns what is wrong, each as a sentence: an exception, a
 certificate below the truth, or an end that is called converged and is none.

@@ -27,7 +27,7 @@ from majorant import (
 )
 from tests.oracles import finite_difference
 
-TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 LONGEST = 40
 
 

@@ -15,7 +15,7 @@ from majorant import Binary, ChainCRF, Labelled, LogisticRegression, Multinomial
 from majorant.core.rows import FEW, SMALL, PairwiseSum
 from majorant.core.threads import even_slices, for_each, mapped, numerics, sharing, threads
 from majorant.estimators.base import WORTH_SHARING, fit_threads
-from tests.test_chain_crf import sentences
+from tests.chain.test_crf import sentences
 
 COUNTS = (2, 3, 5)
 

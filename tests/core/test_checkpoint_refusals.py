@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from majorant import ChainCRF, Checkpoint, Chunks, LogisticRegression
 from majorant.core.files import decode, encode
 from majorant.curvature import Diagonal
+from tests.core.test_checkpoint import X, Y, assert_same, save_third_step
 from tests.killed_fits import chunks, dense, tagged
-from tests.test_checkpoint import X, Y, assert_same, save_third_step
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

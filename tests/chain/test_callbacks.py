@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorant import ChainCRF, Checkpoint, EarlyStopping
 from majorant.callbacks import Callback, ProgressLine
-from tests.test_chain_crf import X, Y
+from tests.chain.test_crf import X, Y
 
 
 def test_callbacks_follow_a_fit_and_may_end_it(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests import estimators
+from tests import fuzz_estimators as estimators
 
 
 @pytest.mark.unwatched

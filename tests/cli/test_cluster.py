@@ -14,8 +14,8 @@ pytest.importorskip("typer")
 from majorant import LogisticRegression
 from majorant.cli.readers import Files, Source, files_of
 from majorant.cli.schema import EncodedRows, Reading, Schema, Wanted
+from tests.cli.test_scale import COLUMNS, EXACT, in_parts, same_models, warned_of
 from tests.commands import call, flowers, shell, write
-from tests.test_cli_scale import COLUMNS, EXACT, in_parts, same_models, warned_of
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -79,7 +79,7 @@ def test_what_is_given_a_logistic_regression_takes_this_one(tmp_path):
         [sys.executable, "-m", "pytest", *options, *place, *files],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         env=here,
     )
     said = done.stdout[-4000:] + done.stderr[-1000:]

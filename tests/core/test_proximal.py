@@ -15,8 +15,8 @@ from majorant.core.policy import WINDOW
 from majorant.core.proximal import ByClass, ByColumn, Whole, WholeByRow
 from majorant.curvature import Block, Dense, Diagonal, Growing
 from tests import problems
+from tests.core.test_stochastic import wide
 from tests.problems import every_row_problem
-from tests.test_stochastic import wide
 
 
 @every_row_problem

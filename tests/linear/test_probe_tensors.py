@@ -11,8 +11,8 @@ import torch
 
 from majorant import LinearProbe
 from majorant.linear.probe.features import losses_and_best, moments, take
-from tests.test_probe import GRID, embeddings
-from tests.test_probe_many import counted_at_zero, several_label_sets
+from tests.linear.test_probe import GRID, embeddings
+from tests.linear.test_probe_many import counted_at_zero, several_label_sets
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

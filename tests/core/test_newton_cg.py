@@ -9,7 +9,7 @@ from majorant.core.preconditioners import HESSIAN, DiagonalOfHessian
 from majorant.core.prices import Prices
 from majorant.core.products import HessianProducts
 from majorant.core.quasi_newton import MOST_PRODUCTS, conjugate_gradients, newton_direction
-from tests.test_policy import BY_PRODUCTS, Rung, after, decided, plan, state
+from tests.core.test_policy import BY_PRODUCTS, Rung, after, decided, plan, state
 
 
 def objective(t, p, n, *, sparse=False, dtype=np.float64, weighted=False, soft=False, threads=1, seed=0, **data):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import majorant
 from majorant import Checkpoint, EarlyStopping, LogisticRegression
 from majorant.callbacks import ProgressLine
-from tests.test_logistic import objective_of, trees, two
+from tests.linear.test_logistic import objective_of, trees, two
 
 
 @pytest.fixture(scope="module")

@@ -171,7 +171,7 @@ def test_fits_survive_being_killed(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.killed_fits", str(tmp_path / "fits"), "9"]
     done = subprocess.run(
-        command, cwd=Path(__file__).parent.parent, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     assert all(count >= 1 for count in json.loads(done.stdout)["killed"].values())

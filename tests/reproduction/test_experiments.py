@@ -21,7 +21,7 @@ from reproduction.runner import Options, cross_validated, run, tuned
 from reproduction.study import read_studies, read_study
 from tests.commands import invoke
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SMALL = Experiment(
     "small", "Small", "ecoli", 0.1, (Method("LBFGS", LBFGS()), Method("SGD", SGD(gain=0.01, batch_size=10))), passes=2
 )

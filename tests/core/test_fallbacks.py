@@ -19,7 +19,7 @@ from majorant import (
 )
 from majorant.core import dual
 from tests import problems
-from tests.test_dual import wide
+from tests.core.test_dual import wide
 
 
 def test_the_bound_step_is_that_of_a_bound_at_the_point_itself():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majorant import LogisticRegression
-from tests.test_logistic import trees, two
+from tests.linear.test_logistic import trees, two
 
 
 @pytest.fixture(scope="module")
