@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import exp
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from majorant.core.checks import Array, lazy
+from majorant.core.class_model import ClassModel
 from majorant.core.curvature import Factor, lower_factor
-from majorant.core.model import Model, WithIntercept
-from majorant.core.rows import Again, Blocks, Kept, Least
+from majorant.core.rows import Again, Blocks, Kept, Most, without_rows
 
 ITERATIONS = 200
 HALVINGS = 60
@@ -99,7 +99,7 @@ class _Expansion:
 
 
 def profile_intercept(
-    model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True, enough: float = 0.0
+    model: ClassModel, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True, enough: float = 0.0
 ) -> Profiled:
     """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
 
@@ -123,22 +123,22 @@ def profile_intercept(
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
 
 
-def _clipped(step: Array, model: WithIntercept, blocks: Blocks, scores: Kept) -> Array:
+def _clipped(step: Array, model: ClassModel, blocks: Blocks, scores: Kept) -> Array:
     """Return a step no longer than scores can be apart."""
     if np.abs(step).max() <= MARGIN:
         return step
-    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
+    farthest = MARGIN + 2 * float(blocks.total(partial(farthest_score, model), scores).value)
     return np.clip(step, -farthest, farthest)
 
 
-def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Array:
+def _first_guess(model: ClassModel, blocks: Blocks, scores: Kept, observed: Array) -> Array:
     """Return zero, or, of many classes, where a few steps b += log(observed/expected) lead, which take no Hessian.
 
     They never raise the loss (Darroch & Ratcliff, *Generalized iterative scaling for log-linear models*, 1972).
     """
     moved, last = np.zeros(model.coefficient_rows), np.inf
     while len(moved) > MANY_CLASSES and observed.all() and last > NEARBY**2:
-        expected = blocks.total(Moved(model, moved, curved=False), scores)[1] + observed
+        expected = blocks.run(partial(along_intercepts, model, moved, False, False), scores)[0][1] + observed
         if not (expected > 0).all():
             break
         step = np.log(observed / expected)
@@ -148,90 +148,41 @@ def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: A
     return moved
 
 
-@dataclass(frozen=True, eq=False)
-class Moved:
-    """Loss, slope, Hessian, Σ p²(1 − p)² and rows along the intercepts where they have moved; residuals may be kept."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-    moved: Array
-    curved: bool  # or without the Hessian
-    keep: bool = False
-
-    def __call__(self, block: Any, scores: Array) -> tuple[Any, Array | None]:
-        """Return them."""
-        along, residual = self.model.along_intercepts(scores, self.moved, block, curved=self.curved)
-        return (*along, len(block)), residual if self.keep else None
+@without_rows
+def along_intercepts(
+    model: ClassModel, moved: Array, curved: bool, keep: bool, scores: Array, block: Any
+) -> tuple[Any, Array | None]:
+    """Return loss, slope, Hessian (if ``curved``), Σ p²(1 − p)² and rows where intercepts have moved; and residuals."""
+    along, residual = model.along_intercepts(scores, moved, block, curved=curved)
+    return (*along, len(block)), residual if keep else None
 
 
-@dataclass(frozen=True, eq=False)
-class BetweenClasses:
-    """The Hessian along the intercepts, of residuals that were kept."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: Any, residual: Array) -> tuple[Array, None]:
-        """Return it."""
-        return self.model.between_classes(residual, block)[0], None
+@without_rows
+def hessian_between_classes(model: ClassModel, residual: Array, block: Any) -> Array:
+    """Return the Hessian along the intercepts, of residuals that were kept."""
+    return model.between_classes(residual, block)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class ClassTotals:
-    """How much of each class was observed."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: Any) -> tuple[Array, None]:
-        """Return it."""
-        return self.model.class_totals(block), None
-
-
-@dataclass(frozen=True, eq=False)
-class LostToTheCentre:
-    """How much the loss may rise when the intercept of centred columns is rounded to one of columns as they are."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: Model[Any] | WithIntercept
-    theta: Array
-    epsilon: float
-
-    def __call__(self, block: Any) -> tuple[float, None]:
-        """Return it."""
-        return self.model.lost_to_the_centre(self.theta, block, self.epsilon), None
-
-
-@dataclass(frozen=True, eq=False)
-class FarthestScore:
-    """The largest finite score, less than zero: minima are what adds up."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
-        """Return −max |score|."""
-        return Least(-self.model.farthest(scores)), None
+@without_rows
+def farthest_score(model: ClassModel, scores: Array, block: Any) -> Most:
+    """Return the largest finite ``|score|``."""
+    return Most(model.farthest(scores))
 
 
 def _expand(
-    model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
+    model: ClassModel, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
 ) -> _Expansion:
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
     keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
     apart = nearby is None and keep and len(moved) > MANY_CLASSES and not blocks.delay
+    curved = nearby is None and not apart
     (loss, slope, H, squares, rows), residuals = blocks.run(
-        Moved(model, moved, nearby is None and not apart, keep), scores
+        partial(along_intercepts, model, moved, curved, keep), scores
     )
     if apart:
-        H = blocks.total_of_large(BetweenClasses(model), ROWS_FOR_MANY, len(moved) ** 2, residuals)
+        H = blocks.total_of_large(partial(hessian_between_classes, model), ROWS_FOR_MANY, len(moved) ** 2, residuals)
     kept = residuals if keep else None
     return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)
 

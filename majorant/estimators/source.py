@@ -26,9 +26,9 @@ from majorant.callbacks import Callback, PassLine
 from majorant.core.checks import Array
 from majorant.core.labelled import Labelled
 from majorant.core.objective import Objective
-from majorant.core.remote import AtWorkers, Elsewhere, Group, ReadTogether, all_together
+from majorant.core.remote import AtWorkers, Elsewhere, Group, ReadTogether, Rounds, all_together
 from majorant.core.result import Solution
-from majorant.core.rows import Blocks, Data, InMemory, Reducer, Threads
+from majorant.core.rows import Data, InMemory, Reducer, Threads
 from majorant.core.threads import all_finite, sharing, threads
 from majorant.estimators.base import check_class_weight, fit_threads
 from majorant.estimators.fitting import ONE_AFTER_THE_OTHER, StepTasks, warn_outside
@@ -203,7 +203,7 @@ class OnDask(NamedTuple):
         return Placed(Elsewhere(blocks, like.result(), self.survey.rows), AtWorkers())
 
 
-def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Blocks:
+def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Rounds:
     """Return the blocks that ``make`` makes of pieces: in the memory of workers, or made at every round.
 
     ``size`` is how many bytes they have.
