@@ -52,7 +52,7 @@ class Npy(Source):
         rows, columns = X.shape
         if not columns:
             raise ValueError(f"{self.X}: there is no column to learn from, got shape {X.shape}")
-        arrays = [X]
+        arrays: list[Any] = []
         for name, values in (("y", self.y), ("weight", self.weight)):
             array = Stored.of(values) if isinstance(values, str | Path) else values
             if array is not None and not hasattr(array, "__len__"):
@@ -61,7 +61,12 @@ class Npy(Source):
                 raise ValueError(f"{name} must have one entry for each row of {self.X} ({rows}), got {len(array)}")
             arrays.append(array)
         size = rows_per_chunk(columns)
-        return [NpyPiece.of(arrays, slice(begin, min(begin + size, rows))) for begin in range(0, rows, size)]
+        pieces: list[Piece] = []
+        for begin in range(0, rows, size):
+            part = slice(begin, min(begin + size, rows))
+            given = [array if array is None or isinstance(array, Stored) else array[part] for array in arrays]
+            pieces.append(NpyPiece(X, part, *given))
+        return pieces
 
 
 @dataclass(frozen=True)
@@ -110,12 +115,6 @@ class NpyPiece:
     rows: slice
     y: Any
     weight: Any
-
-    @classmethod
-    def of(cls, arrays: Sequence[Any], rows: slice) -> NpyPiece:
-        """Return the piece of some rows."""
-        X, y, weight = (array if array is None or isinstance(array, Stored) else array[rows] for array in arrays)
-        return cls(X, rows, y, weight)
 
     def read(self) -> Iterator[Chunk]:
         """Yield the rows."""

@@ -173,9 +173,7 @@ class ParquetPiece:
                     X = np.empty((batch.num_rows, len(columns.features)), dtype=columns.dtype)
                     for number, name in enumerate(columns.features):
                         X[:, number] = _numbers(batch.column(name))
-                    weight = (
-                        None if columns.weight is None else _numbers(batch.column(columns.weight)).astype(np.float64)
-                    )
+                    weight = _numbers(batch.column(columns.weight)).astype(np.float64) if columns.weight else None
                     chunk = Chunk(X, None, weight, where, first, columns=columns.features)
                     if columns.target is not None:
                         chunk = replace(chunk, labels=_labels(chunk, batch.column(columns.target), columns.target))
