@@ -72,7 +72,7 @@ def fetch(file: DataFile, progress: Progress | None = None) -> Path:
     remedy = f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {shown}"
     if not file.url:
         raise MissingDataError(f"{file.path} is missing: {remedy}; {file.origin}")
-    path, received = cache / file.path, b""
+    path, received = cache / file.path, bytearray()
     try:
         with urllib.request.urlopen(file.url, timeout=30.0) as response:
             expected = int(response.headers.get("Content-Length") or 0)
@@ -81,9 +81,8 @@ def fetch(file: DataFile, progress: Progress | None = None) -> Path:
                 (progress or progress_line)(path.name, len(received), expected)
     except (urllib.error.URLError, OSError) as problem:
         reason = getattr(problem, "reason", problem)
-        raise MissingDataError(
-            f"{file.path} is missing and {file.url} cannot be reached ({reason}): {remedy}"
-        ) from None
+        unreachable = f"{file.path} is missing and {file.url} cannot be reached ({reason})"
+        raise MissingDataError(f"{unreachable}: {remedy}") from None
     packed = received[:2] == b"\x1f\x8b"
     checksum = hashlib.sha256(gzip.decompress(received) if packed else received).hexdigest()
     if checksum != file.sha256:

@@ -25,8 +25,8 @@ def toy(seed: int = 0) -> tuple[Array, Array]:
     """
     rng, quarter = np.random.default_rng(seed), 250
     corner = 700.0 + 315.0 * rng.normal(size=(quarter, 2))
-    outside = (rng.random(quarter) >= 0.15).astype(int)  # labels are exchanged of the others
-    X = np.concatenate([corner * signs for signs in ([1, 1], [-1, 1], [1, -1], [-1, -1])]) + (0.0, 2100.0)
+    outside = (rng.random(quarter) >= 0.15).astype(int)  # the other labels are exchanged
+    X = np.concatenate([corner * signs for signs in ([1, 1], [-1, 1], [1, -1], [-1, -1])]) + np.array([0.0, 2100.0])
     y = np.concatenate([outside, outside, 1 - outside, 1 - outside])
     order = rng.permutation(4 * quarter)
     return X[order], y[order]
