@@ -17,8 +17,8 @@ from majorant.cli.refusals import Refusal, in_options
 if TYPE_CHECKING:
     from majorant.cli.readers import Tables
     from majorant.cli.schema import Wanted
+    from majorant.comparison import Entry
     from majorant.core.labelled import Labelled
-    from majorant.plotting import Entry
 
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
 
@@ -65,10 +65,11 @@ def compare(
         raise typer.BadParameter(f"--C must be positive, got {C:g}")
     penalty = ridge if ridge is not None else 1.0 if C is None else 1.0 / C
 
+    from majorant.comparison import Problem, versions
+    from majorant.comparison import compare as compare_solvers
     from majorant.core.files import replacing
     from majorant.linear.multinomial import Binary, Multinomial
-    from majorant.plotting import Problem, draw_curves, versions
-    from majorant.plotting import compare as compare_solvers
+    from majorant.plotting import draw_curves
 
     with spoken_warnings():
         train, test, n = _read(reading.source(data), learning.wanted(target), test_size, seed)
@@ -133,13 +134,11 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     """Return the means over runs of how a solver ended, and what its tuning cost."""
     import numpy as np
 
-    from majorant.plotting import NEAR
-
     facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
     if entry.runs:
         facts |= {name: float(np.mean(entry.last(name))) for name in COLUMNS}
         facts["above_optimum"] = max(facts["objective"] / least - 1, 0.0)
-        facts["passes_to_1_percent"] = entry.passes_to((1 + NEAR) * least)
+        facts["passes_to_1_percent"] = entry.passes_to(1.01 * least)
     facts["tuning"] = None if entry.tuning is None else vars(entry.tuning)
     return facts
 
