@@ -51,8 +51,9 @@ from majorant.estimators.source import (
     workers_of,
 )
 from majorant.sources.base import Source
-from majorant.sources.chunks import Chunks, evenly, is_dask
-from majorant.sources.survey import Spool, read_ahead
+from majorant.sources.cache import ChunkCache, prefetch
+from majorant.sources.chunks import Chunks, is_dask
+from majorant.sources.streamed import evenly
 
 # What a function yields: sequences, labels if there are any, weights if there are any.
 Item: TypeAlias = tuple[Any, Any, Any]
@@ -327,12 +328,12 @@ def from_source(X: Any, selection: Selection, count_states: CountStates, executo
     pieces = source.pieces()
     if executor is not None:
         return _with_executor(executor, pieces, selection, count_states)
-    found, spool = Found(), Spool()
-    for record in read_ahead(lambda: evened(found.read(pieces), RECORD)):
+    found, cache = Found(), ChunkCache()
+    for record in prefetch(lambda: evened(found.read(pieces), RECORD)):
         found.count(record)
-        spool.add(record.arrays())
+        cache.add(record.arrays())
     encoding, sized = found.encoding(selection, count_states), list(zip(pieces, found.sizes, strict=True))
-    records = Records(lambda: encoding.read(sized), spool)
+    records = Records(lambda: encoding.read(sized), cache)
     size = Size.total(found.sizes)
     return encoding.prepared(StreamedSequences(records, encoding.universe, encoding.numbers, size, found.even), found)
 

@@ -15,7 +15,7 @@ from majorant.chain.tokens import Tokens
 from majorant.core.checks import Array
 from majorant.core.rows import Order
 from majorant.sources.base import SHOWN
-from majorant.sources.survey import Spool, read_ahead
+from majorant.sources.cache import ChunkCache, prefetch
 
 # Gradients of blocks, each as long as θ, are added up: so a block has at least a token for so many parameters.
 PARAMETERS_PER_TOKEN = 24.0
@@ -134,25 +134,25 @@ class Records:
     ----------
     again : callable
         Returns the chunks of the source, encoded.
-    spool : Spool
+    cache : ChunkCache
         The copy, which is closed where there was no room for one.
     """
 
     again: Callable[[], Iterator[Encoded]]
-    spool: Spool
+    cache: ChunkCache
 
     @classmethod
     def copied(cls, again: Callable[[], Iterator[Encoded]]) -> Records:
         """Return the records of a source that is read once to be copied."""
-        records = cls(again, Spool())
+        records = cls(again, ChunkCache())
         for record in evened(again(), RECORD):
-            records.spool.add(record.arrays())
+            records.cache.add(record.arrays())
         return records
 
     def __iter__(self) -> Iterator[Encoded]:
-        if not self.spool.is_open:
+        if not self.cache.is_open:
             return evened(self.again(), RECORD)
-        return (Encoded(*self.spool[number]) for number in range(len(self.spool)))
+        return (Encoded(*self.cache[number]) for number in range(len(self.cache)))
 
 
 class StreamedSequences:
@@ -194,9 +194,9 @@ class StreamedSequences:
         """Return the same blocks: labels are not kept apart."""
         return self.blocks(rows)
 
-    def store(self) -> Spool:
+    def store(self) -> ChunkCache:
         """Return a file for arrays of every block."""
-        return Spool()
+        return ChunkCache()
 
     def narrowed(self) -> StreamedSequences:
         """Return the same: rows are read as they are."""
@@ -221,7 +221,7 @@ class ReadSequences:
     def __iter__(self) -> Iterator[Sequences]:
         data = self.data
         blocks = (looked_up(block, data.universe, data.numbers) for block in evened(data.records, self.numbers))
-        return read_ahead(lambda: blocks, 1)
+        return prefetch(lambda: blocks, 1)
 
 
 def block_numbers(universe: Universe, size: Size) -> int:

@@ -29,9 +29,8 @@ from majorant.cli.tables import (
     widened,
 )
 from majorant.core.checks import Array, one_of
-from majorant.sources.base import Chunk, Labels, Piece
+from majorant.sources.base import Chunk, Labels, Piece, as_rows
 from majorant.sources.base import Source as Rows
-from majorant.sources.chunks import rows_of
 
 MISSING_RULES = ("error", "mean", "drop")
 # No name, or that which pandas gives to an index that has none: in CSV that was read and written again, and in Parquet.
@@ -627,7 +626,7 @@ class EncodedPiece:
                 table = wanted.complete(part)
                 if len(table):
                     labels = Labels(classes, np.searchsorted(classes, schema.labels(table, classes)))
-                    X = rows_of(schema.features(table))
+                    X = as_rows(schema.features(table))
                     yield Chunk(X, labels, schema.weights(table), part.origin, part.first_row)
 
 
