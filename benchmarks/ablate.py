@@ -42,6 +42,7 @@ from majorant import (
     LinearProbe,
     LogisticRegression,
     Objective,
+    QuasiNewton,
     logistic_regression_path,
     minimize,
 )
@@ -163,11 +164,12 @@ def chain(rng, seed, k, tol):
 
 
 def choice(rng, seed, k, tol):
-    """Sets of alternatives, each with coefficients of its own, and two for all."""
-    sets, size, alternatives, own = 10 ** rng.uniform(2, 2.7), rng.integers(3, 7), rng.integers(20, 150), 20
+    """Sets of alternatives, each with coefficients of its own for correlated attributes of people, and two for all."""
+    sets, size, alternatives, own = 10 ** rng.uniform(2.5, 3.5), rng.integers(3, 7), rng.integers(20, 150), 20
     sets, rows = round(sets), round(sets) * int(size)
     which = np.concatenate([rng.choice(alternatives, size=size, replace=False) for _ in range(sets)])
-    people = np.repeat(rng.normal(size=(sets, own)), size, axis=0)
+    people = rng.normal(size=(sets, own)) @ rng.normal(size=(own, own))
+    people = np.repeat(people / people.std(), size, axis=0)
     blocks = sp.csr_array(
         (people.ravel(), (np.repeat(np.arange(rows), own), (own * which[:, None] + np.arange(own)).ravel())),
         shape=(rows, own * alternatives),
@@ -175,8 +177,9 @@ def choice(rng, seed, k, tol):
     X = sp.hstack([blocks, sp.csr_array(rng.normal(size=(rows, 2)))], format="csr")
     utility = X @ (0.3 * rng.normal(size=X.shape[1])) + rng.gumbel(size=rows)
     data = Choices(X, np.full(sets, size), chosen=np.argmax(utility.reshape(sets, size), axis=1))
-    return f"{sets} sets of {size} out of {alternatives}", lambda: minimize(
-        Objective(Enumerated(), data, ridge=1.0), tol=tol
+    weak = float(10 ** rng.uniform(-3, 0))
+    return f"{sets} sets of {size} out of {alternatives}, ridge {weak:.2g}", lambda: minimize(
+        Objective(Enumerated(), data, ridge=weak), QuasiNewton(), tol=tol
     )
 
 
@@ -198,15 +201,14 @@ def coefficients(fitted):
 
 def seconds_of(fit, limit):
     """Return the CPU seconds of a fit, no more than the limit, and its coefficients if it was done."""
-    started = time.process_time()
+    started, done = time.process_time(), False
 
     def ring(*_):
         left = limit - (time.process_time() - started)
-        if left <= 0:
+        # Again soon, if what is interrupted cannot raise. A profiling timer would make the clock of CPU time coarse.
+        signal.setitimer(signal.ITIMER_REAL, max(left, 0.05))
+        if left <= 0 and not done:
             raise OutOfTime
-        signal.setitimer(
-            signal.ITIMER_REAL, max(left, 0.01)
-        )  # a profiling timer would make the clock of CPU time coarse
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, max(limit, 0.01))
@@ -216,6 +218,7 @@ def seconds_of(fit, limit):
     except OutOfTime:
         return limit, b""
     finally:
+        done = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
