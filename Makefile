@@ -32,7 +32,7 @@ test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]'
 	$(BIN)/python -m pytest tests/device/test_tensors.py
 
-# What every mechanism of solver="auto" is worth: an hour on one core.
+# What every mechanism of solver="auto" is worth: a few minutes on one core.
 ablate: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablate
 

@@ -187,7 +187,6 @@ def under_a_limit():
 CONSTANTS = """
 from majorant import Binary, Labelled, Objective
 from majorant.estimators.source import Here
-from majorant.sources.survey import Spool
 def best(call, times=5):
     seconds = []
     for _ in range(times):
@@ -196,7 +195,7 @@ def best(call, times=5):
 source = Parquet(sys.argv[1], target="y")
 decode = best(lambda: sum(len(chunk) for chunk in source.chunks()))
 seen = Here.look(source)
-spool = best(lambda: [seen.spool[k] for k in range(len(seen.spool))])
+spool = best(lambda: [seen.cache[k] for k in range(len(seen.cache))])
 X, y = loaded(sys.argv[1])
 F = Objective(Binary(), Labelled(X, y.astype(int), constant=True), ridge=1.0)
 point = F.point(np.zeros(F.size))

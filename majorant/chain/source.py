@@ -56,8 +56,9 @@ from majorant.estimators.source import (
     workers_of,
 )
 from majorant.sources.base import SHOWN, Source
-from majorant.sources.chunks import Chunks, evenly, is_dask
-from majorant.sources.survey import Spool, read_ahead
+from majorant.sources.cache import ChunkCache, prefetch
+from majorant.sources.chunks import Chunks, is_dask
+from majorant.sources.streamed import evenly
 
 
 def is_bag(X: Any) -> bool:
@@ -137,13 +138,13 @@ class SequencePiece(Protocol):
 class Records:
     """Encoded sequences that can be gone through again and again: read from a copy, if there was room for one."""
 
-    spool: Spool
+    spool: ChunkCache
     again: Callable[[], Iterator[Encoded]]  # encodes them anew
 
     @classmethod
     def of(cls, chunks: Callable[[], Iterator[Encoded]]) -> Records:
         """Return those of chunks, copied."""
-        records = cls(Spool(), lambda: evened(chunks(), RECORD))
+        records = cls(ChunkCache(), lambda: evened(chunks(), RECORD))
         for record in records.again():
             records.spool.add(record.arrays())
         return records
@@ -197,9 +198,9 @@ class StreamedSequences:
         """Raise: solvers that ask for a sample ask for rows."""
         raise TypeError(NO_ROWS)
 
-    def store(self) -> Spool:
+    def store(self) -> ChunkCache:
         """Return somewhere to keep arrays of every block."""
-        return Spool()
+        return ChunkCache()
 
     def narrowed(self) -> StreamedSequences:
         """Return the same: rows are read as they are."""
@@ -211,7 +212,7 @@ class StreamedSequences:
 
     def read(self, numbers: int) -> Iterator[Sequences]:
         """Yield blocks of about so many numbers, read a little ahead."""
-        return read_ahead(lambda: map(self._decoded, evened(self._records, numbers)), AHEAD)
+        return prefetch(lambda: map(self._decoded, evened(self._records, numbers)), AHEAD)
 
     def _decoded(self, some: Encoded) -> Sequences:
         return some.sequences(self.universe, self._numbers)
@@ -472,8 +473,8 @@ def from_source(X: Any, wanted: Wanted, executor: Any) -> Prepared:
 
 def here(source: Chunks | DaskBag, wanted: Wanted) -> Prepared:
     """Read everything once, and copy it as numbers where there is room; passes read these."""
-    found, spool = Found(), Spool()
-    for record in read_ahead(lambda: evened(found.read(source.pieces()), RECORD)):
+    found, spool = Found(), ChunkCache()
+    for record in prefetch(lambda: evened(found.read(source.pieces()), RECORD)):
         found.count(record)
         spool.add(record.arrays())
     encoding, sizes = found.encoding(wanted), found.sizes

@@ -48,7 +48,7 @@ def rows(path: str, labels: str, names: tuple[str | None, str | None]) -> tuple[
 def read(path: str, what: str, name: str | None) -> Any:
     """Return an array, or a tensor where a file holds such; shards of a folder are put together in order.
 
-    It holds ``what``: features or labels; where a file holds several, the array has this name, or one of the usual ones.
+    It holds ``what``: features or labels. Where a file has several, it has this name, or one of the usual ones.
     """
     place = Path(path)
     if not place.is_dir():

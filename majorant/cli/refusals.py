@@ -28,8 +28,8 @@ class NoRows(Refusal):
 
 # What sentences of the library call their arguments, and the options that set these.
 NAMES = (
-    "C base c2 class_weight cluster covariance decimal delimiter encoding format max_iter membership membership_C metric "
-    "min_freq missing patience separator solver tol"
+    "C base c2 class_weight cluster covariance decimal delimiter encoding format max_iter membership membership_C "
+    "metric min_freq missing patience separator solver tol"
 )
 OPTIONS = {name: "--" + name.replace("_", "-") for name in NAMES.split()} | {
     "Cs": "--cs",

@@ -30,9 +30,8 @@ from majorant.cli.tables import (
     widened,
 )
 from majorant.core.checks import Array, one_of
-from majorant.sources.base import Chunk, Labels
+from majorant.sources.base import Chunk, Labels, as_rows
 from majorant.sources.base import Source as Rows
-from majorant.sources.chunks import rows_of
 
 MISSING_RULES = ("error", "mean", "drop")
 # No name, or that which pandas gives to an index that has none: in CSV that was read and written again, and in Parquet.
@@ -596,5 +595,5 @@ class EncodedRows(Rows):
                 if len(table):
                     names = self.schema.labels(table, self.classes)
                     labels = Labels(self.classes, np.searchsorted(self.classes, names))
-                    X, weights = rows_of(self.schema.features(table)), self.schema.weights(table)
+                    X, weights = as_rows(self.schema.features(table)), self.schema.weights(table)
                     yield Chunk(X, labels, weights, part.origin, part.first_row)

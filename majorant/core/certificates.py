@@ -11,21 +11,21 @@ minimised along it; then strong convexity in the rest gives the same bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from majorant.core.checks import Array
+from majorant.core.class_model import ClassModel
 from majorant.core.curvature import for_large, grounded, lower_factor
-from majorant.core.intercept import LostToTheCentre, profile_intercept
+from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import Point
-from majorant.core.model import WithIntercept
 from majorant.core.rounding import CALM, SAFETY, Unrest
-from majorant.core.rows import Again, Kept
-from majorant.core.tasks import Lift, LossAndGradient, Scores, Widened
+from majorant.core.rows import Again, Kept, widened
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
@@ -234,12 +234,12 @@ def certify_by_strong_convexity(F: Objective, at: Point, *, move: bool) -> Certi
     if facts.intercept is not None:
         return _certify_profiled(F, facts.intercept, at, move)
     F.spend(passes=1)
-    loss, of_loss = facts.small_blocks.total(Widened(LossAndGradient(F.model, theta, keep=False)))
+    loss, of_loss = facts.small_blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))
     value, gradient = loss + F.penalty.value(theta), F.penalty.slope(theta, of_loss)
     return Certificate(theta, value, gradient, bounded_gap(F, theta, value, gradient, EPSILON))
 
 
-def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool) -> Certificate:
+def _certify_profiled(F: Objective, model: ClassModel, at: Point, move: bool) -> Certificate:
     θ, blocks = at.theta, F.facts.small_blocks
     scores = _wide_scores(F, at)
     enough = _unseen_decrease(F, at)
@@ -253,12 +253,12 @@ def _certify_profiled(F: Objective, model: WithIntercept, at: Point, move: bool)
     # Scores were found at θ, and moved: rounding errors are those of the larger of both, and hardly any farther away.
     larger = np.maximum(np.abs(θ), np.abs(there))
     larger *= NEAR
-    decrease = best.decrease + blocks.total(LostToTheCentre(model, there, EPSILON))
+    decrease = best.decrease + blocks.total(partial(model.lost_to_the_centre, there, epsilon=EPSILON))
     # Errors of scores move the best intercept, and that the residuals once more.
     gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, Unrest(best.stirred, best.passed_on))
     if move:
         return Certificate(there, value, gradient, gap)
-    here = blocks.total(LossOf(model), scores) + penalty
+    here = blocks.total(model.loss, scores) + penalty
     off = F.facts.magnitudes_by_column.of_loss(larger, EPSILON)
     return Certificate(θ, here, gradient, share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
 
@@ -280,29 +280,16 @@ def _wide_scores(F: Objective, at: Point) -> Kept:
     if at.scores is not None and not F.narrow and at.reach <= NEAR * norm(at.theta):
         return at.scores
     F.spend(passes=0.5)
-    task = Widened(Scores(F.model, at.theta))
-    return F.facts.small_blocks.run(task)[1] if F.facts.keeps_scores_once else Again(task)
+    find = partial(widened, partial(F.model.scores, at.theta))
+    return F.facts.small_blocks.map(find) if F.facts.keeps_scores_once else Again(find)
 
 
 def _gradient_of_loss(F: Objective, theta: Array, residuals: Kept) -> Array:
     """Return the gradient that residuals make, or the one at θ where they were not kept."""
     blocks = F.facts.small_blocks
     if residuals is not None:
-        return blocks.total(Widened(Lift(F.model)), residuals)
-    return blocks.total(Widened(LossAndGradient(F.model, theta, keep=False)))[1]
-
-
-@dataclass(frozen=True, eq=False)
-class LossOf:
-    """The loss of scores that were kept."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: object, scores: Array) -> tuple[float, None]:
-        """Return it."""
-        return self.model.loss(scores, block), None
+        return blocks.total(partial(widened, F.model.lift), residuals)
+    return blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))[1]
 
 
 def bounded_gap(

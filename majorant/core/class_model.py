@@ -19,8 +19,9 @@ from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
 from majorant.core.kernels.sparse import Csr
 from majorant.core.labelled import Labelled
 from majorant.core.matrix import Design
-from majorant.core.model import AlongIntercepts, RowModel, WithIntercept, total_weight, weigh, weights_of
+from majorant.core.model import AlongIntercepts, RowModel, total_weight, weigh, weights_of
 from majorant.core.rounding import SAFETY, ClassSpreads, Magnitudes
+from majorant.core.rows import without_rows
 
 # Of fewer scores NumPy finds the loss before Numba is loaded.
 WORTH_COMPILING = 2**11
@@ -46,6 +47,7 @@ class ClassModel(RowModel[Labelled]):
         """Return w p_c(1 − p_c) (n×t), the diagonal of the Hessian on scores."""
 
     @abstractmethod
+    @without_rows
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ) (n×n), the Hessian along the intercepts, and w p_c(1 − p_c) (n×t).
 
@@ -68,13 +70,12 @@ class ClassModel(RowModel[Labelled]):
         """Return whether whole steps read rows once, not twice: then a look at them is such a step, too."""
         return False
 
-    def look(self, theta: Array, batch: Labelled) -> tuple[float, Array, Array]:
-        """Return the loss, its gradient and the scores at θ."""
+    def evaluate(self, theta: Array, batch: Labelled) -> tuple[tuple[float, Array], Array]:
         if not self.reads_once(batch):
-            return super().look(theta, batch)
+            return super().evaluate(theta, batch)
         nothing = np.zeros((self.coefficient_rows, len(batch))) if batch.offset is None else batch.offset
-        loss, _, gradient, leapt = self.leap(theta, nothing, batch)
-        return loss, gradient, leapt.scores
+        (loss, _, gradient), (scores, _) = self.unit_step(theta, nothing, batch)
+        return (loss, gradient), scores
 
     def n_parameters(self, like: Labelled) -> int:
         """Return d, the number of coefficients."""
@@ -119,7 +120,7 @@ class ClassModel(RowModel[Labelled]):
         """Return how far apart the classes of a row are in a metric."""
         return ClassSpreads.of(root, self.coefficient_rows) if self.is_softmax() else None
 
-    def with_intercept(self, like: Labelled, penalised: Array) -> WithIntercept | None:
+    def with_intercept(self, like: Labelled, penalised: Array) -> ClassModel | None:
         """Return the model if only the coefficients of the constant column are not penalised."""
         by_class = penalised.reshape(self.coefficient_rows, -1)
         free = like.constant and by_class[:, :-1].all() and not by_class[:, -1].any()
@@ -129,6 +130,7 @@ class ClassModel(RowModel[Labelled]):
         """Return the scores with so much more in every class."""
         return scores + intercepts[:, None]
 
+    @without_rows
     def farthest(self, scores: Array) -> float:
         """Return the largest finite ``|score|``."""
         farthest = float(np.abs(scores).max(initial=0.0))
@@ -146,6 +148,7 @@ class ClassModel(RowModel[Labelled]):
         H, weights = self.between_classes(residual, batch) if curved else (None, self.class_variances(residual, batch))
         return AlongIntercepts(loss, self.class_sums(residual), H, self.inner(weights, weights)), residual
 
+    @without_rows
     def class_totals(self, batch: Labelled) -> Array:
         """Return the weight of all rows of each label."""
         return batch.class_totals(max(self.coefficient_rows, 2))

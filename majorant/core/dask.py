@@ -21,7 +21,7 @@ from itertools import compress, count
 from typing import Any, ClassVar
 
 from majorant.core.remote import Rounds, work_on
-from majorant.core.rows import Again, Blocks, Kept, LocalBlocks, Task, add, found_again
+from majorant.core.rows import Again, Function, Gives, Kept, LocalBlocks, add, divided, found_again
 from majorant.core.threads import Spare, even_parts, hold_on_to_pages, numerics, recycling, sharing
 
 # Sums that are added up at a time.
@@ -41,18 +41,19 @@ class DaskBlocks(Rounds):
     def __init__(self, client: Any, shares: Sequence[Any]) -> None:
         self._client, self._shares = client, shares
 
-    def keep(self, numbers: float) -> bool:
-        """Return False."""
+    def has_room(self, numbers: float) -> bool:
         return False
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
         """Return the sum over all blocks; nothing is kept."""
         from dask import delayed
 
-        task, kept = found_again(task, kept)
+        function, kept = found_again(function, kept)
         assert not kept, "nothing is kept where rows are not"
         self.rounds += 1
-        call = delayed(partial(_sum_of_share, task), pure=False)
+        call = delayed(partial(_sum_of_share, function, gives), pure=False)
         # θ travels with each call: what is scattered would be lost with a worker, for good.
         with large_graphs():
             sums = self._client.compute([call(share) for share in self._shares])
@@ -79,10 +80,10 @@ def added(sums: Sequence[Any]) -> Any:
     return reduce(lambda a, b: add(a, b, ours=False), sums)
 
 
-def _sum_of_share(task: Task, share: Sequence[Any]) -> Any:
+def _sum_of_share(function: Function, gives: Gives, share: Sequence[Any]) -> Any:
     hold_on_to_pages()
     with numerics(1):
-        return work_on(task, share)[0]
+        return work_on(function, gives, share)[0]
 
 
 # How often a round is asked for again when keepers were lost, and how many seconds Dask may take to notice.
@@ -92,16 +93,9 @@ NOTICED_WITHIN = 5.0
 REACHED_WITHIN = 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """What was kept, found from nothing but the block."""
-
-    task: Task
-    of: tuple[Task, ...] = ()
-
-    def __call__(self, block: Any) -> tuple[None, Any]:
-        """Keep it."""
-        return None, self.task(block, *[each(block)[1] for each in self.of])[1]
+def kept_anew(function: Function, gives: Gives, of: tuple[Function, ...], block: Any) -> Any:
+    """Return what was kept, found from nothing but the block."""
+    return divided(gives, function(*[find(block) for find in of], block))[1]
 
 
 @dataclass(frozen=True)
@@ -120,16 +114,17 @@ UNCUT = Cut(-1)
 class AtKeepers:
     """What every keeper keeps under a name with its rows, cut so, until nobody here knows it any more."""
 
-    recipe: Task
+    recipe: Function
     cut: Cut
     name: int = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A task, names of what it is given, of what it keeps, and of what nobody knows any more."""
+    """A function, names of what it is given, of what it keeps, and of what nobody knows any more."""
 
-    task: Task
+    function: Function
+    gives: Gives
     names: Sequence[int]
     name: int
     unknown: Sequence[int] = ()
@@ -166,14 +161,16 @@ class Keeper:
     def _total(self, call: Call, blocks: LocalBlocks) -> Any:
         kept = [self._kept[each] for each in call.names]
         if call.large is not None:
-            return blocks.total_of_large(call.task, *call.large, *kept)
-        total, self._kept[call.name] = blocks.run(call.task, *kept)
+            return blocks.total_of_large(call.function, *call.large, *kept)
+        total, self._kept[call.name] = blocks.run(call.function, *kept, gives=call.gives)
         return total
 
     def _as_cut(self, cut: Cut) -> LocalBlocks:
         if cut.name not in self._blocks:
             rows = [each.narrowed() for each in self._rows] if cut.narrow else self._rows
-            self._blocks[cut.name] = LocalBlocks.of(rows, cut.rows, self._threads)
+            self._blocks[cut.name] = (
+                LocalBlocks(rows, self._threads) if cut.rows is None else LocalBlocks.cut(rows, cut.rows, self._threads)
+            )
         return self._blocks[cut.name]
 
     def lacks(self, names: Sequence[int]) -> list[int]:
@@ -232,24 +229,21 @@ class Keepers(Rounds):
         self._futures = [self._hired(number) for number in range(len(shares))]
         self._keepers = self._met(self._futures)
 
-    def keep(self, numbers: float) -> bool:
-        """Return whether the workers have memory enough."""
+    def has_room(self, numbers: float) -> bool:
         return 8 * numbers <= KEPT_SHARE * self._memory
 
     def fits(self, kept: Kept) -> bool:
-        """Return whether something was kept with these blocks."""
         return _fits(kept, UNCUT)
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
-        """Return the sum over all blocks, and the name of what was kept with them."""
-        return self.run_on(UNCUT, task, kept)
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
+        return self.run_on(UNCUT, function, kept, gives, anew)
 
-    def narrowed(self) -> Blocks:
-        """Return the same rows in single precision, with the same keepers."""
+    def narrowed(self) -> Rounds:
         return CutKeepers(self, None, narrow=True)
 
-    def cut(self, rows: int) -> Blocks:
-        """Return the same rows, so many at a time."""
+    def cut(self, rows: int) -> Rounds:
         return CutKeepers(self, rows, narrow=False)
 
     def name_of(self, what: object) -> int:
@@ -259,15 +253,21 @@ class Keepers(Rounds):
         return name
 
     def run_on(
-        self, cut: Cut, task: Task, kept: tuple[Kept, ...], large: tuple[int, int] | None = None
+        self,
+        cut: Cut,
+        function: Function,
+        kept: tuple[Kept, ...],
+        gives: Gives,
+        anew: Function | None = None,
+        large: tuple[int, int] | None = None,
     ) -> tuple[Any, Kept]:
-        """Return the same of rows that are cut."""
-        recipe = _recipe(task, kept)
-        task, kept = found_again(task, kept)
+        """Return the sum over rows that are cut, and the name of what was kept with them."""
+        recipe = anew or partial(kept_anew, function, gives, tuple(map(_recipe_of, kept)))
+        function, kept = found_again(function, kept)
         self.rounds += 1
         new = AtKeepers(recipe, cut)
         new.name = self.name_of(new)
-        call = Call(task, [each.name for each in kept], new.name, list(self._unknown), cut, large)
+        call = Call(function, gives, [each.name for each in kept], new.name, list(self._unknown), cut, large)
         total = self._round(call, kept)
         del self._unknown[: len(call.unknown)]
         return total, new
@@ -293,7 +293,7 @@ class Keepers(Rounds):
             missing = keeper.lacks([each.name for each in kept]).result()
             for each in kept:
                 if each.name in missing:
-                    keeper.run(packed(Call(each.recipe, (), each.name, cut=each.cut))).result()
+                    keeper.run(packed(Call(each.recipe, "kept", (), each.name, cut=each.cut))).result()
         return bool(lost) or isinstance(problem, NotKept)
 
     def _lost(self, *, wait: bool) -> list[int]:
@@ -369,28 +369,24 @@ class CutKeepers(Rounds):
         """How often all keepers were asked for something."""
         return self._keepers.rounds
 
-    def keep(self, numbers: float) -> bool:
-        """Return whether the workers have memory enough."""
-        return self._keepers.keep(numbers)
+    def has_room(self, numbers: float) -> bool:
+        return self._keepers.has_room(numbers)
 
     def fits(self, kept: Kept) -> bool:
-        """Return whether something was kept with these blocks."""
         return _fits(kept, self._cut)
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
-        """Return the sum over all blocks, and the name of what was kept with them."""
-        return self._keepers.run_on(self._cut, task, kept)
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
+        return self._keepers.run_on(self._cut, function, kept, gives, anew)
 
-    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
-        """Return a sum of so many numbers: of large blocks."""
-        return self._keepers.run_on(self._cut, task, kept, (rows, size))[0]
+    def total_of_large(self, function: Function, rows: int, size: int, *kept: Kept) -> Any:
+        return self._keepers.run_on(self._cut, function, kept, "sum", large=(rows, size))[0]
 
-    def narrowed(self) -> Blocks:
-        """Return the same in single precision."""
+    def narrowed(self) -> Rounds:
         return CutKeepers(self._keepers, self._cut.rows, narrow=True)
 
-    def cut(self, rows: int) -> Blocks:
-        """Return the same, so many rows at a time."""
+    def cut(self, rows: int) -> Rounds:
         return CutKeepers(self._keepers, rows, narrow=self._cut.narrow)
 
 
@@ -398,13 +394,9 @@ def _fits(kept: Kept, cut: Cut) -> bool:
     return isinstance(kept, Again) or (isinstance(kept, AtKeepers) and kept.cut == cut)
 
 
-def _recipe(task: Task, kept: Sequence[Kept]) -> Task:
-    """Return how what a task keeps is found from nothing."""
-    anew = getattr(task, "anew", None)
-    return Recipe(task, tuple(map(_recipe_of, kept))) if anew is None else anew
-
-
-def _recipe_of(kept: Kept) -> Task:
+def _recipe_of(kept: Kept) -> Function:
+    """Return how what was kept, or is found again, is found from nothing."""
     if isinstance(kept, Again):
-        return _recipe(kept.task, kept.kept) if kept.anew is None else kept.anew
-    return kept.recipe
+        return kept.anew or partial(kept_anew, kept.function, "kept", tuple(map(_recipe_of, kept.kept)))
+    recipe: Function = kept.recipe
+    return recipe

@@ -1,4 +1,4 @@
-"""A start for wide data: dual coordinate descent, one row at a time, as long as it contracts well.
+"""Dual coordinate descent on wide sparse rows, a start for quasi-Newton steps: one row at a time, while it contracts.
 
 Where columns outnumber rows the dual variables, a residual for each score, are the smaller set, and a row touches only
 the coefficients of its non-zeros. Each row is solved exactly against all the others (``core.kernels.dual``), so there
@@ -8,8 +8,8 @@ Residuals sum to zero where an intercept is free. One that is penalised by ½μ(
 with b₀ moved to b after each sweep it is free in the end (an augmented Lagrangian). The smaller μ is beside the
 curvature along the intercept, the fewer times b₀ has to move; the larger it is, the less all rows wait for one number.
 
-What a sweep adds to the dual objective is known, and sweeps add less and less: that tells when it is worth looking at
-F, which takes as long as a sweep or two, and when to leave the rest to others.
+What a sweep adds to the dual objective is known, and sweeps add less and less: that tells when it is worth evaluating
+F, which takes as long as a sweep or two, and when to leave the rest to quasi-Newton steps.
 
 References
 ----------
@@ -29,19 +29,16 @@ from majorant.core.kernels.sparse import Csr
 from majorant.core.objective import Objective
 from majorant.core.prices import Prices
 
-# F is looked at when sweeps have so much left to gain, relative to it, and again each time when so much less is left;
-# or after so many of them.
-WORTH_A_LOOK, LESS, MOST_SWEEPS = 2e-6, 0.01, 20
-# Sweeps before anybody judges, and how much less than the one before the last one of them has to gain.
-FIRST_SWEEPS, CONTRACTION = 4, 0.66
+# Rows, and columns for each of them, from which sweeps pay: fewer columns make rows too much alike to be solved apart.
+LEAST_ROWS, COLUMNS_PER_ROW = 500, 2
+# Quasi-Newton steps that a sweep may cost: one over many classes costs as much as many passes.
+AFFORDABLE = 6.0
+# F is evaluated when sweeps have this much left to gain, relative to it; then when this share of that is left.
+WORTH_A_LOOK, LESS = 2e-6, 0.01
+# Sweeps end where one gains more than this share of what the one two before has gained.
+CONTRACTION = 0.66
 # μ, relative to the curvature along the intercept.
 DAMPING = 0.03
-# Fewer rows are no work for anything.
-LEAST_ROWS = 500
-# Columns for each row: where there are fewer, rows are too much alike for one to be solved after the other.
-COLUMNS_PER_ROW = 2
-# Steps that a sweep may cost.
-AFFORDABLE = 6.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +83,7 @@ class Dual:
 
 
 def suits(objective: Objective, theta: Array) -> bool:
-    """Return whether dual coordinate descent pays here: from zero, on many sparse rows with one label and no offset.
-
-    A sweep over dense rows, or over those of many classes, costs as much as many passes.
-    """
+    """Return whether dual coordinate descent pays here: from zero, on many sparse rows with one label and no offset."""
     whole, prior = objective.whole, objective.penalty.prior
     if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not (prior[0] or prior.any()):
         return False
@@ -109,32 +103,54 @@ def begin(objective: Objective) -> Dual:
     rows: Any = objective.model.hard_rows(objective.whole)
     X, (t, p) = rows.nonzeros(), rows.shape
     n, p = objective.size // p, p - rows.constant
-    scale, ridge, of_intercept = _ridges(objective.penalty.as_prior().reshape(n, -1), p)
-    X = X if scale is None else X._replace(data=X.data / scale[X.indices])
+    λ = objective.penalty.as_prior().reshape(n, -1)
+
+    # One number penalises all columns once they are divided by the scale.
+    scale, ridge = None, float(λ[0, 0])
+    if not (ridge > 0 and (λ.strides == (0, 0) or λ[:, :p].min() == λ[:, :p].max())):
+        mean = λ[:, :p].mean(axis=0)
+        ridge = float(mean[mean > 0].mean())
+        scale = np.sqrt(np.where(mean > 0, mean, ridge) / ridge)
+        X = X._replace(data=X.data / scale[X.indices])
     norms = kernels.dual.row_squares(X) / ridge
-    intercepts, stiffness = None, np.inf
+
+    intercepts, stiffness, is_free = None, np.inf, False
     if rows.constant:
         intercepts = objective.with_likely_intercept(np.zeros(objective.size)).reshape(n, -1)[:, -1].copy()
-        stiffness = of_intercept or DAMPING * _curvature(rows.weight, norms, n)
-    free = rows.constant and of_intercept == 0
+        stiffness = float(λ[:, p:].mean())
+        is_free = stiffness == 0
+        if is_free:  # the curvature along the intercept where all classes are equally likely, each row by itself
+            slope = 0.25 if n == 1 else (n - 1) / n**2
+            stiffness = DAMPING * float(np.sum(rows.weight * slope / (1 + rows.weight * norms * slope)))
     empty = np.zeros((t, n)), np.zeros((p, n))
-    return Dual(X, rows.y, rows.weight, norms, scale, ridge, *empty, intercepts, stiffness, free, rows.centre)
+    return Dual(X, rows.y, rows.weight, norms, scale, ridge, *empty, intercepts, stiffness, is_free, rows.centre)
 
 
 def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
-    """Return the state after sweeps in random order, once F is worth looking at or they gain too slowly."""
-    rng, order = np.random.default_rng([seed, dual.sweeps]), np.arange(len(dual.residual))
-    dual, aim = _copied(dual), LESS * left(dual.gains) if dual.gains else WORTH_A_LOOK
-    μ, gains, contracts = dual.stiffness, dual.gains, True
-    for seed_of_sweep in rng.integers(2**64, size=MOST_SWEEPS, dtype=np.uint64):
-        kernels.dual.shuffle(order, seed_of_sweep)
-        gain, μ = _swept(dual, μ, order)
+    """Return the state after sweeps in random order, once F is worth evaluating or they gain too slowly."""
+    r, W, b, μ, gains = dual.residual, dual.coefficients, dual.intercepts, dual.stiffness, dual.gains
+    b = np.zeros(W.shape[1]) if b is None else b
+    aim = WORTH_A_LOOK
+    if gains:  # a state that was just begun has nothing to lose
+        r, W, b, aim = r.copy(), W.copy(), b.copy(), LESS * left(gains)
+    rng, order, contracts = np.random.default_rng([seed, dual.sweeps]), np.arange(len(r)), True
+    while contracts and (len(gains) == dual.sweeps or left(gains) > aim):
+        kernels.dual.shuffle(order, rng.integers(2**64, dtype=np.uint64))
+        rows = dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, 1 / μ, order
+        if len(b) == 1:
+            gain, curvature = kernels.dual.binary_epoch(*rows, r[:, 0], W[:, 0], b)
+        else:
+            gain, curvature = kernels.dual.softmax_epoch(*rows, r, W, b)
+        if dual.is_free:
+            μ = DAMPING * curvature if curvature > 0 else μ
+            b -= r.sum(axis=0) / μ  # b₀ moves to b
         gains = (*gains, gain)
-        contracts = gain > 0 and (len(gains) <= FIRST_SWEEPS or gain <= CONTRACTION * gains[-3])
-        if left(gains) <= aim or not contracts:
-            break
+        contracts = gain > 0 and (len(gains) < 3 or gain <= CONTRACTION * gains[-3])
     objective.spend(passes=len(gains) - dual.sweeps)
-    return replace(dual, stiffness=μ, gains=gains, contracts=contracts)
+    intercepts = None if dual.intercepts is None else b
+    return replace(
+        dual, residual=r, coefficients=W, intercepts=intercepts, stiffness=μ, gains=gains, contracts=contracts
+    )
 
 
 def left(gains: tuple[float, ...]) -> float:
@@ -143,43 +159,3 @@ def left(gains: tuple[float, ...]) -> float:
         return float("inf")
     rate = gains[-1] / gains[-2]
     return gains[-1] * rate / (1 - rate) / sum(gains)
-
-
-def _copied(dual: Dual) -> Dual:
-    """Return the state with arrays of its own; one that was just begun has nothing to lose."""
-    if not dual.sweeps:
-        return dual
-    intercepts = None if dual.intercepts is None else dual.intercepts.copy()
-    return replace(dual, residual=dual.residual.copy(), coefficients=dual.coefficients.copy(), intercepts=intercepts)
-
-
-def _swept(dual: Dual, μ: float, order: Array) -> tuple[float, float]:
-    """Sweep once, in place; return what was gained, and μ for the next time."""
-    r, W = dual.residual, dual.coefficients
-    b = np.zeros(W.shape[1]) if dual.intercepts is None else dual.intercepts
-    rows = dual.X, dual.y, dual.weight, dual.norms, 1 / dual.ridge, 1 / μ, order
-    if len(b) == 1:
-        gain, curvature = kernels.dual.binary_epoch(*rows, r[:, 0], W[:, 0], b)
-    else:
-        gain, curvature = kernels.dual.softmax_epoch(*rows, r, W, b)
-    if dual.is_free:
-        μ = DAMPING * curvature if curvature > 0 else μ
-        b -= r.sum(axis=0) / μ  # b₀ moves to b
-    return gain, μ
-
-
-def _curvature(weight: Array, norms: Array, n: int) -> float:
-    """Return by how much residuals follow an intercept where all classes are equally likely, each row by itself."""
-    slope = 0.25 if n == 1 else (n - 1) / n**2
-    return float(np.sum(weight * slope / (1 + weight * norms * slope)))
-
-
-def _ridges(λ: Array, columns: int) -> tuple[Array | None, float, float]:
-    """Return by what columns have to be divided for one number to penalise all, that number, and that of intercepts."""
-    of_intercept = float(λ[:, columns:].mean()) if columns < λ.shape[1] else 0.0
-    if λ[0, 0] > 0 and (λ.strides == (0, 0) or λ[:, :columns].min() == λ[:, :columns].max()):
-        return None, float(λ[0, 0]), of_intercept
-    each = λ[:, :columns].mean(axis=0)
-    penalised = each > 0
-    ridge = float(each[penalised].mean())
-    return np.sqrt(np.where(penalised, each, ridge) / ridge), ridge, of_intercept

@@ -1,4 +1,9 @@
-"""Minimising over an unpenalised intercept alone: what a certificate needs before strong convexity applies."""
+"""The intercepts that minimise the loss while all coefficients stay: what strong convexity needs to certify.
+
+A free intercept is added to the scores of its class, so the loss along the intercepts is a function of scores that are
+known: Newton's method takes no pass over the data. Of many classes the Hessian (n×n) takes longer than a pass. Then
+iterative scaling makes the first steps, and one Hessian serves as long as intercepts stay within ``NEARBY`` of it.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +11,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import exp
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from majorant.core.checks import Array, lazy
+from majorant.core.checks import Array
+from majorant.core.class_model import ClassModel
 from majorant.core.curvature import Factor, lower_factor
-from majorant.core.model import Model, WithIntercept
-from majorant.core.rows import Again, Blocks, Kept, Least
+from majorant.core.rows import Again, Blocks, Kept, Most, without_rows
 
-ITERATIONS = 200
-HALVINGS = 60
-# The decrease that another step would bring, relative to the loss: what is left is rounding.
-FLAT = 1e-20
-# A rise of the loss, relative to itself, that may be rounding if the slope falls.
-FLATNESS = 1e-9
-# Beyond the largest score: the logarithm of how unequal classes may be.
+ITERATIONS, HALVINGS = 200, 60
+# Newton stops at a decrease of this share of the loss; a rise of this share may be rounding where the slope falls.
+FLAT, FLATNESS = 1e-20, 1e-9
+# Logarithm of how unequal classes may be, beyond what scores explain.
 MARGIN = 50.0
-NOT_FOUND = (np.inf, np.inf, np.inf)
-# The probability of a class that was never observed, relative to the total weight of the rows, that is next to nothing.
-VANISHED = 1e-10
-# A larger Hessian takes longer than a pass, and is found again only where scores have moved farther.
+# Classes from which a Hessian takes longer than a pass, and how far intercepts may move from where it was found.
 MANY_CLASSES, NEARBY = 50, 0.1
-# It is of so many rows at a time: of fewer it takes longer to be written than to be found.
+# Rows at a time for such a Hessian: of fewer it takes longer to be written than to be found.
 ROWS_FOR_MANY = 1_000
-# Rounding errors of a slope, relative to the total weight of the rows.
-ROUNDING = 1e-15
+# Relative to the total weight of the rows: the probability of a class that was never observed which is next to nothing,
+# and rounding errors of a slope.
+VANISHED, ROUNDING = 1e-10, 1e-15
+NOT_FOUND = (np.inf, np.inf, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,93 +53,63 @@ class Profiled:
     passed_on: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Hessian:
-    """That along the intercepts where they had moved to."""
-
-    at: Array
-    matrix: Array
-
-    def solve(self, slope: Array) -> Array:
-        """Return H⁻¹ slope, or the shortest solution if H is singular."""
-        if len(slope) == 1:
-            return slope / self._steadied[0]
-        if self._factor is not None:
-            return self._factor(slope)
-        return np.linalg.lstsq(self._steadied, slope, rcond=None)[0]
-
-    @lazy
-    def _steadied(self) -> Array:
-        H = _grounded(self.matrix)
-        H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
-        return H
-
-    @lazy
-    def _factor(self) -> Factor | None:
-        try:
-            return Factor(lower_factor(self._steadied))
-        except LinAlgError:
-            return None
-
-
-@dataclass(frozen=True, eq=False)
-class _Expansion:
-    moved: Array
-    loss: float
-    residuals: Kept
-    slope: Array
-    hessian: _Hessian  # here, or of many classes nearby
-    squares: float  # Σ p²(1 − p)² over all scores
-    rows: int
-
-    @property
-    def weaker(self) -> float:
-        """How many times less than the Hessian nearby that here may be: e^2a where scores have moved by a."""
-        at = self.hessian.at
-        return 1.0 if at is self.moved else exp(2 * float(np.abs(self.moved - at).max()))
-
-
 def profile_intercept(
-    model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True, enough: float = 0.0
+    model: ClassModel, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True, enough: float = 0.0
 ) -> Profiled:
-    """Return how much to add to the scores of each class for the loss to be least, given the scores of every block.
+    """Return the intercepts to add to the scores of each class for the loss to be least.
 
-    Newton's method, each step halved until it descends. The data are not visited. ``observed`` are class totals;
-    ``keep`` says whether there is room for residuals, ``enough`` which decrease of the loss is not worth another step.
+    Parameters
+    ----------
+    model : ClassModel
+        The loss of scores.
+    blocks, scores
+        Where the scores are. The data themselves are not visited.
+    observed : array of shape (n,)
+        The total weight of each class.
+    keep : bool
+        Whether there is room for residuals.
+    enough : float
+        A decrease of the loss that is not worth another step.
     """
+    keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
     expand = partial(_expand, model, blocks, scores, keep=keep)
-    here = expand(_first_guess(model, blocks, scores, observed), None)
+
+    # Newton's method, each step halved until it descends.
+    here, hessian = expand(_iterative_scaling(model, blocks, scores, observed), None), None
     for _ in range(ITERATIONS):
-        step = -here.hessian.solve(here.slope)  # saturated rows have no curvature left, and it may lead far beyond them
+        if hessian is not here.hessian:
+            hessian, solve = here.hessian, _steadied_solve(here.hessian.matrix)
+        step = -solve(here.slope)
         if -float(here.slope @ step) <= max(FLAT * here.loss, enough):
             break
-        there = _descend(expand, here, _clipped(step, model, blocks, scores))
-        if there is None:
+        if np.abs(step).max() > MARGIN:  # saturated rows have no curvature left, and it may lead far beyond them
+            farthest = MARGIN + 2 * float(blocks.total(partial(farthest_score, model), scores).value)
+            step = np.clip(step, -farthest, farthest)
+        for _ in range(HALVINGS):
+            there = expand(here.moved + step, here.hessian)
+            flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
+            if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
+                break
+            step = 0.5 * step
+        else:
             break
         here = there
-    decrease, distance, largest = _what_is_left(here, observed)
-    # |diag(p) − ppᵀ| has rows that sum to 2p(1 − p), which changes by a factor of at most e^2a as scores move by a.
+
+    # What may be left. Rows of |diag(p) − ppᵀ| sum to 2p(1 − p), which changes by at most e^2a as scores move by a.
+    decrease, distance, largest = _left(here, observed)
     stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(here.squares)
     passed_on = np.sqrt(here.squares * here.rows) * largest
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
 
 
-def _clipped(step: Array, model: WithIntercept, blocks: Blocks, scores: Kept) -> Array:
-    """Return a step no longer than scores can be apart."""
-    if np.abs(step).max() <= MARGIN:
-        return step
-    farthest = MARGIN - 2 * float(blocks.total(FarthestScore(model), scores).value)
-    return np.clip(step, -farthest, farthest)
-
-
-def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: Array) -> Array:
+def _iterative_scaling(model: ClassModel, blocks: Blocks, scores: Kept, observed: Array) -> Array:
     """Return zero, or, of many classes, where a few steps b += log(observed/expected) lead, which take no Hessian.
 
     They never raise the loss (Darroch & Ratcliff, *Generalized iterative scaling for log-linear models*, 1972).
     """
     moved, last = np.zeros(model.coefficient_rows), np.inf
     while len(moved) > MANY_CLASSES and observed.all() and last > NEARBY**2:
-        expected = blocks.total(Moved(model, moved, curved=False), scores)[1] + observed
+        expected = blocks.run(partial(along_intercepts, model, moved, False, False), scores)[0][1] + observed
         if not (expected > 0).all():
             break
         step = np.log(observed / expected)
@@ -148,103 +119,50 @@ def _first_guess(model: WithIntercept, blocks: Blocks, scores: Kept, observed: A
     return moved
 
 
-@dataclass(frozen=True, eq=False)
-class Moved:
-    """Loss, slope, Hessian, Σ p²(1 − p)² and rows along the intercepts where they have moved; residuals may be kept."""
+class _Hessian(NamedTuple):
+    """The Hessian along the intercepts, and the intercepts that it is of."""
 
-    reads_rows: ClassVar[bool] = False
+    matrix: Array
+    at: Array
 
-    model: WithIntercept
+
+class _Expansion(NamedTuple):
+    """The loss and its derivatives along the intercepts where they have moved; a ``hessian`` may be from nearby."""
+
     moved: Array
-    curved: bool  # or without the Hessian
-    keep: bool = False
-
-    def __call__(self, block: Any, scores: Array) -> tuple[Any, Array | None]:
-        """Return them."""
-        along, residual = self.model.along_intercepts(scores, self.moved, block, curved=self.curved)
-        return (*along, len(block)), residual if self.keep else None
-
-
-@dataclass(frozen=True, eq=False)
-class BetweenClasses:
-    """The Hessian along the intercepts, of residuals that were kept."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: Any, residual: Array) -> tuple[Array, None]:
-        """Return it."""
-        return self.model.between_classes(residual, block)[0], None
-
-
-@dataclass(frozen=True, eq=False)
-class ClassTotals:
-    """How much of each class was observed."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: Any) -> tuple[Array, None]:
-        """Return it."""
-        return self.model.class_totals(block), None
-
-
-@dataclass(frozen=True, eq=False)
-class LostToTheCentre:
-    """How much the loss may rise when the intercept of centred columns is rounded to one of columns as they are."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: Model[Any] | WithIntercept
-    theta: Array
-    epsilon: float
-
-    def __call__(self, block: Any) -> tuple[float, None]:
-        """Return it."""
-        return self.model.lost_to_the_centre(self.theta, block, self.epsilon), None
-
-
-@dataclass(frozen=True, eq=False)
-class FarthestScore:
-    """The largest finite score, less than zero: minima are what adds up."""
-
-    reads_rows: ClassVar[bool] = False
-
-    model: WithIntercept
-
-    def __call__(self, block: Any, scores: Array) -> tuple[Least, None]:
-        """Return −max |score|."""
-        return Least(-self.model.farthest(scores)), None
+    loss: float
+    residuals: Kept
+    slope: Array
+    hessian: _Hessian
+    squares: float  # Σ p²(1 − p)² over all scores
+    rows: int
 
 
 def _expand(
-    model: WithIntercept, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
+    model: ClassModel, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
 ) -> _Expansion:
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
         nearby = None
-    keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
     apart = nearby is None and keep and len(moved) > MANY_CLASSES and not blocks.delay
-    (loss, slope, H, squares, rows), residuals = blocks.run(
-        Moved(model, moved, nearby is None and not apart, keep), scores
-    )
+    along = partial(along_intercepts, model, moved, nearby is None and not apart, keep)
+    (loss, slope, H, squares, rows), residuals = blocks.run(along, scores)
     if apart:
-        H = blocks.total_of_large(BetweenClasses(model), ROWS_FOR_MANY, len(moved) ** 2, residuals)
-    kept = residuals if keep else None
-    return _Expansion(moved, loss, kept, slope, nearby or _Hessian(moved, H), squares, rows)
+        between = partial(hessian_between_classes, model)
+        H = blocks.total_of_large(between, ROWS_FOR_MANY, len(moved) ** 2, residuals)
+    return _Expansion(moved, loss, residuals if keep else None, slope, nearby or _Hessian(H, moved), squares, rows)
 
 
-def _descend(expand: Callable[..., _Expansion], here: _Expansion, step: Array) -> _Expansion | None:
-    """Return where the longest of the halved steps leads that descends, or nothing if none does."""
-    for _ in range(HALVINGS):
-        there = expand(here.moved + step, here.hessian)
-        flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
-        if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + FLATNESS)):
-            return there
-        step = 0.5 * step
-    return None
+def _steadied_solve(H: Array) -> Callable[[Array], Array]:
+    """Return the function that solves with H, or gives the shortest solution if H is singular."""
+    H = _grounded(H)
+    H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+    if len(H) == 1:
+        return lambda slope: slope / H[0]
+    try:
+        return Factor(lower_factor(H))
+    except LinAlgError:
+        return lambda slope: np.linalg.lstsq(H, slope, rcond=None)[0]
 
 
 def _grounded(H: Array) -> Array:
@@ -253,7 +171,7 @@ def _grounded(H: Array) -> Array:
     return H + np.trace(H) / n**2 if n > 1 else H.copy()
 
 
-def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, float]:
+def _left(here: _Expansion, observed: Array) -> tuple[float, float, float]:
     """Return how much the loss may still decrease, how far intercepts may still move, and max(H⁻¹).
 
     Self-concordance: with slope s, D = √(sᵀH⁻¹s) and a spread S of at most 2√max(H⁻¹), SD ≤ ½ proves a minimum within
@@ -268,8 +186,10 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
     if seen.sum() < 2 or unseen > VANISHED * total:
         return NOT_FOUND
     slope = np.abs(slope) + ROUNDING * total + unseen
+    # The Hessian here may be e^2a times less than one of scores that have moved by a since.
+    weaker = 1.0 if here.hessian.at is here.moved else exp(2 * float(np.abs(here.moved - here.hessian.at).max()))
     try:
-        inverse = here.weaker * (1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(_grounded(H))).inverse())
+        inverse = weaker * (1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(_grounded(H))).inverse())
     except LinAlgError:  # H is not positive definite
         return NOT_FOUND
     largest = float(np.diagonal(inverse).max())
@@ -277,3 +197,27 @@ def _what_is_left(here: _Expansion, observed: Array) -> tuple[float, float, floa
     if not 4 * largest * decrement <= 0.25:
         return NOT_FOUND
     return decrement + 2 * unseen, 2 * np.sqrt(largest * decrement) + unseen, largest
+
+
+# --- tasks on scores --------------------------------------------------------------------------------------------
+
+
+@without_rows
+def along_intercepts(
+    model: ClassModel, moved: Array, curved: bool, keep: bool, scores: Array, block: Any
+) -> tuple[Any, Array | None]:
+    """Return loss, slope, Hessian (if ``curved``), Σ p²(1 − p)² and rows where intercepts have moved; and residuals."""
+    along, residual = model.along_intercepts(scores, moved, block, curved=curved)
+    return (*along, len(block)), residual if keep else None
+
+
+@without_rows
+def hessian_between_classes(model: ClassModel, residual: Array, block: Any) -> Array:
+    """Return the Hessian along the intercepts, of residuals that were kept."""
+    return model.between_classes(residual, block)[0]
+
+
+@without_rows
+def farthest_score(model: ClassModel, scores: Array, block: Any) -> Most:
+    """Return the largest finite ``|score|``."""
+    return Most(model.farthest(scores))

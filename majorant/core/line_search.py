@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from majorant.core.checks import Array
-from majorant.core.rows import Kept
-from majorant.core.tasks import Along, Land, Leap, Potentials, Scores, ScoresOf, SlopesOf
+from majorant.core.model import Model
+from majorant.core.rows import Kept, without_rows
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
@@ -47,6 +48,31 @@ class Ray(Protocol):
         """Return the point θ + aδ."""
 
 
+@without_rows
+def loss_along(model: Model[Any], a: float, scores: Array, slopes: Array, block: Any) -> tuple[Any, Any]:
+    """Return loss and slope at a point of a ray, from scores and how they change; and scores and residuals there."""
+    there = model.along(scores, slopes, a)
+    loss, residual = model.loss_and_residual(there, block)
+    return (loss, model.inner(residual, slopes)), (there, residual)
+
+
+def gradient_there(model: Model[Any], there: tuple[Array, Array], block: Any) -> tuple[Array, Array]:
+    """Return the gradient of the loss where scores and residuals are known; and the scores."""
+    return model.lift(there[1], block), there[0]
+
+
+@without_rows
+def first(kept: tuple[Array, Array], block: Any) -> Array:
+    """Return the first of two arrays that were kept with a block."""
+    return kept[0]
+
+
+@without_rows
+def second(kept: tuple[Array, Array], block: Any) -> Array:
+    """Return the second of two arrays that were kept with a block."""
+    return kept[1]
+
+
 # Scores that were added up from so many times farther away have lost digits: they are found afresh.
 FAR = 10.0
 
@@ -66,8 +92,8 @@ class ScoreRay:
         objective.spend(passes=0.5 * (scores is None) + 0.5 * (slopes is None))
         model, blocks = objective.model, objective.blocks
         self._objective, self._theta, self._direction = objective, theta, direction
-        self._scores = blocks.run(Scores(model, theta))[1] if scores is None else scores
-        self._slopes = blocks.run(Potentials(model, direction))[1] if slopes is None else slopes
+        self._scores = blocks.map(partial(model.scores, theta)) if scores is None else scores
+        self._slopes = blocks.map(partial(model.potentials, direction)) if slopes is None else slopes
         self._penalty = objective.penalty.along(theta, direction)
         self._reach = max(reach, norm(theta))
         self._last: tuple[float, float, Kept] | None = None
@@ -78,8 +104,11 @@ class ScoreRay:
 
     def value_and_slope(self, a: float) -> tuple[float, float]:
         """Return F(θ + aδ) and its derivative: exponentials only."""
-        task, self._last = Along(self._objective.model, a), None  # two of these at a time would be a lot of memory
-        (loss, slope), there = self._objective.blocks.run(task, self._scores, self._slopes)
+        along, self._last = (
+            partial(loss_along, self._objective.model, a),
+            None,
+        )  # two of these at a time would be a lot of memory
+        (loss, slope), there = self._objective.blocks.run(along, self._scores, self._slopes)
         of_penalty = self._penalty(a)
         self._last = (a, loss + of_penalty[0], there)
         return loss + of_penalty[0], slope + of_penalty[1]
@@ -95,7 +124,7 @@ class ScoreRay:
         assert self._last is not None
         _, value, there = self._last
         F.spend(passes=0.5)
-        of_loss, scores = F.blocks.run(Land(F.model, θ), there)
+        of_loss, scores = F.blocks.run(partial(gradient_there, F.model), there, anew=partial(F.model.scores, θ))
         return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, length))
 
 
@@ -108,7 +137,7 @@ class LeapingRay:
     def __init__(self, objective: Objective, start: Point, direction: Array) -> None:
         objective.spend(passes=1.0)
         self._objective, self._start, self._direction = objective, start, direction
-        of_unit, self._leapt = objective.blocks.run(Leap(objective.model, direction), start.scores)
+        of_unit, self._there = objective.blocks.run(partial(objective.model.unit_step, direction), start.scores)
         self._penalty = objective.penalty.along(start.theta, direction)
         of_penalty = self._penalty(1.0)
         self._value, self._slope, self._of_loss = of_unit[0] + of_penalty[0], of_unit[1] + of_penalty[1], of_unit[2]
@@ -129,12 +158,12 @@ class LeapingRay:
         reach = max(self._start.reach, norm(self._start.theta))
         if a != 1.0 or reach > FAR * length:
             return self._in_parts().land(a)
-        scores = F.blocks.derive(ScoresOf(), self._leapt, anew=Scores(F.model, θ))
+        scores = F.blocks.map(first, self._there, anew=partial(F.model.scores, θ))
         return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, length))
 
     def _in_parts(self) -> ScoreRay:
         if self._other is None:
-            slopes, start = self._objective.blocks.derive(SlopesOf(), self._leapt), self._start
+            slopes, start = self._objective.blocks.map(second, self._there), self._start
             self._other = ScoreRay(
                 self._objective, start.theta, self._direction, start.scores, start.reach, slopes=slopes
             )

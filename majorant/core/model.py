@@ -27,18 +27,21 @@ What is got of a model that answers: steps made whole, dual variables, rows with
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from majorant.core.checks import Array
-from majorant.core.curvature import Factors
+from majorant.core.curvature import Curvature, Factors, Form
 from majorant.core.kernels.sparse import Csr
 from majorant.core.matrix import Design
 from majorant.core.rounding import Magnitudes, Spreads
-from majorant.core.rows import InMemory
+from majorant.core.rows import InMemory, without_rows
 from majorant.core.structured import Arrow, Pattern
 from majorant.core.threads import empty
+
+if TYPE_CHECKING:
+    from majorant.core.class_model import ClassModel
 
 Batch = TypeVar("Batch", bound=InMemory)
 
@@ -67,8 +70,6 @@ class Model(ABC, Generic[Batch]):
     keeps_scores: ClassVar[bool] = True
     # Whether outcomes can be written out row by row, as solvers want them that look inside rows.
     has_rows: ClassVar[bool] = False
-    # Whether each gradient is a new array, which those of other blocks may be added to.
-    gives_gradients_away: ClassVar[bool] = False
 
     # --- what a model is ----------------------------------------------------------------------------------
 
@@ -110,27 +111,46 @@ class Model(ABC, Generic[Batch]):
         """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
         return self.add_measure(self.potentials(theta, batch), batch)
 
+    @without_rows
     def loss(self, scores: Array, batch: Batch) -> float:
         """Return Σ_j w_j [log Z_j − score of what was observed]."""
         return self.loss_and_residual(scores, batch)[0]
+
+    def loss_at(self, theta: Array, batch: Batch) -> float:
+        """Return the loss at θ."""
+        return self.loss(self.scores(theta, batch), batch)
 
     def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
         """Return the loss and its gradient with respect to θ."""
         loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
         return loss, self.lift(residual, batch)
 
-    def look(self, theta: Array, batch: Batch) -> tuple[float, Array, Array]:
-        """Return the loss, its gradient with respect to θ, and the scores there."""
+    def evaluate(self, theta: Array, batch: Batch) -> tuple[tuple[float, Array], Array]:
+        """Return the loss and its gradient with respect to θ, and the scores there."""
         scores = self.scores(theta, batch)
         loss, residual = self.loss_and_residual(scores, batch)
-        return loss, self.lift(residual, batch), scores
+        return (loss, self.lift(residual, batch)), scores
 
-    def leap(self, direction: Array, scores: Array, batch: Batch) -> tuple[float, float, Array, Leapt]:
-        """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
+    def unit_step(
+        self, direction: Array, scores: Array, batch: Batch
+    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
+        """Return loss, slope and gradient at θ + δ from the scores at θ; and the scores there, and how they changed."""
         slopes = self.potentials(direction, batch)
         there = scores + slopes
         loss, residual = self.loss_and_residual(there, batch)
-        return loss, self.inner(residual, slopes), self.lift(residual, batch), Leapt(there, slopes)
+        return (loss, self.inner(residual, slopes), self.lift(residual, batch)), (there, slopes)
+
+    def curvature(self, absorb: Form, majorizes: bool, scores: Array, batch: Batch) -> Curvature:
+        """Return the curvature of the bound (``majorizes``) or of the loss itself in some form."""
+        if majorizes:
+            return absorb(self.bound_factors(scores, batch))
+        return absorb(self.as_rows().hessian_factors(scores, batch))
+
+    def expansion(self, theta: Array, absorb: Form, majorizes: bool, batch: Batch) -> tuple[float, Array, Curvature]:
+        """Return loss, gradient and curvature at θ in one pass, where scores are too many to be kept."""
+        scores = self.scores(theta, batch)
+        loss, residual = self.loss_and_residual(scores, batch)
+        return loss, self.lift(residual, batch), self.curvature(absorb, majorizes, scores, batch)
 
     def along(self, scores: Array, slopes: Array, a: float) -> Array:
         """Return the scores so far along a ray."""
@@ -153,6 +173,7 @@ class Model(ABC, Generic[Batch]):
         """Return where to begin if nobody says: zero, where symmetry does not make that a saddle."""
         return np.zeros(self.n_parameters(like))
 
+    @without_rows
     def loss_at_zero(self, batch: Batch) -> float | None:
         """Return the loss of parameters of zero, if that is known without a look at the scores."""
         return None
@@ -205,6 +226,7 @@ class Model(ABC, Generic[Batch]):
         """Return whether :meth:`hessian_product` is there."""
         return False
 
+    @without_rows
     def bending(self, scores: Array, batch: Batch) -> Array:
         """Return what is kept of scores for products with the Hessian there."""
         self._has_no("products with a Hessian")
@@ -253,11 +275,12 @@ class Model(ABC, Generic[Batch]):
         """
         return None
 
+    @without_rows
     def lost_to_the_centre(self, theta: Array, batch: Batch, epsilon: float) -> float:
         """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
         return 0.0
 
-    def with_intercept(self, like: Batch, penalised: Array) -> WithIntercept | None:
+    def with_intercept(self, like: Batch, penalised: Array) -> ClassModel | None:
         """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""
         return None
 
@@ -421,13 +444,6 @@ def weigh(values: Array, weight: Array | None) -> Array:
     return values if weight is None else values * weight
 
 
-class Leapt(NamedTuple):
-    """What is kept of a step that was made whole: scores there, and how they have changed."""
-
-    scores: Array
-    slopes: Array
-
-
 class DualAscent(Protocol):
     """Dual variables of every row, and θ, which follows them: θ = Σ_j w_j (observed − expected)/λ."""
 
@@ -516,37 +532,3 @@ class AlongIntercepts(NamedTuple):
     slope: Array  # (n,)
     hessian: Array | None  # (n, n)
     squares: float  # Σ v²
-
-
-class WithIntercept(Protocol):
-    """What a free intercept needs of a model: its derivatives along scores that move class by class."""
-
-    @property
-    def coefficient_rows(self) -> int:
-        """Intercepts n."""
-
-    def loss(self, scores: Array, batch: Any) -> float:
-        """Return the loss."""
-
-    def loss_and_residual(self, scores: Array, batch: Any) -> tuple[float, Array]:
-        """Return the loss and its derivative with respect to the scores (n×t)."""
-
-    def farthest(self, scores: Array) -> float:
-        """Return the largest finite |score|."""
-
-    def along_intercepts(
-        self, scores: Array, intercepts: Array, batch: Any, *, curved: bool
-    ) -> tuple[AlongIntercepts, Array]:
-        """Return the loss and more where intercepts have moved, its Hessian if ``curved``, and residuals."""
-
-    def between_classes(self, residual: Array, batch: Any) -> tuple[Array, Array]:
-        """Return the Hessian along the intercepts (n×n), and the diagonal of the Hessian on scores (n×t)."""
-
-    def class_totals(self, batch: Any) -> Array:
-        """Return how much of each class was observed."""
-
-    def likely_intercepts(self, totals: Array, like: Any) -> Array | None:
-        """Return intercepts that make every class as likely as it was observed, where coefficients are zero."""
-
-    def lost_to_the_centre(self, theta: Array, batch: Any, epsilon: float) -> float:
-        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -18,33 +19,28 @@ from majorant.core import self_concordance
 from majorant.core.bound import QuadraticBound
 from majorant.core.certificates import Certificate, bounded_gap, share, with_intercepts
 from majorant.core.checks import Array, lazy
+from majorant.core.class_model import ClassModel
 from majorant.core.curvature import Curvature, Dense, Form
-from majorant.core.intercept import ClassTotals, profile_intercept
+from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import DirectRay, LeapingRay, Point, Ray, ScoreRay
-from majorant.core.model import Model, WithIntercept
+from majorant.core.model import Model
 from majorant.core.penalty import Penalty, read_penalty
 from majorant.core.remote import Elsewhere
 from majorant.core.rounding import SAFETY, Magnitudes
-from majorant.core.rows import Again, Blocks, Data, InMemory, Kept, Order, Reducer, Task, Threads
+from majorant.core.rows import (
+    Again,
+    Blocks,
+    Data,
+    InMemory,
+    Kept,
+    Order,
+    Reducer,
+    Threads,
+    least,
+    without_rows,
+)
 from majorant.core.self_concordance import best_certificate as certify
 from majorant.core.structured import Pattern, form
-from majorant.core.tasks import (
-    ClassCurvature,
-    ColumnSquares,
-    Convexity,
-    Curve,
-    Expand,
-    HessianDiagonal,
-    LeastMargin,
-    Loss,
-    LossAndGradient,
-    LossAtZero,
-    MeanGram,
-    Scores,
-    Several,
-    SizeOf,
-    Unlike,
-)
 from majorant.core.threads import here, norm
 
 # Data in single precision are widened so many scalars at a time.
@@ -65,8 +61,9 @@ class Facts:
         self.narrow, self.precision = bool(dtype != np.float64), dtype
         self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
         self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty
-        self.keeps_scores = model.keeps_scores and self.blocks.keep(ALONG_A_RAY * self._scores_of_all())
-        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.keep(self._scores_of_all()))
+        scores = len(data) * (model.as_rows().scores_per_row(self.like) if model.has_rows else 1)
+        self.keeps_scores = model.keeps_scores and self.blocks.has_room(ALONG_A_RAY * scores)
+        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.has_room(scores))
 
     def under(self, penalty: Penalty) -> Facts:
         """Return what follows with another penalty: all that is known, unless other parameters are penalised."""
@@ -78,26 +75,22 @@ class Facts:
         other._penalty = penalty
         return other
 
-    def _scores_of_all(self) -> int:
-        per_row = self._model.as_rows().scores_per_row(self.like) if self._model.has_rows else 1
-        return per_row * len(self._data)
-
     @lazy
     def _at_first_sight(self) -> tuple[Any, ...]:
         """What a look at the rows tells, one look for all of it: they have to be read, or workers to be asked."""
-        looks: tuple[Task, ...] = (Convexity(self._model), SizeOf(self._model))
-        # With workers labels are no nearer than rows.
-        counts = () if self.intercept is None or not self.blocks.delay else (ClassTotals(self.intercept),)
-        return self.blocks.total(Several((*looks, *counts)))
+        with_totals = (
+            self.intercept is not None and self.blocks.delay > 0
+        )  # with workers labels are no nearer than rows
+        return self.blocks.total(partial(first_sight, self._model, with_totals))
 
     @lazy
     def convex(self) -> bool:
         """Whether the loss is convex on all blocks."""
-        found = self.blocks.total(Convexity(self._model)) if self._is_here else self._at_first_sight[0]
+        found = self.blocks.total(partial(least, self._model.convex)) if self._is_here else self._at_first_sight[0]
         return bool(found.value > 0)
 
     @lazy
-    def intercept(self) -> WithIntercept | None:
+    def intercept(self) -> ClassModel | None:
         """The model, if what is unpenalised is an intercept and nothing else."""
         return self._model.with_intercept(self.like, self._penalty.penalised)
 
@@ -124,7 +117,7 @@ class Facts:
     def class_totals(self) -> Array:
         """How much of each class was observed, of a model with a free intercept."""
         assert self.intercept is not None
-        return self._at_first_sight[2] if self.blocks.delay else self.blocks.total(ClassTotals(self.intercept))
+        return self._at_first_sight[2] if self.blocks.delay else self.blocks.total(self.intercept.class_totals)
 
     @lazy
     def likely_intercept(self) -> Array | None:
@@ -134,7 +127,7 @@ class Facts:
     @lazy
     def magnitudes(self) -> Magnitudes | None:
         """How large the numbers are that a gradient is summed from."""
-        return self.blocks.total(SizeOf(self._model)) if self._is_here else self._at_first_sight[1]
+        return self.blocks.total(self._model.magnitudes) if self._is_here else self._at_first_sight[1]
 
     @lazy
     def magnitudes_by_column(self) -> Magnitudes:
@@ -142,7 +135,7 @@ class Facts:
         assert self.magnitudes is not None
         if self.magnitudes.columns is not None:
             return self.magnitudes
-        squares = self.blocks.total(ColumnSquares(self._model))
+        squares = self.blocks.total(self._model.column_squares)
         return replace(self.magnitudes, columns=np.sqrt(squares))
 
     def diagonal_if_alike(self, theta: Array) -> Array | None:
@@ -226,12 +219,13 @@ class Objective:
         """Return F(θ)."""
         θ = self._read(theta)
         self.spend(passes=0.5)
-        return float(self.blocks.total(Loss(self.model, θ))) + self.penalty.value(θ)
+        return float(self.blocks.total(partial(self.model.loss_at, θ))) + self.penalty.value(θ)
 
     def value_at_zero(self) -> float:
         """Return F(0), which many models know without a look at the data."""
-        loss, looked_at = self.blocks.total(LossAtZero(self.model))
-        self.spend(passes=0.5 * looked_at / self.rows)
+        loss = self.blocks.total(self.model.loss_at_zero)
+        if loss is None:
+            return self.value(np.zeros(self.size))
         at_zero = 0.0 if self.penalty.prior is not None else self.penalty.value(np.zeros(self.size))
         return float(loss) + at_zero
 
@@ -244,9 +238,11 @@ class Objective:
         """Return θ with F, ∇F and, if they are worth keeping, the scores there."""
         θ = self._read(theta)
         self.spend(passes=1)
-        keep = keep and self.keeps_scores
-        (loss, of_loss), scores = self.blocks.run(LossAndGradient(self.model, θ, keep))
-        return self._at(θ, loss, of_loss, scores if keep else None)
+        if keep and self.keeps_scores:
+            (loss, of_loss), scores = self.blocks.run(partial(self.model.evaluate, θ))
+        else:
+            (loss, of_loss), scores = self.blocks.total(partial(self.model.loss_and_gradient, θ)), None
+        return self._at(θ, loss, of_loss, scores)
 
     def expand(self, at: ArrayLike | Point, absorb: Form, *, majorizes: bool) -> tuple[Point, Curvature]:
         """Return a point and the curvature there, in some form: of the bound, or of the loss itself.
@@ -254,14 +250,13 @@ class Objective:
         The penalty is left out. Where scores are known this is no pass over the data, only what the curvature costs.
         """
         self.spend(curvatures=1)
-        curve = Curve(self.model, majorizes, absorb)
         if self.keeps_scores:
             point = at if isinstance(at, Point) and at.scores is not None else self.point(_theta(at))
-            rows = self.model.curvature_rows(self.like)
-            return point, self.blocks.total_of_large(curve, rows, self.size**2, point.scores)
+            rows, curvature = self.model.curvature_rows(self.like), partial(self.model.curvature, absorb, majorizes)
+            return point, self.blocks.total_of_large(curvature, rows, self.size**2, point.scores)
         θ = self._read(_theta(at))
         self.spend(passes=1)
-        loss, of_loss, Σ = self.blocks.total(Expand(θ, curve))
+        loss, of_loss, Σ = self.blocks.total(partial(self.model.expansion, θ, absorb, majorizes))
         return self._at(θ, loss, of_loss, None), Σ
 
     def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
@@ -282,18 +277,17 @@ class Objective:
         known = self.facts.diagonal_if_alike(at.theta)
         if known is not None:
             return known
-        kept = [] if at.scores is None else [at.scores]
-        return self.blocks.total(HessianDiagonal(self.model, at.theta), *kept)
+        return self.blocks.total(self.model.hessian_diagonal, self.scores(at))
 
     def class_curvature(self, at: Point) -> tuple[Array, Array]:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
-        return self.blocks.total(ClassCurvature(self.model), self._scores(at))
+        return self.blocks.total(self.model.class_curvature, self.scores(at))
 
     def mean_gram(self, at: Point, dtype: Any, *, labels: bool = False) -> tuple[Array, ...]:
         """Return what :class:`~majorant.curvature.Centred` is made of."""
-        task, rows = MeanGram(self.model, at.theta, dtype, labels), self.model.curvature_rows(self.like)
-        columns, kept = self.size // self.model.classes(self.like), () if at.scores is None else (at.scores,)
-        return self.blocks.total_of_large(task, rows, columns**2, *kept)
+        gram = partial(self.model.mean_gram, dtype=dtype, labels=labels)
+        rows, columns = self.model.curvature_rows(self.like), self.size // self.model.classes(self.like)
+        return self.blocks.total_of_large(gram, rows, columns**2, self.scores(at))
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
@@ -382,8 +376,8 @@ class Objective:
         if intercept is None:
             return θ
         self.spend(passes=0.5)
-        task = Scores(self.model, θ)
-        scores = self.blocks.run(task)[1] if self.keeps_scores else Again(task)
+        find = partial(self.model.scores, θ)
+        scores = self.blocks.map(find) if self.keeps_scores else Again(find)
         return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores, self.facts.class_totals).moved)
 
     def with_likely_intercept(self, theta: Array) -> Array:
@@ -406,13 +400,13 @@ class Objective:
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
         free = np.where(self.penalty.penalised, 0.0, self._read(theta))
-        return 0 < self.blocks.total(LeastMargin(self.model, free)).value < np.inf
+        return 0 < self.blocks.total(partial(least, partial(self.model.least_margin, free))).value < np.inf
 
     def same_scores(self, a: Point, b: Point) -> bool:
         """Return whether the scores of two points are the same, row by row."""
         if a.scores is None or b.scores is None:
             return a.scores is b.scores
-        return self.blocks.fits(a.scores) and self.blocks.total(Unlike(), a.scores, b.scores) == 0
+        return self.blocks.fits(a.scores) and self.blocks.total(differ, a.scores, b.scores) == 0
 
     # --- what it is made of -------------------------------------------------------------------------------
 
@@ -513,9 +507,9 @@ class Objective:
     def _at(self, θ: Array, loss: float, of_loss: Array, scores: Any) -> Point:
         return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), scores)
 
-    def _scores(self, at: Point) -> Kept:
+    def scores(self, at: Point) -> Kept:
         """Return the scores of a point, or how they are found again if they are too many to be kept."""
-        return Again(Scores(self.model, at.theta)) if at.scores is None else at.scores
+        return Again(partial(self.model.scores, at.theta)) if at.scores is None else at.scores
 
     def _read(self, theta: ArrayLike) -> Array:
         """Return the parameters, the same array if they are one: states know their points by it."""
@@ -523,6 +517,20 @@ class Objective:
         if θ.shape != (self.size,):
             raise ValueError(f"parameters must have shape ({self.size},), got {θ.shape}")
         return θ
+
+
+def first_sight(model: Model[Any], with_totals: bool, block: Any) -> tuple[Any, ...]:
+    """Return whether the loss is convex, magnitudes, and class totals, if they are wanted."""
+    found = least(model.convex, block), model.magnitudes(block)
+    return (*found, model.class_totals(block)) if with_totals else found  # type: ignore[attr-defined]
+
+
+@without_rows
+def differ(a: Array | None, b: Array | None, block: Any) -> int:
+    """Return whether scores of a block differ, as a number above zero."""
+    if a is None or b is None:
+        return int(a is not b)
+    return int(a.shape != b.shape or bool((abs(a - b) > 1e-9 * (1 + abs(b))).any()))
 
 
 def _theta(at: ArrayLike | Point) -> ArrayLike:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,21 +45,10 @@ class OnlineStream:
         return replace(self, theta=(self.precision * self.theta + information) / D, precision=D)
 
 
-@dataclass(frozen=True, eq=False)
-class Apart:
-    """An online pass over a block, from the same stream for every block: what it adds to Dθ and to D."""
-
-    before: OnlineStream
-    order: Order
-    passes: int
-    curvature: str
-
-    def __call__(self, block: Any) -> tuple[tuple[Array, Array], None]:
-        """Return both."""
-        before = self.before
-        after = before.learn(block, self.order.of_pass(self.passes, len(block)), self.curvature)
-        gathered = after.precision - before.precision
-        return (after.precision * after.theta - before.precision * before.theta, gathered), None
+def learnt_apart(before: OnlineStream, order: Order, passes: int, curvature: str, block: Any) -> tuple[Array, Array]:
+    """Return what an online pass over a block adds to Dθ and to D, from the same stream for every block."""
+    after = before.learn(block, order.of_pass(passes, len(block)), curvature)
+    return after.precision * after.theta - before.precision * before.theta, after.precision - before.precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,7 +117,7 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         """Return the stream after a pass: here, or by workers, each of whom goes on from before with what it holds."""
         order, after = Order(self.seed, self.shuffle), before
         if not objective.comes_here:
-            return before.joined(*objective.blocks.total(Apart(before, order, passes, self.curvature)))
+            return before.joined(*objective.blocks.total(partial(learnt_apart, before, order, passes, self.curvature)))
         for block, places in self._visits(objective, order, passes):
             after = after.learn(block, places, self.curvature)
         return after

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from shutil import rmtree
@@ -33,40 +34,35 @@ from majorant.core.rows import (
     Again,
     Blocks,
     Data,
+    Function,
+    Gives,
     Kept,
     Order,
     PairwiseSum,
     Reducer,
-    Task,
     Threads,
+    divided,
     found_again,
     reads_rows,
 )
 from majorant.core.threads import numerics
 
 
-def work_on(task: Task, share: Iterable[Any], *kept: Sequence[Any]) -> tuple[Any, list[Any]]:
+def work_on(function: Function, gives: Gives, share: Iterable[Any], *kept: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the sum over the blocks of a share, and what is to be kept with each."""
     total, pieces = PairwiseSum(), []
-    for number, some in enumerate(zip(share, *kept, strict=True)):
-        found, keep = task(*some)
+    for number, some in enumerate(zip(*kept, share, strict=True)):
+        found, piece = divided(gives, function(*some))
         total.add(number, found)
-        pieces.append(keep)
+        pieces.append(piece)
     return total.value(), pieces
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """Some rows of every block, in proportion to its size, drawn by a seed and by what it holds."""
-
-    share: float
-    seed: int
-
-    def __call__(self, block: Labelled) -> tuple[Gathered, None]:
-        """Return them."""
-        rng = np.random.default_rng([self.seed, crc32(np.ascontiguousarray(block.y).data), len(block)])
-        wanted = min(int(np.ceil(self.share * len(block))), len(block))
-        return Gathered((block.take(np.sort(rng.permutation(len(block))[:wanted])),)), None
+def drawn(share: float, seed: int, block: Labelled) -> Gathered:
+    """Return a share of the rows of a block, drawn by a seed and by what it holds."""
+    rng = np.random.default_rng([seed, crc32(np.ascontiguousarray(block.y).data), len(block)])
+    wanted = min(int(np.ceil(share * len(block))), len(block))
+    return Gathered((block.take(np.sort(rng.permutation(len(block))[:wanted])),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +80,7 @@ class Elsewhere:
 
     Parameters
     ----------
-    at_workers : Blocks
+    at_workers : Rounds
         Where they are.
     like : Labelled or Sequences
         Some of them, or none: what parameters they have.
@@ -94,7 +90,7 @@ class Elsewhere:
 
     whole = None
 
-    def __init__(self, at_workers: Blocks, like: Any, rows: int) -> None:
+    def __init__(self, at_workers: Rounds, like: Any, rows: int) -> None:
         self.at_workers, self.like, self._rows = at_workers, like, rows
 
     def __len__(self) -> int:
@@ -110,8 +106,8 @@ class Elsewhere:
 
     def sample(self, rows: int, seed: int) -> Labelled:
         """Return about so many rows drawn at random without replacement: these do come here."""
-        drawn: Gathered = self.at_workers.total(Drawn(min(rows / self._rows, 1.0), seed))
-        return Labelled.joined(drawn.blocks)
+        gathered: Gathered = self.at_workers.total(partial(drawn, min(rows / self._rows, 1.0), seed))
+        return Labelled.joined(gathered.blocks)
 
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
         """Raise: solvers that go from row to row need rows here."""
@@ -142,9 +138,17 @@ class Rounds(Blocks):
 
     rounds: int = 0
 
-    def derive(self, task: Task, *kept: Kept, anew: Task | None = None) -> Kept:
-        """Return how it is found when it is needed: that spares a round."""
-        return Again(task, kept, anew)
+    def map(self, function: Function, *kept: Kept, anew: Function | None = None) -> Kept:
+        """Return how it is found when it is needed, of what was kept: that spares a round."""
+        return Again(function, kept, anew) if kept else super().map(function, anew=anew)
+
+    def narrowed(self) -> Rounds:
+        """Return the rows in single precision, if workers can have a copy of them."""
+        return self
+
+    def cut(self, rows: int) -> Rounds:
+        """Return the rows so many at a time, if workers can work on them so."""
+        return self
 
     def fits(self, kept: Kept) -> bool:
         """Return whether something was kept with these blocks."""
@@ -221,31 +225,26 @@ class ExecutorBlocks(Rounds):
         weakref.finalize(blocks, rmtree, folder, ignore_errors=True)
         return blocks
 
-    def keep(self, numbers: float) -> bool:
-        """Return False."""
+    def has_room(self, numbers: float) -> bool:
         return False
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
         """Return the sum over all blocks; nothing is kept."""
-        task, kept = found_again(task, kept)
+        function, kept = found_again(function, kept)
         assert not kept, "nothing is kept with an executor"
         self.rounds += 1
         total = PairwiseSum()
-        for number, found in enumerate(self._executor.map(Round(task), self._shares)):
+        for number, found in enumerate(self._executor.map(partial(sum_of_share, function, gives), self._shares)):
             total.add(number, found)
         return total.value(), []
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """A task on every block of a share."""
-
-    task: Task
-
-    def __call__(self, share: Share) -> Any:
-        """Return the sum."""
-        with numerics(1):
-            return work_on(self.task, share.blocks())[0]
+def sum_of_share(function: Function, gives: Gives, share: Share) -> Any:
+    """Return the sum over every block of a share."""
+    with numerics(1):
+        return work_on(function, gives, share.blocks())[0]
 
 
 T = TypeVar("T")
@@ -276,18 +275,14 @@ def all_together(calls: Sequence[Callable[[], T]], group: Group) -> list[T]:
 
 @dataclass(eq=False)
 class Request:
-    """A task that somebody waits for."""
+    """A function that a fit waits for to be summed."""
 
     blocks: Blocks
-    task: Task
+    function: Function
+    gives: Gives
     kept: tuple[Kept, ...]
     answer: tuple[Any, Kept] | None = None
     error: BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is an answer, or there will never be one."""
-        return self.answer is not None or self.error is not None
 
 
 class Group:
@@ -305,16 +300,16 @@ class Group:
                 self._blocks[rows] = inner.spread(data, rows)
             return self._blocks[rows]
 
-    def run(self, blocks: Blocks, task: Task, kept: tuple[Kept, ...]) -> tuple[Any, Kept]:
-        """Return what a task finds, once it is its turn."""
-        task, kept = found_again(task, kept)
-        if not reads_rows(task):
-            return blocks.run(task, *kept)
-        request = Request(blocks, task, kept)
+    def run(self, blocks: Blocks, function: Function, kept: tuple[Kept, ...], gives: Gives) -> tuple[Any, Kept]:
+        """Return what a function gives, once it is its turn."""
+        function, kept = found_again(function, kept)
+        if not reads_rows(function):
+            return blocks.run(function, *kept, gives=gives)
+        request = Request(blocks, function, gives, kept)
         with self._change:
             self._waiting.append(request)
             self._read_if_all_wait()
-            while not request.is_done:
+            while request.answer is None and request.error is None:
                 self._change.wait()
         if request.error is not None:
             raise request.error
@@ -332,34 +327,29 @@ class Group:
             return
         waiting, self._waiting = self._waiting, []
         for blocks in {id(request.blocks): request.blocks for request in waiting}.values():
-            self._answer(blocks, [request for request in waiting if request.blocks is blocks])
+            requests = [request for request in waiting if request.blocks is blocks]
+            self.reads += 1
+            parts = tuple([(request.function, request.gives, len(request.kept)) for request in requests])
+            try:
+                kept = [pieces for request in requests for pieces in request.kept]
+                totals, pieces = blocks.run(partial(jointly, parts), *kept)
+            except BaseException as error:
+                for request in requests:
+                    request.error = error
+            else:
+                for number, request in enumerate(requests):
+                    request.answer = totals[number], [piece[number] for piece in pieces]
         self._change.notify_all()
 
-    def _answer(self, blocks: Blocks, requests: list[Request]) -> None:
-        self.reads += 1
-        joint = Jointly(tuple([request.task for request in requests]), tuple([len(each.kept) for each in requests]))
-        try:
-            totals, pieces = blocks.run(joint, *[kept for request in requests for kept in request.kept])
-        except BaseException as error:
-            for request in requests:
-                request.error = error
-            return
-        for number, request in enumerate(requests):
-            request.answer = totals[number], [piece[number] for piece in pieces]
 
-
-@dataclass(frozen=True, eq=False)
-class Jointly:
-    """Several tasks on one block, each with what was kept for it."""
-
-    tasks: tuple[Task, ...]
-    counts: tuple[int, ...]
-
-    def __call__(self, block: Any, *kept: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return what adds up of each, and what is kept for each."""
-        left = iter(kept)
-        found = [task(block, *islice(left, many)) for task, many in zip(self.tasks, self.counts, strict=True)]
-        return tuple(total for total, _ in found), tuple(keep for _, keep in found)
+def jointly(
+    parts: tuple[tuple[Function, Gives, int], ...], *kept_and_block: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what adds up of several functions of one block, and what is kept for each, given how much was kept."""
+    *kept, block = kept_and_block
+    left = iter(kept)
+    found = [divided(gives, function(*islice(left, many), block)) for function, gives, many in parts]
+    return tuple(total for total, _ in found), tuple(piece for _, piece in found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,16 +359,15 @@ class SharedBlocks(Blocks):
     inner: Blocks
     group: Group
 
-    def keep(self, numbers: float) -> bool:
-        """Return whether so many numbers can be kept with the blocks."""
-        return self.inner.keep(numbers)
+    def has_room(self, numbers: float) -> bool:
+        return self.inner.has_room(numbers)
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
-        """Return the sum over all blocks, and what was kept with them."""
-        return self.group.run(self.inner, task, kept)
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
+        return self.group.run(self.inner, function, kept, gives)
 
     def fits(self, kept: Kept) -> bool:
-        """Return whether something may have been kept with these blocks."""
         return self.inner.fits(kept)
 
 

@@ -1,23 +1,20 @@
-"""What data can do, wherever they are kept: how many rows, blocks of them, a sample, a visit to each in some order.
+"""Rows of data, and the one way to sum over them: block by block, in memory, by threads, from files or with workers.
 
-Sums of what blocks give, the same to the last bit whoever adds them; minima and maxima are sums, too.
-
-Sums over blocks of rows: the one way in which anything is added up, here, by threads, or elsewhere.
-
-A *task* is called with a block and what was kept of it before, and returns two things: what adds up, and what is to be
-kept where the block is (scores, residuals), which never travels. Tasks are frozen dataclasses, so that they can be sent
-to where the blocks are.
+A model says what is found in a block (``model.lift``, say); :class:`Blocks` add that up over all of them, or keep it
+with each (scores, residuals), wherever the blocks are. What is kept never travels. Sums are added in the order of a
+binary tree of blocks, so that they are the same to the last bit whoever adds them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count, islice
 from threading import Lock
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from types import MethodType
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +47,14 @@ class Order:
         return _random_order(rows, key, self.replacement)
 
 
+@lru_cache(maxsize=4)
+def _random_order(rows: int, key: tuple[int, ...], replacement: bool) -> Array:
+    rng = np.random.default_rng(list(key))
+    order = rng.integers(rows, size=rows) if replacement else rng.permutation(rows)
+    order.flags.writeable = False  # it is shared
+    return order
+
+
 class Data(Protocol):
     """What an objective and its solvers need. Blocks and samples are :class:`InMemory`, whatever the data are."""
 
@@ -68,7 +73,7 @@ class Data(Protocol):
         """Return the data in blocks of at most so many rows; they can be iterated over again and again."""
 
     def outlines(self, rows: int) -> Iterable[InMemory]:
-        """Return the same blocks for tasks that look at labels and weights alone; rows need not be there."""
+        """Return the same blocks for functions of labels and weights alone; rows need not be there."""
 
     def sample(self, rows: int, seed: int) -> InMemory:
         """Return so many rows drawn at random without replacement, all of them if there are no more."""
@@ -81,7 +86,7 @@ class Data(Protocol):
 
 
 class InMemory(ABC):
-    """Rows that are all here. A subclass says how many there are and how to take some."""
+    """Rows in the memory of this process. A subclass says how many there are and how to take a part of them."""
 
     weight: Array | None
 
@@ -128,11 +133,11 @@ class InMemory(ABC):
         return (self,) if rows >= len(self) else tuple(self.batches(rows))
 
     def outlines(self, rows: int) -> tuple[Self, ...]:
-        """Return the same blocks: their rows are here anyway."""
+        """Return the same blocks: their rows are in memory anyway."""
         return self.blocks(rows)
 
     def sample(self, rows: int, seed: int) -> Self:
-        """Return so many rows drawn at random without replacement, as they stand here."""
+        """Return so many rows drawn at random without replacement, in the order in which they stand."""
         if rows >= len(self):
             return self
         return self.take(np.sort(np.random.default_rng(seed).permutation(len(self))[:rows]))
@@ -143,13 +148,7 @@ class InMemory(ABC):
         return (self.take(rows[start : start + size]) for start in range(0, len(rows), size))
 
 
-@lru_cache(maxsize=4)
-def _random_order(rows: int, key: tuple[int, ...], replacement: bool) -> Array:
-    rng = np.random.default_rng(list(key))
-    order = rng.integers(rows, size=rows) if replacement else rng.permutation(rows)
-    order.flags.writeable = False  # it is shared
-    return order
-
+# --- sums ---------------------------------------------------------------------------------------------------
 
 # Numbers of a term that is added up only when all others are there; and of how many others.
 SMALL, FEW = 2**15, 64
@@ -158,8 +157,9 @@ SMALL, FEW = 2**15, 64
 class PairwiseSum:
     """A sum of numbered terms, added in the order of a binary tree: the same whoever adds them, and when.
 
-    Small terms wait until the others are there: threads that add arrays would wait for the interpreter each time. Terms
-    that are ours are added to in place: what a block gave may be somebody's, what is added up of several is ours.
+    Small terms wait until the others are there: threads that add arrays would wait for the interpreter each time. Sums
+    of several terms are added to in place; so are terms, if they are ``ours``: where there are many parameters, one
+    vector less is a hundredth of all memory.
     """
 
     def __init__(self, *, ours: bool = False) -> None:
@@ -210,7 +210,7 @@ def add(total: Any, found: Any, *, ours: bool) -> Any:
     if ours and isinstance(total, np.ndarray):
         total += found
         return total
-    return None if total is None else total + found
+    return None if total is None or found is None else total + found
 
 
 @dataclass(frozen=True)
@@ -233,41 +233,114 @@ class Most:
         return self if self.value >= other.value else other
 
 
-# What a task left with every block; only blocks know what is in it.
+def least(function: Function, *kept_and_block: Any) -> Least:
+    """Return the number that a function returns, of which the least over all blocks is wanted."""
+    return Least(float(function(*kept_and_block)))
+
+
+def most(function: Function, *kept_and_block: Any) -> Most:
+    """Return the number that a function returns, of which the largest over all blocks is wanted."""
+    return Most(float(function(*kept_and_block)))
+
+
+# --- functions of blocks ------------------------------------------------------------------------------------
+
+# A function of what was kept with a block, if anything, and of the block, which comes last; it can be pickled.
+Function: TypeAlias = Callable[..., Any]
+# What a function returns: what adds up, what is to be kept with the block, or a pair of both.
+Gives: TypeAlias = Literal["sum", "kept", "both"]
+# What was kept with every block; only blocks know what is in it.
 Kept: TypeAlias = Any
-# Sums of more numbers are not found by several threads at once, each with one of its own.
-LARGE = 2**20
-# Nor are those of fewer blocks than a third of the threads: they share what is done with a block instead.
-ENOUGH = 3
-# Scores for each thread that looks at no rows: of fewer, handing the interpreter over takes longer than the work.
-SCORES = 2**17
-# Numbers that are kept with blocks of rows which are not in memory.
-KEPT = 2**25
+
+F = TypeVar("F", bound=Function)
 
 
-class Task(Protocol):
-    """What is done with each block.
+def without_rows(function: F) -> F:
+    """Mark a function, or a method and all that override it, that looks at labels, weights and what was kept alone.
 
-    One that looks at labels, weights and what was kept, but not at rows, says so (``reads_rows = False``): rows that
-    are not in memory are then not read for it. One that knows how what it keeps is found without what was kept before
-    has a task for that (``anew``). One whose arrays are nobody else's lets them be added to (``gives_away``): where
-    there are many parameters, one vector less is a hundredth of all memory.
+    Rows that are not in memory are then not read for it.
     """
+    function.reads_rows = False  # type: ignore[attr-defined]
+    return function
 
-    def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
-        """Return what adds up (numbers, arrays, curvatures, tuples of them), and what is kept with the block."""
+
+def giving_away(function: F) -> F:
+    """Mark a function whose arrays are nobody else's, so that those of other blocks may be added to them."""
+    function.gives_away = True  # type: ignore[attr-defined]
+    return function
+
+
+def reads_rows(function: Function) -> bool:
+    """Return whether a function looks at rows."""
+    return bool(_mark(function, "reads_rows", True))
+
+
+def _mark(function: Function, name: str, default: bool) -> Any:
+    """Return a mark of a function, of one whose first arguments are given, or of a method or what it overrides."""
+    while isinstance(function, partial):
+        function = function.func
+    if not isinstance(function, MethodType):
+        return getattr(function, name, default)
+    versions = (vars(base).get(function.__name__) for base in type(function.__self__).__mro__)
+    marks = (getattr(version, name, None) for version in versions)
+    return next((mark for mark in marks if mark is not None), default)
+
+
+def widened(function: Function, *kept_and_block: Any) -> Any:
+    """Return what a function makes of a block in double precision."""
+    *kept, block = kept_and_block
+    return function(*kept, block.widened())
+
+
+def divided(gives: Gives, result: Any) -> Any:
+    """Return what adds up, and what is kept."""
+    return result if gives == "both" else (result, None) if gives == "sum" else (None, result)
 
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """What is not kept with the blocks as it is: a task finds it, of them and of what is, whenever it is needed.
+    """What is not kept with the blocks: a function finds it, of what is and of them, whenever it is needed.
 
     Where that was lost, ``anew`` finds it of the blocks alone.
     """
 
-    task: Task
+    function: Function
     kept: tuple[Kept, ...] = ()
-    anew: Task | None = None
+    anew: Function | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A function that is given what others find, each of so much that was kept; None stands for what was kept."""
+
+    function: Function
+    makers: tuple[tuple[Function, int] | None, ...]
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether any of them looks at rows."""
+        return reads_rows(self.function) or any(reads_rows(make[0]) for make in self.makers if make is not None)
+
+    def found(self, *kept_and_block: Any) -> list[Any]:
+        """Return what the others find."""
+        *kept, block = kept_and_block
+        left = iter(kept)
+        return [next(left) if make is None else make[0](*islice(left, make[1]), block) for make in self.makers]
+
+    def __call__(self, *kept_and_block: Any) -> Any:
+        return self.function(*self.found(*kept_and_block), kept_and_block[-1])
+
+
+def found_again(function: Function, kept: tuple[Kept, ...]) -> tuple[Function, tuple[Kept, ...]]:
+    """Return a function that finds what was not kept before it does its own, and what was."""
+    if Again not in map(type, kept):
+        return function, kept
+    makers = tuple((piece.function, len(piece.kept)) if isinstance(piece, Again) else None for piece in kept)
+    lists = (piece.kept if isinstance(piece, Again) else (piece,) for piece in kept)
+    return Finding(function, makers), tuple(piece for pieces in lists for piece in pieces)
+
+
+# --- blocks -------------------------------------------------------------------------------------------------
 
 
 class Blocks(ABC):
@@ -279,42 +352,42 @@ class Blocks(ABC):
     # Whether a fit may stop where its metric says that there is nothing left to gain.
     estimates: ClassVar[bool] = False
 
-    def keep(self, numbers: float) -> bool:
-        """Return whether so many numbers can be kept with the blocks, all together."""
-        return True
-
     @abstractmethod
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
-        """Return the sum over all blocks, and what was kept with them."""
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
+        """Return the sum over all blocks of what a function gives to it, and what was kept with them.
 
-    def total(self, task: Task, *kept: Kept) -> Any:
-        """Return the sum over all blocks."""
-        return self.run(task, *kept)[0]
-
-    def derive(self, task: Task, *kept: Kept, anew: Task | None = None) -> Kept:
-        """Return what a task makes of what was kept; where a look at the blocks is dear, not before it is needed.
-
-        ``anew`` is a task that makes the same of the blocks alone.
+        ``anew`` is a function that finds what is kept of the blocks alone, without what was kept before.
         """
-        return self.run(task, *kept)[1]
 
-    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
-        """Return the sum over all blocks of a task whose results are so large that it should see many rows at a time.
+    def total(self, function: Function, *kept: Kept) -> Any:
+        """Return the sum of what a function returns, over all blocks."""
+        return self.run(function, *kept, gives="sum")[0]
+
+    def map(self, function: Function, *kept: Kept, anew: Function | None = None) -> Kept:
+        """Return what a function makes of every block, kept there; with workers it is found when it is needed."""
+        return self.run(function, *kept, gives="kept", anew=anew)[1]
+
+    def total_of_large(self, function: Function, rows: int, size: int, *kept: Kept) -> Any:
+        """Return the sum of results so large that the function should see many rows at a time.
 
         They hold about ``size`` numbers; ``rows`` says how many rows are worth one.
         """
-        return self.total(task, *kept)
+        return self.total(function, *kept)
+
+    def has_room(self, numbers: float) -> bool:
+        """Return whether so many numbers can be kept with the blocks, all together."""
+        return True
 
     @abstractmethod
     def fits(self, kept: Kept) -> bool:
         """Return whether something may have been kept with these blocks, and not with others."""
 
-    def narrowed(self) -> Blocks:
-        """Return the rows in single precision, if workers can have a copy of them."""
-        return self
+    # --- on a device ----------------------------------------------------------------------------------------
 
     def scaling(self, sums: tuple[Any, ...]) -> Centred:
-        """Return the curvature that ``MeanGram`` has added up, whose factors are found where that is quick."""
+        """Return the curvature that sums of ``mean_gram`` make, whose factors are found where that is quick."""
         return Centred.of(*sums)
 
     def parameters(self, theta: ArrayLike) -> Any:
@@ -324,10 +397,6 @@ class Blocks(ABC):
     def placed(self, vector: Array) -> Any:
         """Return a vector of parameters where it is best kept from step to step."""
         return vector
-
-    def cut(self, rows: int) -> Blocks:
-        """Return the rows so many at a time, if workers can work on them so."""
-        return self
 
 
 class Reducer(ABC):
@@ -367,166 +436,120 @@ class Threads(Reducer):
         whole("threads", self.threads, least=1)
 
     def spread(self, data: Data, rows: int) -> Blocks:
-        """Return blocks of so many rows."""
         rows = max(rows, 1)
         if data.whole is not None:
-            return LocalBlocks.of([data], rows, self.threads)
+            return LocalBlocks.cut([data], rows, self.threads)
         return LocalBlocks(data.blocks(rows), self.threads, outlines=data.outlines(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class Merging:
-    """How blocks of so many rows, cut from larger ones, can be made larger again."""
-
-    whole: Sequence[Data]
-    rows: int
-
-    def blocks(self, rows: int) -> list[InMemory]:
-        """Return blocks of at most so many rows."""
-        return [part for each in self.whole for part in each.blocks(rows)]
-
-    def merged(self, rows: int, kept: tuple[Kept, ...]) -> tuple[list[InMemory], tuple[Kept, ...]]:
-        """Return blocks of about so many rows, and what was kept with them, side by side."""
-        many = max(rows // self.rows, 1)
-        if many == 1:
-            return self.blocks(self.rows), kept
-        return self.blocks(many * self.rows), tuple([self._joined(each, many) for each in kept])
-
-    def _joined(self, kept: Kept, many: int) -> Kept:
-        """Return what was kept with some blocks at a time, all of them from the same larger one."""
-        left = iter(kept)
-        apart = [list(islice(left, max(-(-len(each) // self.rows), 1))) for each in self.whole]
-        return [np.concatenate(some[k : k + many], axis=-1) for some in apart for k in range(0, len(some), many)]
+# Sums of more numbers are not found by several threads at once, each with one of its own.
+LARGE = 2**20
+# Nor are those of fewer blocks than a third of the threads: they share what is done with a block instead.
+ENOUGH = 3
+# Scores for each thread of a function that looks at no rows: fewer take less time than threads take to begin.
+SCORES = 2**17
+# Numbers that are kept with blocks of rows which are not in memory.
+KEPT = 2**25
 
 
 class LocalBlocks(Blocks):
-    """Blocks that are read here, one after the other, or by threads that each work on one at a time."""
+    """Blocks that are read here, one after the other, or by threads that each work on one at a time.
+
+    Parameters
+    ----------
+    blocks : iterable
+        Which can be iterated over again and again.
+    threads : int
+    outlines : iterable, optional
+        The same blocks without their rows, where these have to be read.
+    cut_from : (sequence of InMemory, int), optional
+        The data that blocks were cut from, and to how many rows.
+    """
 
     def __init__(
         self,
         blocks: Iterable[Any],
         threads: int = 1,
-        merging: Merging | None = None,
-        outlines: Iterable[Any] | None = None,  # of blocks whose rows have to be read
+        outlines: Iterable[Any] | None = None,
+        cut_from: tuple[Sequence[Data], int] | None = None,
     ) -> None:
-        self._blocks, self._threads, self._merging, self._outlines = blocks, threads, merging, outlines
+        self._blocks, self._threads, self._outlines, self._cut_from = blocks, threads, outlines, cut_from
         self._count = -1  # of blocks, once they have been gone through
         self._is_one = isinstance(blocks, tuple) and len(blocks) == 1 and outlines is None  # small data, in memory
 
     @classmethod
-    def of(cls, whole: Sequence[Data], rows: int | None, threads: int) -> LocalBlocks:
-        """Return blocks in memory, cut to at most so many rows, or as they are."""
-        if rows is None:
-            return cls(whole, threads)
-        merging = Merging(whole, rows)
-        return cls(tuple(merging.blocks(rows)), threads, merging)
+    def cut(cls, data: Sequence[Data], rows: int, threads: int) -> LocalBlocks:
+        """Return data in memory, in blocks of at most so many rows."""
+        return cls(tuple([part for some in data for part in some.blocks(rows)]), threads, cut_from=(data, rows))
 
-    def keep(self, numbers: float) -> bool:
-        """Return whether rows are in memory, beside which this is little, or it is little anyway."""
-        return self._outlines is None or numbers <= KEPT
+    def has_room(self, numbers: float) -> bool:
+        return self._outlines is None or numbers <= KEPT  # rows are in memory, beside which this is little
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
-        """Return the sum over all blocks, and what was kept with them."""
-        task, kept = found_again(task, kept)
+    def fits(self, kept: Kept) -> bool:
+        return not isinstance(kept, Again) and len(kept) == self._count
+
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
+        function, kept = found_again(function, kept)
         if self._is_one:
             self._count = 1
-            total, piece = task(self._blocks[0], *[each[0] for each in kept])  # type: ignore[index]
+            found = function(*[pieces[0] for pieces in kept], self._blocks[0])  # type: ignore[index]
+            total, piece = divided(gives, found)
             return total, [piece]
-        total, pieces = _run(task, self._those(task), kept, self._among(task, kept))
+        blocks, threads = self._blocks, self._threads
+        if (self._outlines is not None or threads > 1) and not reads_rows(function):
+            blocks = self._blocks if self._outlines is None else self._outlines
+            first = kept[0][0] if kept else 0.0
+            scores = np.size(first[0] if isinstance(first, tuple) else first) * len(kept[0]) if kept else 0
+            threads = min(threads, max(scores // SCORES, 1))
+        total, pieces = _summed(function, blocks, kept, threads, gives)
         self._count = len(pieces)
         return total, pieces
 
-    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
-        """Return a sum of so many numbers: of large blocks, one after the other where it is larger or they are few.
+    def total_of_large(self, function: Function, rows: int, size: int, *kept: Kept) -> Any:
+        """Return a sum of large results: of larger blocks, one after the other where results are huge or blocks few.
 
         Threads then share what is done with a block, as far as that can be shared.
         """
-        if self._is_one or self._merging is None or self._outlines is not None:
-            return self.run(task, *kept)[0]
-        task, kept = self._with_found(*found_again(task, kept))
-        blocks, kept = self._merging.merged(rows, kept)
+        if self._is_one or self._cut_from is None:
+            return self.total(function, *kept)
+        function, kept = found_again(function, kept)
+        if isinstance(function, Finding):
+            pieces = self.run(function.found, *kept, gives="kept")[1]
+            function, kept = function.function, tuple([list(column) for column in zip(*pieces, strict=True)])
+        data, few = self._cut_from
+        many, blocks = max(rows // few, 1), self._blocks
+        if many > 1:
+            blocks = tuple([part for some in data for part in some.blocks(many * few)])
+            kept = tuple([_joined(pieces, [-(-len(some) // few) for some in data], many) for pieces in kept])
         apart = size <= LARGE and not _fewer(blocks, -(-self._threads // ENOUGH))
-        return _run(task, blocks, kept, self._threads if apart else 1)[0]
-
-    def _with_found(self, task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
-        """Return a task without what it would have to find first, and that, found block by block."""
-        if not isinstance(task, Finding):
-            return task, kept
-        pieces = self.run(Finding(_keep, task.makers), *kept)[1]
-        return task.task, tuple([list(each) for each in zip(*pieces, strict=True)])
-
-    def fits(self, kept: Kept) -> bool:
-        """Return whether there is as much kept as there are blocks."""
-        return not isinstance(kept, Again) and len(kept) == self._count
-
-    def _among(self, task: Task, kept: tuple[Kept, ...]) -> int:
-        """Return how many threads a task is worth."""
-        if self._threads == 1 or reads_rows(task):
-            return self._threads
-        if not kept:
-            return 1
-        first = kept[0][0][0] if isinstance(kept[0][0], tuple) else kept[0][0]
-        return min(self._threads, max(np.size(first) * len(kept[0]) // SCORES, 1))
-
-    def _those(self, task: Task) -> Iterable[Any]:
-        """Return the blocks, without their rows if these would have to be read and nobody looks at them."""
-        return self._blocks if self._outlines is None or reads_rows(task) else self._outlines
+        return _summed(function, blocks, kept, self._threads if apart else 1, "sum")[0]
 
 
-def reads_rows(task: Task) -> bool:
-    """Return whether a task looks at rows."""
-    return bool(getattr(task, "reads_rows", True))
-
-
-def found_again(task: Task, kept: tuple[Kept, ...]) -> tuple[Task, tuple[Kept, ...]]:
-    """Return a task that finds what was not kept before it does its own, and what was."""
-    if Again not in map(type, kept):
-        return task, kept
-    makers = tuple((each.task, len(each.kept)) if isinstance(each, Again) else None for each in kept)
-    lists = (each.kept if isinstance(each, Again) else (each,) for each in kept)
-    return Finding(task, makers), tuple(each for some in lists for each in some)
-
-
-@dataclass(frozen=True, eq=False)
-class Finding:
-    """A task that is given what others find, each of so much that was kept; None stands for what was kept itself."""
-
-    task: Task
-    makers: tuple[tuple[Task, int] | None, ...]
-
-    @property
-    def reads_rows(self) -> bool:
-        """Whether any of them looks at rows."""
-        return reads_rows(self.task) or any(reads_rows(each[0]) for each in self.makers if each is not None)
-
-    def __call__(self, block: Any, *kept: Any) -> tuple[Any, Any]:
-        """Return what the task does."""
-        left = iter(kept)
-
-        def found(make: tuple[Task, int] | None) -> Any:
-            return next(left) if make is None else make[0](block, *islice(left, make[1]))[1]
-
-        return self.task(block, *[found(make) for make in self.makers])
-
-
-def _keep(block: Any, *found: Any) -> tuple[None, tuple[Any, ...]]:
-    return None, found
-
-
-def _run(task: Task, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int) -> tuple[Any, Kept]:
+def _summed(
+    function: Function, blocks: Iterable[Any], kept: tuple[Kept, ...], threads: int, gives: Gives
+) -> tuple[Any, Kept]:
     """Return the sum over blocks, and what was kept with each."""
     if _fewer(blocks, 2):
-        results = [task(*some) for some in zip(blocks, *kept, strict=True)]
-        return results[0][0], [results[0][1]]
-    total, pieces = PairwiseSum(ours=getattr(task, "gives_away", False)), {}
+        total, piece = divided(gives, next(function(*some) for some in zip(*kept, blocks, strict=True)))
+        return total, [piece]
+    total, pieces = PairwiseSum(ours=bool(_mark(function, "gives_away", False))), {}
 
     def work_on(numbered: tuple[int, tuple[Any, ...]]) -> None:
         number, some = numbered
-        found, pieces[number] = task(*some)
+        found, pieces[number] = divided(gives, function(*some))
         total.add(number, found)
 
-    for_each(work_on, enumerate(zip(blocks, *kept, strict=True)), threads)
+    for_each(work_on, enumerate(zip(*kept, blocks, strict=True)), threads)
     return total.value(), [pieces[number] for number in range(len(pieces))]
+
+
+def _joined(pieces: Kept, counts: Sequence[int], many: int) -> Kept:
+    """Return what was kept with so many blocks at a time, all of them cut from the same data."""
+    left = iter(pieces)
+    apart = [list(islice(left, max(blocks, 1))) for blocks in counts]
+    return [np.concatenate(some[k : k + many], axis=-1) for some in apart for k in range(0, len(some), many)]
 
 
 def _fewer(blocks: Iterable[Any], than: int) -> bool:

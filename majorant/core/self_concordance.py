@@ -21,6 +21,7 @@ The best of all certificates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, inf, isfinite, isnan, log1p, nan, sqrt
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,8 @@ from majorant.core import certificates
 from majorant.core.certificates import EPSILON, NEAR, Certificate, Metric, Region, metric, share
 from majorant.core.checks import Array
 from majorant.core.curvature import Dense
-from majorant.core.intercept import LostToTheCentre
 from majorant.core.line_search import Point
-from majorant.core.tasks import Curve, Expand, Spread, Widened
+from majorant.core.rows import most, widened
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def certify(
 def _certified(F: Objective, found: _Found, S: float) -> Certificate:
     """Return what a = Sδ < 1 says."""
     point, a, of_rows = found.point, S * found.decrement, found.share_of(F)
-    lost = F.blocks.total(LostToTheCentre(F.model, point.theta, EPSILON))
+    lost = F.blocks.total(partial(F.model.lost_to_the_centre, point.theta, epsilon=EPSILON))
     gap = found.relative(_excess(a) * found.square + lost)
     radius = -log1p(-a) / S if S > 0 else found.decrement
     metric = found.metric
@@ -224,8 +224,8 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
     θ = at.theta.astype(F.facts.precision).astype(np.float64)
     F.spend(passes=1, curvatures=1)
-    expand = Expand(θ, Curve(F.model, False, Dense.of))
-    loss, of_loss, H = F.facts.small_blocks.total(Widened(expand))
+    expand = partial(F.model.expansion, θ, Dense.of, False)
+    loss, of_loss, H = F.facts.small_blocks.total(partial(widened, expand))
     return Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss)), H.compact()
 
 
@@ -262,7 +262,7 @@ def _moved(F: Objective, start: Array, end: Array) -> float:
     spreads = F.model.spreads((end - start)[:, None], F.like)
     assert spreads is not None
     F.spend(passes=0.5)
-    return float(F.blocks.total(Spread(spreads, exactly=True)).value)
+    return float(F.blocks.total(partial(most, spreads.exact)).value)
 
 
 def _measured(F: Objective, point: Point, H: Array, curved_at: Array | None = None, moved: float = 0.0) -> _Found:
@@ -307,7 +307,8 @@ def _largest(F: Objective, root: Array, *, exactly: bool) -> float:
     spreads = F.model.spreads(root, F.like)
     assert spreads is not None
     F.spend(passes=0.5)
-    return float(F.facts.small_blocks.total(Widened(Spread(spreads, exactly))).value)
+    distance = partial(most, spreads.exact if exactly else spreads.coarse)
+    return float(F.facts.small_blocks.total(partial(widened, distance)).value)
 
 
 def _is_flat(F: Objective, metric: Metric) -> bool:

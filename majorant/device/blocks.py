@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from types import MethodType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +16,8 @@ from numpy.typing import ArrayLike
 from majorant.core.checks import Array
 from majorant.core.model import Model
 from majorant.core.rounding import ClassSpreads
-from majorant.core.rows import Blocks, Data, Kept, LocalBlocks, Reducer, Task
+from majorant.core.rows import Again, Blocks, Data, Function, Gives, Kept, LocalBlocks, Reducer
 from majorant.core.structured import Centred
-from majorant.core.tasks import Land, Leap, LossAndGradient, MeanGram
 from majorant.core.threads import here
 from majorant.device.curvature import TensorCentred, TensorSpreads
 
@@ -27,6 +28,8 @@ BLOCK, BLOCK_SHARE = 2**29, 0.1
 GONE = ("CUDA error", "HIP error", "NCCL error", "CUBLAS_STATUS", "CUSOLVER_STATUS", "device-side")
 # What may be kept with blocks: bytes, and a share of the memory that is free.
 KEPT, KEPT_SHARE = 10.5 * 2**30, 0.4
+# What adds up a gradient.
+GRADIENTS = ("evaluate", "gradient_there", "loss_and_gradient", "unit_step")
 # Parameters of which a copy takes longer than the calls that steps on a device consist of.
 MANY = 100_000
 
@@ -69,26 +72,21 @@ class DeviceBlocks(LocalBlocks):
         super().__init__(blocks)
         self._device, self._points_stay = device, points_stay
 
-    def keep(self, numbers: float) -> bool:
+    def has_room(self, numbers: float) -> bool:
         """Return whether memory is sure to be enough, in double precision."""
         return 8.0 * numbers <= min(KEPT, KEPT_SHARE * free_memory(self._device))
 
-    def run(self, task: Task, *kept: Kept) -> tuple[Any, Kept]:
-        """Return the sum over all blocks, and what was kept with them."""
+    def run(
+        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
+    ) -> tuple[Any, Kept]:
+        kept = tuple([self._sent(pieces) if isinstance(pieces, Again) else pieces for pieces in kept])
         with torch.no_grad(), _in_words(self._device):
-            total, pieces = super().run(self._sent(task), *kept)
-            return brought(total, arrays=not self._stays(task)), pieces
+            total, pieces = super().run(self._sent(function), *kept, gives=gives)
+            return brought(total, arrays=not stays(function, anew)), pieces
 
-    def _stays(self, task: Task) -> bool:
-        """Return whether arrays that a task adds up are of use on the device: a gradient beside such parameters is."""
-        if isinstance(task, MeanGram):
-            return True
-        at = task.direction if isinstance(task, Leap) else getattr(task, "theta", None)
-        return isinstance(task, LossAndGradient | Land | Leap) and isinstance(at, torch.Tensor)
-
-    def total_of_large(self, task: Task, rows: int, size: int, *kept: Kept) -> Any:
+    def total_of_large(self, function: Function, rows: int, size: int, *kept: Kept) -> Any:
         """Return the sum over all blocks, which are large."""
-        return self.total(task, *kept)
+        return self.total(function, *kept)
 
     def scaling(self, sums: tuple[Any, ...]) -> Centred:
         """Return the curvature that ``MeanGram`` has added up, whose eigenvectors are found on the device."""
@@ -106,7 +104,7 @@ class DeviceBlocks(LocalBlocks):
         return torch.as_tensor(vector).to(self._device)
 
     def _sent(self, value: Any) -> Any:
-        """Return a task for tensors: parameters that are on the device, and models that know what to do with them."""
+        """Return a function for tensors: parameters on the device, and models that know what to do with them."""
         if isinstance(value, Model):
             return value.on_tensors()
         if isinstance(value, ClassSpreads):
@@ -114,10 +112,23 @@ class DeviceBlocks(LocalBlocks):
         if isinstance(value, np.ndarray):
             return torch.as_tensor(value).to(self._device)
         if isinstance(value, tuple):
-            return tuple([self._sent(each) for each in value])
+            return tuple([self._sent(part) for part in value])
+        if isinstance(value, MethodType):
+            return getattr(self._sent(value.__self__), value.__name__)
+        if isinstance(value, partial):
+            return partial(self._sent(value.func), *self._sent(value.args), **value.keywords)
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **{each.name: self._sent(getattr(value, each.name)) for each in fields(value)})
         return value
+
+
+def stays(function: Function, anew: Function | None) -> bool:
+    """Return whether arrays that a function adds up are of use on the device: a gradient beside such parameters is."""
+    at: tuple[Any, ...] = () if anew is None else anew.args  # type: ignore[attr-defined]
+    while isinstance(function, partial):
+        at, function = (*function.args, *at), function.func
+    name = function.__name__
+    return name == "mean_gram" or (name in GRADIENTS and any(isinstance(value, torch.Tensor) for value in at))
 
 
 def brought(total: Any, *, arrays: bool = True) -> Any:

@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,10 +34,10 @@ from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal import ProximalMajorization
 from majorant.core.result import AnotherRunError, Fitted, Outcome, Progress, Result, Solution, counted
+from majorant.core.rows import widened
 from majorant.core.run import minimize
 from majorant.core.solver import Solver
 from majorant.core.stochastic import LowRankStochasticMajorization, StochasticMajorization
-from majorant.core.tasks import Loss, Spread, Widened
 from majorant.core.threads import norm
 from majorant.tuning import Tuning, tune
 
@@ -100,10 +101,10 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
     least = max(DIFFERS * before, WORTH_A_PASS) * value
     spreads = objective.model.spreads(d[:, None], objective.like)
     if rise > least and spreads is not None:
-        moved = float(objective.facts.small_blocks.total(Widened(Spread(spreads, exactly=True))).value)
+        moved = float(objective.facts.small_blocks.total(partial(widened, partial(most, spreads.exact))).value)
         rise = min(rise, slope + above_tangent(moved, sqrt(sizes.rows) * sizes.weights, most))
     if rise > least:
-        loss = objective.facts.small_blocks.total(Widened(Loss(objective.model, published)))
+        loss = objective.facts.small_blocks.total(partial(widened, partial(objective.model.loss_at, published)))
         rise = min(rise, max(loss + objective.penalty.value(published) - found.value, 0.0) + 2 * off)
     gap = (before * value + rise) / (value + rise) if value > 0 else 1.0
     said, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))

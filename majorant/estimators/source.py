@@ -26,25 +26,17 @@ from majorant.callbacks import Callback, PassLine
 from majorant.core.checks import Array
 from majorant.core.labelled import Labelled
 from majorant.core.objective import Objective
-from majorant.core.remote import AtWorkers, Elsewhere, Group, ReadTogether, all_together
+from majorant.core.remote import AtWorkers, Elsewhere, Group, ReadTogether, Rounds, all_together
 from majorant.core.result import Solution
-from majorant.core.rows import Blocks, Data, InMemory, Reducer, Threads
+from majorant.core.rows import Data, InMemory, Reducer, Threads
 from majorant.core.threads import all_finite, sharing, threads
 from majorant.estimators.base import check_class_weight, fit_threads
 from majorant.estimators.fitting import ONE_AFTER_THE_OTHER, StepTasks, warn_outside
-from majorant.sources.base import SHOWN, Chunk, Encoding, Source, Watcher
-from majorant.sources.chunks import DaskCollections, ShareOfSource, blocks_of, evenly, shown
-from majorant.sources.streamed import Streamed
-from majorant.sources.survey import (
-    Outline,
-    Spool,
-    Survey,
-    read_ahead,
-    refuse_non_finite,
-    survey_piece,
-    survey_source,
-    together,
-)
+from majorant.sources.base import SHOWN, Chunk, Source, Watcher
+from majorant.sources.cache import ChunkCache, prefetch
+from majorant.sources.chunks import DaskCollections
+from majorant.sources.streamed import Encoding, ShareOfSource, Streamed, blocks_of, evenly, shown
+from majorant.sources.survey import RowLabels, Survey, survey_piece, survey_source, total_survey
 
 T = TypeVar("T")
 
@@ -130,20 +122,19 @@ class Here(NamedTuple):
 
     source: Source
     survey: Survey
-    outline: Outline
-    spool: Spool
-
+    row_labels: RowLabels
+    cache: ChunkCache
     watcher: Watcher | None = None
 
     @classmethod
     def look(cls, source: Source, watcher: Watcher | None = None) -> Here:
         """Read them a first time, and copy them where there is room."""
-        spool, watcher = Spool(), watcher or source.watcher
-        return cls(source, *survey_source(source, spool, watcher), spool, watcher)
+        cache, watcher = ChunkCache(), watcher or source.watcher
+        return cls(source, *survey_source(source, cache, watcher), cache, watcher)
 
     def put(self, encoding: Encoding) -> Placed:
         """Return rows that are read."""
-        data = Streamed(self.source, self.survey, self.outline, encoding, self.spool, self.watcher)
+        data = Streamed(self.source, self.survey, self.row_labels, encoding, self.cache, self.watcher)
         return Placed(data, Threads(threads()))
 
 
@@ -167,9 +158,7 @@ class WithExecutor(NamedTuple):
         shares = evenly(self.pieces, SHARES_PER_WORKER * workers_of(self.executor))
         fits = self.survey.stored * self.survey.dtype.itemsize <= LARGEST_SHARE * len(shares)
         blocks = ExecutorBlocks(self.executor, [ShareOfSource(share, encoding, fits) for share in shares])
-        like = shown(encoding, self.pieces)
-        assert like is not None
-        return Placed(Elsewhere(blocks, like, self.survey.rows), AtWorkers())
+        return Placed(Elsewhere(blocks, shown(encoding, self.pieces), self.survey.rows), AtWorkers())
 
 
 class OnDask(NamedTuple):
@@ -203,7 +192,7 @@ class OnDask(NamedTuple):
         return Placed(Elsewhere(blocks, like.result(), self.survey.rows), AtWorkers())
 
 
-def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Blocks:
+def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Rounds:
     """Return the blocks that ``make`` makes of pieces: in the memory of workers, or made at every round.
 
     ``size`` is how many bytes they have.
@@ -228,8 +217,8 @@ def _survey_there(piece: Any) -> tuple[tuple[Survey | None, list[Array]], str]:
 
 def _with_rows(pieces: Sequence[Any], surveys: Sequence[tuple[Survey | None, list[Array]]]) -> tuple[list[Any], Survey]:
     """Return the pieces that have rows, and what there is to know of all of them."""
-    pairs = zip(pieces, surveys, strict=True)
-    return [piece for piece, (found, _) in pairs if found is not None], together(surveys)
+    total = total_survey((found for found, _ in surveys), [names for _, unweighted in surveys for names in unweighted])
+    return [piece for piece, (found, _) in zip(pieces, surveys, strict=True) if found is not None], total
 
 
 def place_of(source: Source, executor: Any, watcher: Watcher | None = None) -> Callable[[], Place]:
@@ -337,9 +326,9 @@ class FitSource:
 
     def _warn_of_sorted(self: Any, place: Place) -> None:
         """Say so if rows are to be visited one after the other, stand sorted by their labels, and stay so."""
-        if self.solver not in ONE_AFTER_THE_OTHER or not isinstance(place, Here) or place.spool.is_open:
+        if self.solver not in ONE_AFTER_THE_OTHER or not isinstance(place, Here) or place.cache.is_open:
             return
-        told = place.outline.told_by_chunk(self.classes_)
+        told = place.row_labels.told_by_chunk(self.classes_)
         if told > SORTED:
             warn_outside(
                 f"rows seem to be sorted by label (where a row stands tells {told:.0%} of its label), and "
@@ -356,7 +345,7 @@ class FitSource:
         """Set what is known of rows and labels once all have been looked at."""
         self.n_features_in_ = found.columns
         self.__dict__.pop("feature_names_in_", None)
-        names = found.named if source.feature_names is None else source.feature_names
+        names = found.column_names if source.feature_names is None else source.feature_names
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self._dtype = found.dtype
@@ -457,10 +446,10 @@ def fitting_chunks(classifier: Any, source: Source) -> Iterator[Chunk]:
     _check_names(classifier, source)
     with warnings.catch_warnings():  # names have been compared
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        for chunk in read_ahead(source.chunks):
+        for chunk in prefetch(source.chunks):
             fitting = _fitted_width(chunk, classifier.n_features_in_)
             _refuse_other_names(classifier, fitting)
-            refuse_non_finite(fitting)
+            fitting.refuse_non_finite()
             if len(fitting):
                 yield fitting
 

@@ -17,7 +17,7 @@ from majorant.core.kernels import partition as hidden
 from majorant.core.kernels import partition as softmax
 from majorant.core.labelled import Labelled
 from majorant.core.latent import Latent
-from majorant.core.model import Model, WithIntercept, require_data, weigh, weighted_sum
+from majorant.core.model import Model, require_data, weigh, weighted_sum
 from majorant.core.threads import empty
 from majorant.linear.multinomial import Multinomial, covariance
 
@@ -107,9 +107,9 @@ class LatentMultinomial(Latent[Labelled], Multinomial):
     def _compiles(self, batch: Labelled) -> bool:
         return self.n_classes * batch.total >= WORTH_COMPILING
 
-    def with_intercept(self, like: Labelled, penalised: Array) -> WithIntercept | None:
+    def with_intercept(self, like: Labelled, penalised: Array) -> None:
         """Return None: the loss is not convex along an intercept either."""
-        return None
+        return
 
     def margins(self, scores: Array, batch: Labelled) -> Array:
         """Return the largest score of a state of the label minus the largest of all others."""

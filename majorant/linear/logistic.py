@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +19,8 @@ from majorant.core.matrix import DenseDesign, Design
 from majorant.core.objective import Objective
 from majorant.core.remote import Rounds
 from majorant.core.result import Fitted, Outcome, Result
+from majorant.core.rows import widened
 from majorant.core.solver import Solver
-from majorant.core.tasks import Loss, Widened
 from majorant.core.threads import sharing
 from majorant.device.estimators import check_device_solver, is_on_device, read_tensors, to_array
 from majorant.estimators.base import (
@@ -351,7 +352,7 @@ class LogisticRegression(
 
         def value(theta: Array) -> float:
             W = self._as_published(theta)
-            loss = Widened(Loss(objective.model, W.ravel()))
+            loss = partial(widened, partial(objective.model.loss_at, W.ravel()))
             return float(objective.facts.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
 
         theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()

@@ -33,7 +33,6 @@ from majorant.linear.classifier import LinearClassifier
 from majorant.linear.logistic import LogisticRegression
 from majorant.linear.path import Brought, Rows, check_grid, fit_rows, knowing, read_grid, score_rows, walk, walk_rows
 from majorant.sources.base import Chunk, Piece, Source
-from majorant.sources.survey import only_rows
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class FoldOfPiece:
         for chunk in self.piece.read():
             inside = (first + np.arange(len(chunk))) % self.folds == self.fold
             first += len(chunk)
-            yield only_rows(chunk, np.flatnonzero(inside == self.held_out))
+            yield chunk.take(np.flatnonzero(inside == self.held_out))
 
 
 def check_folds(cv: Any) -> int:

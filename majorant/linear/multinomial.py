@@ -22,7 +22,7 @@ from majorant.core.kernels.partition import curvature_weight
 from majorant.core.kernels.sparse import Stored
 from majorant.core.labelled import Labelled
 from majorant.core.matrix import add_gram
-from majorant.core.model import AlongIntercepts, Leapt, Model, require_data, weigh, weighted_sum
+from majorant.core.model import AlongIntercepts, Model, require_data, weigh, weighted_sum
 from majorant.core.threads import empty
 
 # Rows of so many columns, of data of so many numbers, are read once by compiled loops, not twice by products; those in
@@ -98,16 +98,17 @@ class Binary(ClassModel):
         residual, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
         return kernels.logistic.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
 
-    def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
-        """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
+    def unit_step(
+        self, direction: Array, scores: Array, batch: Labelled
+    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is None:
-            return super().leap(direction, scores, batch)
+            return super().unit_step(direction, scores, batch)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(direction))
         weight = np.empty(0) if batch.weight is None else batch.weight
         kernel = kernels.logistic.leap_csr if batch.design.is_sparse else kernels.logistic.leap_dense
         loss, slope = kernel(stored, direction, scores[0], batch.y, weight, there[0], slopes[0], G)
-        return loss, slope, G, Leapt(there, slopes)
+        return (loss, slope, G), (there, slopes)
 
     def reads_once(self, batch: Labelled) -> bool:
         """Return whether compiled loops over rows are quicker than products."""
@@ -301,26 +302,27 @@ class Multinomial(ClassModel):
             R[batch.y, np.arange(len(batch))] -= 1.0
         return loss, weigh(R, batch.weight)
 
-    def leap(self, direction: Array, scores: Array, batch: Labelled) -> tuple[float, float, Array, Leapt]:
-        """Return loss, slope and gradient one whole step along a direction, rows read once where that is quicker."""
+    def unit_step(
+        self, direction: Array, scores: Array, batch: Labelled
+    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is not None:
             return self._leap_at_once(direction, scores, batch, stored)
         if self.n_classes > FEW_CLASSES or not (self.is_softmax() and self._compiles(batch)):
-            return super().leap(direction, scores, batch)
+            return super().unit_step(direction, scores, batch)
         slopes, there, R = self.potentials(direction, batch), empty(scores.shape), empty(scores.shape)
         weight = np.empty(0) if batch.weight is None else batch.weight
         loss, slope = kernels.softmax.leap(scores, slopes, batch.y, weight, there, R)
-        return loss, slope, self.lift(R, batch), Leapt(there, slopes)
+        return (loss, slope, self.lift(R, batch)), (there, slopes)
 
     def _leap_at_once(
         self, direction: Array, scores: Array, batch: Labelled, stored: Stored
-    ) -> tuple[float, float, Array, Leapt]:
+    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         W = direction.reshape(self.n_classes, -1)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(W.shape)
         weight = np.empty(0) if batch.weight is None else batch.weight
         loss, slope = kernels.softmax.leap_dense(stored, W, scores, batch.y, weight, there, slopes, G)
-        return loss, slope, G.ravel(), Leapt(there, slopes)
+        return (loss, slope, G.ravel()), (there, slopes)
 
     def reads_once(self, batch: Labelled) -> bool:
         """Return whether rows are dense and long, and classes few."""

@@ -16,7 +16,7 @@ from torch.nn.functional import softplus
 from majorant.core.class_model import LEAST_WEIGHT, TINY, ClassFactors, ClassModel
 from majorant.core.curvature import Factors
 from majorant.core.labelled import Labelled
-from majorant.core.model import AlongIntercepts, Leapt, Model
+from majorant.core.model import AlongIntercepts, Model
 from majorant.core.rounding import Magnitudes
 from majorant.linear.multinomial import Binary, Multinomial
 
@@ -39,9 +39,8 @@ class OnTensors(ClassModel):
         """Return False: compiled loops are for arrays."""
         return False
 
-    def leap(self, direction: Any, scores: Any, batch: Labelled) -> tuple[Any, Any, Any, Leapt]:
-        """Return loss, slope and gradient one whole step along a direction from scores, and what is kept of it."""
-        return Model.leap(self, direction, scores, batch)  # compiled loops are for arrays
+    def unit_step(self, direction: Any, scores: Any, batch: Labelled) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
+        return Model.unit_step(self, direction, scores, batch)  # compiled loops are for arrays
 
     def along(self, scores: Any, slopes: Any, a: float) -> Any:
         """Return the scores so far along a ray."""

@@ -1,21 +1,18 @@
-"""Rows in .npy files, read a stretch at a time: no more of them is ever in memory, or mapped into it."""
+"""Rows in .npy files, a chunk at a time: no more of them is ever in memory, or mapped into it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from majorant.core.checks import Array
-from majorant.sources.base import Chunk, Labels, Piece, RowError, Source, rows_per_chunk
-from majorant.sources.chunks import rows_of
-
-# Chunks of a piece: pieces are what workers share.
-CHUNKS_PER_PIECE = 8
+from majorant.sources.base import Chunk, Piece, Source, rows_per_chunk
 
 
 @dataclass(frozen=True)
@@ -48,57 +45,42 @@ class Npy(Source):
     weight: Any = None
 
     def pieces(self) -> Sequence[Piece]:
-        """Return stretches of rows."""
-        layout = Layout.of(self.X)
-        if len(layout.shape) != 2:
-            raise ValueError(f"{self.X}: X must have two dimensions, got shape {layout.shape}")
-        rows, columns = layout.shape
+        """Return one piece for each chunk of rows."""
+        X = Stored.of(self.X)
+        if len(X.shape) != 2:
+            raise ValueError(f"{self.X}: X must have two dimensions, got shape {X.shape}")
+        rows, columns = X.shape
         if not columns:
-            raise ValueError(f"{self.X}: there is no column to learn from, got shape {layout.shape}")
+            raise ValueError(f"{self.X}: there is no column to learn from, got shape {X.shape}")
+        arrays: list[Any] = []
         for name, values in (("y", self.y), ("weight", self.weight)):
-            length = None if values is None else _length(values)
-            if length is not None and length != rows:
-                raise ValueError(f"{name} must have one entry for each row of {self.X} ({rows}), got {length}")
-        chunk = rows_per_chunk(columns)
-        return [
-            NpyPiece(self, begin, min(begin + CHUNKS_PER_PIECE * chunk, rows), chunk)
-            for begin in range(0, rows, CHUNKS_PER_PIECE * chunk)
-        ]
+            array = Stored.of(values) if isinstance(values, str | Path) else values
+            if array is not None and not hasattr(array, "__len__"):
+                raise TypeError(f"y and weight must be paths or arrays, got {values!r:.80}")
+            if array is not None and len(array) != rows:
+                raise ValueError(f"{name} must have one entry for each row of {self.X} ({rows}), got {len(array)}")
+            arrays.append(array)
+        size = rows_per_chunk(columns)
+        pieces: list[Piece] = []
+        for begin in range(0, rows, size):
+            part = slice(begin, min(begin + size, rows))
+            given = [array if array is None or isinstance(array, Stored) else array[part] for array in arrays]
+            pieces.append(NpyPiece(X, part, *given))
+        return pieces
 
 
 @dataclass(frozen=True)
-class NpyPiece:
-    """A stretch of rows."""
+class Stored:
+    """An array in a .npy file, of which rows are read as they are asked for."""
 
-    source: Npy
-    begin: int
-    end: int
-    rows: int  # of a chunk
-
-    def read(self) -> Iterator[Chunk]:
-        """Yield the rows."""
-        X, y, weight = self.source.X, self.source.y, self.source.weight
-        for begin in range(self.begin, self.end, self.rows):
-            rows, where = slice(begin, min(begin + self.rows, self.end)), str(X)
-            try:
-                labels = None if y is None else Labels.of(_stretch(y, rows))
-            except RowError as problem:
-                raise ValueError(f"{where}, row {begin + problem.row}: {problem.what}") from None
-            each = None if weight is None else np.asarray(_stretch(weight, rows), dtype=np.float64)
-            yield Chunk(rows_of(_stretch(X, rows)), labels, each, where, begin)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the head of a .npy file says."""
-
+    path: str | Path
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     offset: int
 
     @classmethod
-    def of(cls, path: str | Path) -> Layout:
-        """Read it."""
+    def of(cls, path: str | Path) -> Stored:
+        """Read the head of a file."""
         try:
             with open(path, "rb") as file:
                 version = np.lib.format.read_magic(file)
@@ -109,28 +91,33 @@ class Layout:
             raise ValueError(f"{path} is not a .npy file ({problem})") from None
         if by_columns and len(shape) > 1:
             raise ValueError(f"{path} is stored column by column: save np.ascontiguousarray of it")
-        needed = offset + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        needed = offset + prod(shape) * dtype.itemsize
         if os.path.getsize(path) < needed:
             raise ValueError(f"{path} is cut short: {shape} numbers take {needed} bytes, got {os.path.getsize(path)}")
         if dtype.hasobject:
             raise ValueError(f"{path} holds Python objects: save numbers or strings of a fixed length")
-        return cls(shape, dtype, offset)
+        return cls(path, shape, dtype, offset)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Array:
+        width = prod(self.shape[1:])
+        start, count = self.offset + rows.start * width * self.dtype.itemsize, (rows.stop - rows.start) * width
+        return np.fromfile(self.path, self.dtype, count, offset=start).reshape(-1, *self.shape[1:])
 
 
-def _stretch(values: Any, rows: slice) -> Array:
-    if not isinstance(values, str | Path):
-        return np.asarray(values[rows])
-    layout = Layout.of(values)
-    width = int(np.prod(layout.shape[1:], dtype=np.int64))
-    with open(values, "rb") as file:
-        file.seek(layout.offset + rows.start * width * layout.dtype.itemsize)
-        found = np.fromfile(file, layout.dtype, (rows.stop - rows.start) * width)
-    return found.reshape(-1, *layout.shape[1:])
+@dataclass(frozen=True)
+class NpyPiece:
+    """Rows of X, y and weight: of stored arrays, which have yet to be read, or of arrays in memory."""
 
+    X: Stored
+    rows: slice
+    y: Any
+    weight: Any
 
-def _length(values: Any) -> int:
-    if isinstance(values, str | Path):
-        return Layout.of(values).shape[0]
-    if not hasattr(values, "__len__"):
-        raise TypeError(f"y and weight must be paths or arrays, got {values!r:.80}")
-    return len(values)
+    def read(self) -> Iterator[Chunk]:
+        """Yield the rows."""
+        arrays = (self.X, self.y, self.weight)
+        X, y, weight = (array[self.rows] if isinstance(array, Stored) else array for array in arrays)
+        yield Chunk.of(X, y, weight, str(self.X.path), self.rows.start)

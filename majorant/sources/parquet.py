@@ -1,4 +1,4 @@
-"""Rows in Parquet files, a few row groups at a time, only the columns that are asked for."""
+"""Rows in Parquet files: a few row groups at a time, and only the columns that are asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from majorant.sources.base import Chunk, Labels, Piece, Source, found_files, row
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Bytes that are read of a column at a time: of row groups that hold millions of rows, not all is then in memory.
+# Bytes that are read of a column at a time: row groups of millions of rows are then never in memory as a whole.
 BUFFER = 2**16
 
 
@@ -57,107 +57,95 @@ class Parquet(Source):
     features: Sequence[str] | None = None
     weight: str | None = None
 
-    @property
-    def feature_names(self) -> Sequence[str]:
-        """Names of the columns that are learnt from."""
-        return self._columns.features
-
     def __post_init__(self) -> None:
         if isinstance(self.features, str):
             raise TypeError(f"features must be a list of columns, got {self.features!r}; put it in brackets")
 
-    def pieces(self) -> Sequence[Piece]:
-        """Return a piece for every few row groups of a file."""
-        return self._pieces
-
-    @cached_property
-    def _pieces(self) -> list[Piece]:
-        schemas = [(path, _opened(path).schema_arrow) for path in self._paths]
-        for path, schema in schemas:
-            self._columns.check(path, schema)
-        # Single precision is kept if there is no other anywhere: the order of files does not matter.
-        columns = replace(self._columns, narrow=all(self._columns.are_narrow(schema) for _, schema in schemas))
-        return [piece for path in self._paths for piece in self._pieces_of(path, columns)]
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("path", "target", "features", "weight")}
 
-    @cached_property
-    def _paths(self) -> list[Path]:
-        return found_files(self.path, ".parquet")
+    @property
+    def feature_names(self) -> Sequence[str]:
+        """Names of the columns that are learnt from."""
+        return self._layout[0].features
+
+    def pieces(self) -> Sequence[Piece]:
+        """Return a piece for every few row groups of a file."""
+        return self._layout[1]
 
     @cached_property
-    def _columns(self) -> Columns:
-        """The columns of the first file, which all others have to have as well."""
-        return Columns.of(self, self._paths[0])
-
-    def _pieces_of(self, path: Path, columns: Columns) -> Iterator[ParquetPiece]:
-        file, rows = _opened(path), rows_per_chunk(len(columns.features))
-        groups: list[int] = []
-        begin = first = 0
-        for number in range(file.num_row_groups):
-            groups.append(number)
-            first += file.metadata.row_group(number).num_rows
-            if first - begin >= rows or number == file.num_row_groups - 1:
-                yield ParquetPiece(path, columns, tuple(groups), begin, rows)
-                groups, begin = [], first
-        file.close()
+    def _layout(self) -> tuple[Columns, list[Piece]]:
+        """The columns of the first file, which all others have to have as well, and the pieces of all."""
+        columns: Columns | None = None
+        files = []
+        for path in found_files(self.path, ".parquet"):
+            with _opened(path) as file:
+                schema = file.schema_arrow
+                files.append((path, [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]))
+            if columns is None:
+                columns = Columns.of(self, path, schema)
+            else:
+                columns.check(path, schema)
+            if not all(str(schema.field(name).type) in ("float", "halffloat") for name in columns.features):
+                columns = replace(columns, dtype=np.float64)
+        assert columns is not None
+        rows = rows_per_chunk(len(columns.features))
+        pieces: list[Piece] = []
+        for path, sizes in files:
+            groups: list[int] = []
+            begin = end = 0
+            for number, size in enumerate(sizes):
+                groups.append(number)
+                end += size
+                if end - begin >= rows or number == len(sizes) - 1:
+                    pieces.append(ParquetPiece(path, columns, tuple(groups), begin, rows))
+                    groups, begin = [], end
+        return columns, pieces
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are read, and of what type they are."""
+    """The columns that are read, and their types."""
 
     features: tuple[str, ...]
     target: str | None
     weight: str | None
-    types: dict[str, Any]
-    narrow: bool = False  # whether all numbers are in single precision
+    types: dict[str, Any]  # of all of them
+    dtype: Any = np.float32  # double precision as soon as a column of any file is not in single precision
 
     @classmethod
-    def of(cls, source: Parquet, path: Path) -> Columns:
-        """Return those of a file."""
-        schema = _opened(path).schema_arrow
-        others = {source.target, source.weight}
-        named = [name for name in schema.names if name not in others] if source.features is None else source.features
+    def of(cls, source: Parquet, path: Path, schema: pa.Schema) -> Columns:
+        """Return the columns that a source names, as a file has them."""
+        named = source.features
+        if named is None:
+            named = [name for name in schema.names if name not in (source.target, source.weight)]
         if not named:
             raise ValueError(f"{path}: there is no column to learn from, only {', '.join(schema.names) or 'none'}")
-        columns = cls(tuple(named), source.target, source.weight, {})
-        for name in columns.all:
-            if columns.all.count(name) > 1:
+        names = [*named, *(name for name in (source.target, source.weight) if name is not None)]
+        for name in names:
+            if names.count(name) > 1:
                 raise ValueError(f"{path}: column {name!r} is asked for twice, or is target or weight as well")
             if schema.names.count(name) > 1:
                 raise ValueError(f"{path}: {schema.names.count(name)} columns are called {name!r}")
             if name not in schema.names:
                 raise ValueError(f"{path}: there is no column {name!r}; there are {', '.join(schema.names)}")
-        for name in (*columns.features, *((source.weight,) if source.weight else ())):
-            _require_number(path, name, schema.field(name).type)
-        held = None if source.target is None else schema.field(source.target).type
-        if held is not None and _kind(held) not in ("number", "text"):
-            raise ValueError(f"{path}: the target {source.target!r} holds {held}, not labels")
-        columns.types.update((name, schema.field(name).type) for name in columns.all)
-        return columns
-
-    @property
-    def all(self) -> list[str]:
-        """Every column that is read."""
-        return [*self.features, *(name for name in (self.target, self.weight) if name is not None)]
-
-    @property
-    def dtype(self) -> Any:
-        """Single precision if that is all there is, else double."""
-        return np.float32 if self.narrow else np.float64
-
-    def are_narrow(self, schema: pa.Schema) -> bool:
-        """Return whether the features of a file are all in single precision."""
-        return all(str(schema.field(name).type) in ("float", "halffloat") for name in self.features)
+        types = {name: schema.field(name).type for name in names}
+        for name, held in types.items():
+            if name == source.target and _kind(held) not in ("number", "text"):
+                raise ValueError(f"{path}: the target {name!r} holds {held}, not labels")
+            if name != source.target and _kind(held) != "number":
+                raise ValueError(
+                    f"{path}: column {name!r} holds {held}, not numbers; name the columns to learn from in "
+                    "features=[…], or encode it first"
+                )
+        return cls(tuple(named), source.target, source.weight, types)
 
     def check(self, path: Path, schema: pa.Schema) -> None:
         """Refuse a file whose columns are others than those of the first."""
-        for name in self.all:
+        for name, ours in self.types.items():
             if name not in schema.names:
                 raise ValueError(f"{path}: there is no column {name!r}, which the files before it have")
-            ours, theirs = self.types[name], schema.field(name).type
+            theirs = schema.field(name).type
             if ours != theirs and _kind(ours) != _kind(theirs):
                 raise ValueError(f"{path}: column {name!r} holds {theirs}, but {ours} in the files before")
 
@@ -174,28 +162,27 @@ class ParquetPiece:
 
     def read(self) -> Iterator[Chunk]:
         """Yield their rows."""
-        groups, first = self.groups, self.first
-        where = f"{self.path}, row group{'s' if len(groups) > 1 else ''} {_span(groups)}"
-        file = _opened(self.path)
+        import pyarrow as pa
+
+        columns, first, groups = self.columns, self.first, self.groups
+        span = f" {groups[0]}" if len(groups) == 1 else f"s {groups[0]}–{groups[-1]}"
+        where = f"{self.path}, row group{span}"
         try:
-            for batch in file.iter_batches(self.rows, row_groups=groups, columns=self.columns.all, use_threads=True):
-                yield self._chunk(batch, where, first)
-                first += batch.num_rows
+            with _opened(self.path) as file:
+                for batch in file.iter_batches(self.rows, row_groups=groups, columns=list(columns.types)):
+                    X = np.empty((batch.num_rows, len(columns.features)), dtype=columns.dtype)
+                    for number, name in enumerate(columns.features):
+                        X[:, number] = _numbers(batch.column(name))
+                    weight = _numbers(batch.column(columns.weight)).astype(np.float64) if columns.weight else None
+                    chunk = Chunk(X, None, weight, where, first, columns=columns.features)
+                    if columns.target is not None:
+                        chunk = replace(chunk, labels=_labels(chunk, batch.column(columns.target), columns.target))
+                    yield chunk
+                    first += len(chunk)
         except OSError as problem:
             raise ValueError(f"{where} cannot be read ({str(problem)[:100]})") from None
         finally:
-            file.close()
-            _release_unused()
-
-    def _chunk(self, batch: pa.RecordBatch, where: str, first: int) -> Chunk:
-        columns = self.columns
-        X = np.empty((batch.num_rows, len(columns.features)), dtype=columns.dtype)
-        for number, name in enumerate(columns.features):
-            X[:, number] = _numbers(batch.column(name))
-        chunk = Chunk(X, None, None, where, first, columns=columns.features)
-        weight = None if columns.weight is None else _numbers(batch.column(columns.weight)).astype(np.float64)
-        labels = None if columns.target is None else _labels(chunk, batch.column(columns.target), columns.target)
-        return replace(chunk, labels=labels, weight=weight)
+            pa.default_memory_pool().release_unused()
 
 
 def _opened(path: Path) -> Any:
@@ -206,13 +193,6 @@ def _opened(path: Path) -> Any:
         raise ValueError(f"{path} is not a Parquet file, or is incomplete ({problem})") from None
 
 
-def _release_unused() -> None:
-    """Give memory back that Arrow keeps for later."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-
-
 def _numbers(column: pa.Array) -> Array:
     """Return numbers; what is missing is NaN, which is refused by its place later on."""
     numbers: Array = column.to_numpy(zero_copy_only=False)
@@ -220,30 +200,23 @@ def _numbers(column: pa.Array) -> Array:
 
 
 def _labels(chunk: Chunk, column: pa.Array, name: str) -> Labels:
-    """Return labels by their dictionary, which finds different ones without sorting rows."""
+    """Return labels by the dictionary of a column, which finds different ones without sorting rows."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise chunk.refuse(f"the label {name!r} is missing", row)
     encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     names: Array = encoded.dictionary.to_numpy(zero_copy_only=False)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
     if names.dtype == object:
         refuse_null_ending(f"the label {name!r}", names)
         names = np.array(names.tolist())
-    if names.dtype.kind == "f" and np.isnan(names).any():
-        row = int(np.argmax(np.isnan(column.to_numpy(zero_copy_only=False))))
-        raise chunk.refuse(f"the label {name!r} is missing", row)
-    return Labels(names, encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp))
-
-
-def _require_number(path: Path, name: str, kind: Any) -> None:
-    if _kind(kind) != "number":
-        raise ValueError(
-            f"{path}: column {name!r} holds {kind}, not numbers; name the columns to learn from in features=[…], "
-            "or encode it first"
-        )
+    if names.dtype.kind == "f" and np.isnan(names[codes]).any():
+        raise chunk.refuse(f"the label {name!r} is missing", int(np.argmax(np.isnan(names[codes]))))
+    return Labels(names, codes)
 
 
 def _kind(of: Any) -> str:
+    """Return ``number``, ``text``, or the name of a type that is neither."""
     import pyarrow.types as types
 
     if types.is_floating(of) or types.is_integer(of) or types.is_boolean(of) or types.is_decimal(of):
@@ -251,7 +224,3 @@ def _kind(of: Any) -> str:
     if types.is_dictionary(of):
         return _kind(of.value_type)
     return "text" if types.is_string(of) or types.is_large_string(of) or str(of) == "string_view" else str(of)
-
-
-def _span(groups: Sequence[int]) -> str:
-    return str(groups[0]) if len(groups) == 1 else f"{groups[0]}–{groups[-1]}"

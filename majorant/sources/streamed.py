@@ -1,74 +1,142 @@
-"""Another order for rows that stand sorted: every stretch of a pass is made of rows from many chunks.
+"""Rows of a source as the data of an objective: encoded, and read anew in every pass, a little ahead of the work.
 
-Chunks are drawn into groups, at random, and each is cut into stretches, which are dealt out in turn to as many
-*windows* as its group has chunks. A window has about as many rows as a chunk, and labels of all of its group, even if
-rows are sorted within chunks. Nothing is read twice, and no more than a few windows are in memory.
-
-Rows of a source as the data of an objective: read anew at every pass, a little ahead of who works on them.
+Solvers that visit rows one after the other want them shuffled. Where rows stand sorted by label and there is a copy on
+disk, every part of a pass is made of rows from many chunks: chunks are drawn into groups, at random, and each is cut
+into slices, which are dealt in turn to as many *windows* as its group has chunks. A window has about as many rows as a
+chunk, and labels of all of its group, even if rows are sorted within chunks. Nothing is read twice in a pass, and no
+more than a few windows are in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
-from majorant.core.affine import Absent
+from majorant.core.affine import Absent, Centre
 from majorant.core.checks import Array
 from majorant.core.labelled import Labelled
+from majorant.core.matrix import CsrDesign, DenseDesign, Design, laid_out
 from majorant.core.rows import CHUNK, Order
 from majorant.core.threads import even_parts
-from majorant.sources.base import SHOWN, Chunk, Encoding, Source, Watcher, joined, rows_from, some_rows_from
-from majorant.sources.survey import Outline, Spool, Survey, only_rows, read_ahead, read_all, starts_of
+from majorant.sources.base import SHOWN, Chunk, Piece, Source, Watcher, concatenated, merged
+from majorant.sources.cache import ChunkCache, prefetch
+from majorant.sources.survey import RowLabels, Survey, checked, read_all
 
-# Chunks of a group, at most, and stretches of a window, about: each is still worth a read.
-MIXED, STRETCHES = 32, 128
+# Chunks of a group, at most, and slices of a window, about: each slice is still worth a read.
+GROUP, SLICES = 32, 128
+# Rows are visited in windows if their chunk tells more of their labels than this share of the entropy.
+TOLD = 0.05
 
 # Numbers of chunks, and which of their rows.
 Window: TypeAlias = list[tuple[int, slice]]
 
 
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """How chunks become labelled rows: the classes, the width, and the origin of the columns."""
+
+    classes: Array
+    class_weights: Array | None  # of each class
+    columns: int
+    dtype: np.dtype[Any]
+    constant: bool
+    centre: Centre | None
+    total: int  # rows of all chunks
+
+    def __call__(self, chunk: Chunk) -> Labelled:
+        """Return the rows of a chunk, labelled."""
+        assert chunk.labels is not None
+        codes = np.searchsorted(self.classes, chunk.labels.names)[chunk.labels.codes]
+        weight, center = self.weight_of(codes, chunk.weight), False if self.centre is None else self.centre
+        if chunk.is_sparse:
+            X = sp.csr_array(chunk.X)
+            arrays = laid_out(X.data, self.dtype), laid_out(X.indices), laid_out(X.indptr)
+            design: Design = CsrDesign(sp.csr_array(arrays, shape=(X.shape[0], self.columns)))
+        else:
+            design = DenseDesign(laid_out(chunk.X, self.dtype))
+        return Labelled(design, codes, weight, constant=self.constant, center=center).as_some_of(self.total)
+
+    def weight_of(self, codes: Array, weight: Array | None) -> Array | None:
+        """Return the weights of rows times those of their classes."""
+        if self.class_weights is None:
+            return weight
+        of_class = self.class_weights[codes]
+        return of_class if weight is None else of_class * weight
+
+
+def encoded(encoding: Encoding, pieces: Iterable[Piece]) -> Iterator[Labelled]:
+    """Yield the blocks of pieces as they are read."""
+    return map(encoding, merged(checked(pieces)))
+
+
+def blocks_of(encoding: Encoding, *pieces: Piece) -> list[Labelled]:
+    """Return the blocks of pieces, all in memory."""
+    return list(encoded(encoding, pieces))
+
+
+def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled:
+    """Return the first rows of pieces that have any, encoded, to show what all look like."""
+    return encoding(next(checked(pieces)).take(slice(0, SHOWN)))
+
+
+@dataclass(frozen=True, eq=False)
+class ShareOfSource:
+    """Pieces of a source and how they are encoded: a worker makes blocks of them."""
+
+    pieces: Sequence[Piece]
+    encoding: Encoding
+    fits: bool = True  # whether they may all be in memory
+
+    def __call__(self) -> Iterable[Labelled]:
+        """Return the blocks, in memory, or read one by one in every pass."""
+        return blocks_of(self.encoding, *self.pieces) if self.fits else encoded(self.encoding, self.pieces)
+
+
+def evenly(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
+    """Return runs of neighbouring items, about as long as each other: as many as asked for, or as there are items."""
+    return [items[run] for run in even_parts(len(items), max(min(parts, len(items)), 1))]
+
+
 def windows_of(chunks: Sequence[int], seed: int, passes: int) -> Iterator[Window]:
-    """Yield the windows of a pass over chunks of so many rows: the same for the same seed and pass."""
+    """Yield the windows of a pass over chunks with these numbers of rows: the same for the same seed and pass."""
     drawn = Order(seed).of_pass(passes, len(chunks)).tolist()
-    for some in even_parts(len(drawn), -(-len(drawn) // MIXED)):
-        group = drawn[some]
-        many = len(group)
-        cuts = {number: even_parts(chunks[number], many * (STRETCHES // many)) for number in group}
-        for turn in range(many):
-            dealt = [(number, rows) for number in group for rows in cuts[number][turn::many]]
+    for members in even_parts(len(drawn), -(-len(drawn) // GROUP)):
+        group = drawn[members]
+        size = len(group)
+        cuts = {number: even_parts(chunks[number], size * (SLICES // size)) for number in group}
+        for turn in range(size):
+            dealt = [(number, rows) for number in group for rows in cuts[number][turn::size]]
             window = [(number, rows) for number, rows in dealt if rows.start < rows.stop]
             if window:
                 yield window
 
 
 def length_of(window: Window) -> int:
-    """Return how many rows there are."""
+    """Return the number of rows of a window."""
     return sum(rows.stop - rows.start for _, rows in window)
 
 
-# Rows are visited in another order than they stand in if their chunk tells more of their labels than this.
-TOLD = 0.05
-
-
 class Streamed:
-    """Labelled rows that stay where they are. Labels and weights are kept, a byte or a few for each row.
+    """Labelled rows that stay in their source. Labels and weights are in memory, a byte or a few for each row.
 
     Parameters
     ----------
     source : Source
-    survey, outline
-        What a first look has found.
+    survey, row_labels
+        Results of the first pass.
     encoding : Encoding
         How chunks become labelled rows.
-    spool : Spool
+    cache : ChunkCache
         A copy of the rows that is quicker to read, if there was room for one.
     watcher : callable, optional
-        Told of rows as they are read.
+        Told how many rows have been read.
     """
 
     whole = None
@@ -77,48 +145,43 @@ class Streamed:
         self,
         source: Source,
         survey: Survey,
-        outline: Outline,
+        row_labels: RowLabels,
         encoding: Encoding,
-        spool: Spool,
+        cache: ChunkCache,
         watcher: Watcher | None = None,
     ) -> None:
-        self._source, self._chunks, self._encoding, self._spool = source, survey.chunks, encoding, spool
-        self._labels, self._weight = outline.labels, outline.weight
-        self._codes = outline.codes(encoding.classes)
+        self._source, self._encoding, self._cache, self._watcher = source, encoding, cache, watcher
+        self._sizes, self._starts = survey.chunks, _starts(survey.chunks)
+        self._labels, self._weight = row_labels.labels, row_labels.weight
+        self._codes = row_labels.codes(encoding.classes)
         self._is_sparse = survey.is_sparse
-        self._mixes = spool.is_open and outline.told_by_chunk(encoding.classes) > TOLD
-        self._starts = starts_of(survey.chunks)
+        self._mixes = cache.is_open and row_labels.told_by_chunk(encoding.classes) > TOLD
         self._sampled: tuple[tuple[int, int], Labelled] | None = None
         self._lock = Lock()  # of several fits
-        self._watcher = watcher
-        self.like = encoding(only_rows(next(self._all())[1], slice(0, SHOWN)))
+        self.like = encoding(next(self._chunks())[1].take(slice(0, SHOWN)))
 
     def __len__(self) -> int:
         return self._encoding.total
 
-    def blocks(self, rows: int) -> ReadBlocks:
-        """Return the data in blocks of at most so many rows; going through them reads everything."""
-        return ReadBlocks(self, rows)
+    def blocks(self, rows: int) -> StreamedBlocks:
+        """Return the data in blocks of at most that many rows; going through them reads everything."""
+        return StreamedBlocks(self, rows)
 
-    def outlines(self, rows: int) -> OutlineBlocks:
-        """Return the same blocks without their rows, for who looks at labels and weights alone."""
-        return OutlineBlocks(self, rows)
+    def outlines(self, rows: int) -> StreamedBlocks:
+        """Return the same blocks without their rows, for tasks that use labels and weights alone."""
+        return StreamedBlocks(self, rows, labels_only=True)
 
     def sample(self, rows: int, seed: int) -> Labelled:
-        """Return so many rows drawn at random without replacement, in one pass; the last ones are remembered."""
+        """Return rows drawn at random without replacement, in one pass; the last ones are remembered."""
         with self._lock:
             if self._sampled is None or self._sampled[0] != (rows, seed):
-                self._sampled = (rows, seed), self._sample(rows, seed)
+                wanted, found = _drawn(np.random.default_rng(seed), len(self), min(rows, len(self))), []
+                for start, chunk in self._chunks():
+                    first, last = np.searchsorted(wanted, (start, start + len(chunk)))
+                    if first < last:
+                        found.append(self._encoding(chunk.take(wanted[first:last] - start)))
+                self._sampled = (rows, seed), Labelled.joined(found)
             return self._sampled[1]
-
-    def _sample(self, rows: int, seed: int) -> Labelled:
-        wanted = _drawn(np.random.default_rng(seed), len(self), min(rows, len(self)))
-        found = []
-        for at, chunk in self._all():
-            first, last = np.searchsorted(wanted, (at, at + len(chunk)))
-            if first < last:
-                found.append(self._encoding(only_rows(chunk, wanted[first:last] - at)))
-        return Labelled.joined(found)
 
     def narrowed(self) -> Streamed:
         """Return the same: rows are read as they are."""
@@ -132,101 +195,103 @@ class Streamed:
         """
         size = max(CHUNK // multiple, 1) * multiple
         mixed = self._mixes and order.shuffle
-        for number, at, chunk in self._mixed(order.seed, passes, begin, end) if mixed else self._in_order(begin, end):
-            first, last = max(begin - at, 0), min(end - at, len(chunk))
+        parts = self._windows(order.seed, passes, begin, end) if mixed else self._overlapping(begin, end)
+        for number, start, chunk in parts:
+            first, last = max(begin - start, 0), min(end - start, len(chunk))
             rows = order.of_chunk(passes, number, len(chunk))[first:last]
             labelled = self._encoding(chunk)
-            for start in range(0, len(rows), size):
-                yield labelled.take(rows[start : start + size])
+            for k in range(0, len(rows), size):
+                yield labelled.take(rows[k : k + size])
 
-    def _in_order(self, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
-        """Yield every chunk that has rows from ``begin`` to ``end``, its number and that of its first row."""
-        for number, (at, chunk) in enumerate(self._all()):
-            if at >= end:
+    def _overlapping(self, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
+        """Yield the chunks that have rows from ``begin`` to ``end``, their numbers and those of their first rows."""
+        for number, (start, chunk) in enumerate(self._chunks()):
+            if start >= end:
                 return
-            if begin < at + len(chunk):
-                yield number, at, chunk
+            if begin < start + len(chunk):
+                yield number, start, chunk
 
-    def _mixed(self, seed: int, passes: int, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
-        """Yield the same of windows, of which only those are read."""
-        windows = list(windows_of(self._chunks, seed, passes))
-        starts = starts_of([length_of(window) for window in windows])
-        those = [
-            number
-            for number, (at, window) in enumerate(zip(starts, windows, strict=True))
-            if at < end and begin < at + length_of(window)
-        ]
-        chunks = read_ahead(lambda: (self._window(windows[number]) for number in those))
-        for number, chunk in zip(those, chunks, strict=True):
-            yield number, starts[number], chunk
-
-    def _window(self, window: Window) -> Chunk:
-        return joined([self._part(number, rows) for number, rows in window])
+    def _windows(self, seed: int, passes: int, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
+        """Yield the same of windows, of which no others are read."""
+        windows = list(windows_of(self._sizes, seed, passes))
+        lengths = [length_of(window) for window in windows]
+        starts = _starts(lengths)
+        wanted = [k for k in range(len(windows)) if starts[k] < end and begin < starts[k] + lengths[k]]
+        chunks = prefetch(lambda: (concatenated([self._part(*part) for part in windows[k]]) for k in wanted))
+        for k, chunk in zip(wanted, chunks, strict=True):
+            yield k, starts[k], chunk
 
     def _part(self, number: int, rows: slice) -> Chunk:
-        """Return some rows of a chunk, from the copy."""
-        columns = self._encoding.columns if self._is_sparse else None
-        X = some_rows_from(partial(self._spool.part, number), rows, columns)
-        at, labels = self._starts[number], self._labels[number]
-        weight = None if self._weight is None else self._weight[at + rows.start : at + rows.stop]
+        """Return rows of a chunk, from the copy."""
+        if self._is_sparse:
+            indptr = self._cache.part(number, 2, slice(rows.start, rows.stop + 1))
+            stored = slice(int(indptr[0]), int(indptr[-1]))
+            data, indices = (self._cache.part(number, array, stored) for array in (0, 1))
+            X = self._matrix([data, indices, indptr - indptr[0]])
+        else:
+            X = self._cache.part(number, 0, rows)
+        start, labels = self._starts[number], self._labels[number]
+        weight = None if self._weight is None else self._weight[start + rows.start : start + rows.stop]
         return Chunk(X, replace(labels, codes=labels.codes[rows]), weight)
 
+    def _matrix(self, arrays: Sequence[Array]) -> Any:
+        """Return the rows that are in the cache as one array, or as data, indices and indptr."""
+        if len(arrays) == 1:
+            return arrays[0]
+        rows = sp.csr_array(tuple(arrays), shape=(len(arrays[2]) - 1, self._encoding.columns))
+        rows.has_sorted_indices = rows.has_canonical_format = True  # as when they were written
+        return rows
+
     def read_blocks(self, rows: int) -> Iterator[Labelled]:
-        """Yield blocks of at most so many rows, read anew."""
-        for _, chunk in self._all():
+        """Yield blocks of at most that many rows, read anew."""
+        for _, chunk in self._chunks():
             labelled = self._encoding(chunk)
-            yield from (labelled.part(some.start, some.stop) for some in _parts_of(len(chunk), rows))
+            yield from (labelled.part(part.start, part.stop) for part in _parts_of(len(chunk), rows))
             if self._watcher is not None:
                 self._watcher(len(chunk))
 
     def outline_blocks(self, rows: int) -> Iterator[Labelled]:
         """Yield the same blocks without their rows."""
-        for at, length in zip(self._starts, self._chunks, strict=True):
-            for some in _parts_of(length, rows):
-                yield self._outline(slice(at + some.start, at + some.stop))
+        for start, size in zip(self._starts, self._sizes, strict=True):
+            for part in _parts_of(size, rows):
+                here = slice(start + part.start, start + part.stop)
+                codes = self._codes[here].astype(np.intp)
+                weight = self._encoding.weight_of(codes, None if self._weight is None else self._weight[here])
+                outline = object.__new__(Labelled)
+                design = Absent(len(codes), self.like.design)
+                outline._store(design, codes, weight, None, self._encoding.constant, len(self))
+                yield outline
 
     def block_count(self, rows: int) -> int:
-        """Return how many blocks there are of at most so many rows."""
-        return sum(len(_parts_of(length, rows)) for length in self._chunks)
+        """Return how many blocks there are of at most that many rows."""
+        return sum(len(_parts_of(size, rows)) for size in self._sizes)
 
-    def _outline(self, rows: slice) -> Labelled:
-        codes = self._codes[rows].astype(np.intp)
-        weight = self._encoding.weight_of(codes, None if self._weight is None else self._weight[rows])
-        absent = Absent(len(codes), self.like.design)
-        outline = object.__new__(Labelled)
-        outline._store(absent, codes, weight, None, self._encoding.constant, len(self))
-        return outline
-
-    def _read(self) -> Iterator[Chunk]:
-        """Return an iterator over all chunks, from the copy if there is one."""
-        return self._read_copy() if self._spool.is_open else read_all(self._source)
-
-    def _read_copy(self) -> Iterator[Chunk]:
-        for number, (at, length) in enumerate(zip(self._starts, self._chunks, strict=True)):
-            weight = None if self._weight is None else self._weight[at : at + length]
-            yield Chunk(rows_from(self._spool[number]), self._labels[number], weight)
-
-    def _all(self) -> Iterator[tuple[int, Chunk]]:
+    def _chunks(self) -> Iterator[tuple[int, Chunk]]:
         """Yield every chunk with the number of its first row, read ahead; refuse what has changed since the survey."""
         number = -1
-        for number, chunk in enumerate(read_ahead(self._read)):
-            if number >= len(self._chunks) or len(chunk) != self._chunks[number]:
+        read = self._from_cache if self._cache.is_open else partial(read_all, self._source)
+        for number, chunk in enumerate(prefetch(read)):
+            if number >= len(self._sizes) or len(chunk) != self._sizes[number]:
                 raise chunk.refuse("the source has changed since it was first read: it must yield the same chunks")
-            if not self._spool.is_open:
+            if not self._cache.is_open:
                 self._refuse_other_rows(self._starts[number], chunk)
             yield self._starts[number], chunk
-        if number + 1 < len(self._chunks):
+        if number + 1 < len(self._sizes):
             raise ValueError(
-                f"the source ended after {number + 1} chunks, of {len(self._chunks)} when it was first read: "
+                f"the source ended after {number + 1} chunks, of {len(self._sizes)} when it was first read: "
                 "it must yield the same chunks every time"
             )
 
-    def _refuse_other_rows(self, at: int, chunk: Chunk) -> None:
-        """Raise if labels or weights are not those of the first read, as of a source that shuffles at every read."""
+    def _from_cache(self) -> Iterator[Chunk]:
+        for number, (start, size) in enumerate(zip(self._starts, self._sizes, strict=True)):
+            weight = None if self._weight is None else self._weight[start : start + size]
+            yield Chunk(self._matrix(self._cache[number]), self._labels[number], weight)
+
+    def _refuse_other_rows(self, start: int, chunk: Chunk) -> None:
+        """Raise if labels or weights are not those of the first pass, as of a source that shuffles at every read."""
         assert chunk.labels is not None
-        rows = slice(at, at + len(chunk))
-        codes = np.searchsorted(self._encoding.classes, chunk.labels.names)[chunk.labels.codes]
-        differ = codes != self._codes[rows]
+        rows = slice(start, start + len(chunk))
+        differ = np.searchsorted(self._encoding.classes, chunk.labels.names)[chunk.labels.codes] != self._codes[rows]
         if self._weight is not None:
             differ |= self._weight[rows] != (1.0 if chunk.weight is None else chunk.weight)
         if differ.any():
@@ -238,32 +303,27 @@ class Streamed:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadBlocks:
-    """Blocks that are read whenever somebody goes through them."""
+class StreamedBlocks:
+    """Blocks of streamed rows, which are read in every iteration, or their labels and weights alone."""
 
     data: Streamed
     rows: int
+    labels_only: bool = False
 
     def __iter__(self) -> Iterator[Labelled]:
-        return self.data.read_blocks(self.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class OutlineBlocks:
-    """The same, without their rows, which are not read."""
-
-    data: Streamed
-    rows: int
-
-    def __iter__(self) -> Iterator[Labelled]:
-        return self.data.outline_blocks(self.rows)
+        return self.data.outline_blocks(self.rows) if self.labels_only else self.data.read_blocks(self.rows)
 
     def __len__(self) -> int:
         return self.data.block_count(self.rows)
 
 
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return the number of the first row of each chunk."""
+    return list(accumulate(sizes, initial=0))[:-1]
+
+
 def _parts_of(chunk: int, rows: int) -> list[slice]:
-    """Return parts of a chunk of so many rows, all about as long, of at most ``rows``."""
+    """Return parts of a chunk with that many rows, all about as long, of at most ``rows``."""
     return even_parts(chunk, max(-(-chunk // max(rows, 1)), 1))
 
 

@@ -1,4 +1,4 @@
-"""Rows in svmlight files, plain or compressed, some lines at a time."""
+"""Rows in svmlight files, plain or compressed, a block of lines at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import scipy.sparse as sp
 
-from majorant.sources.base import Chunk, Labels, Piece, RowError, Source, found_files
+from majorant.sources.base import Chunk, Piece, Source, found_files
 
 # Bytes of the lines of a chunk.
-STRETCH = 2**24
-# Of the numbers that floats tell from their neighbours.
-LARGEST = 2.0**53
+BLOCK = 2**24
 OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -58,84 +55,66 @@ class Svmlight(Source):
 
     def pieces(self) -> Sequence[Piece]:
         """Return one piece for each file."""
-        return [SvmlightPiece(path, self.n_features, self.zero_based, self.dtype) for path in found_files(self.path)]
+        return [SvmlightPiece(path, self) for path in found_files(self.path)]
 
 
 @dataclass(frozen=True)
 class SvmlightPiece:
-    """One file."""
+    """One file of a source."""
 
     path: Path
-    n_features: int | None
-    zero_based: bool
-    dtype: Any
+    source: Svmlight
 
     def read(self) -> Iterator[Chunk]:
-        """Yield the rows of some lines after the other."""
+        """Yield the rows, those of a few megabytes of lines at a time."""
         first = 0
-        for lines in self._lines():
-            X, y = self._parse(lines, first)
-            if len(y):
-                yield self._chunk(X, y, first)
-            first += len(y)
-
-    def _lines(self) -> Iterator[bytes]:
         try:
             with OPEN.get(self.path.suffix, open)(self.path, "rb") as file:
-                yield from _stretches(file)
+                for lines in _blocks_of_lines(file):
+                    X, y = self._parse(lines, first)
+                    if np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max(initial=0) < 2.0**53:
+                        y = y.astype(np.int64)  # whole numbers, which scikit-learn's reader returns as floats
+                    if len(y):
+                        yield Chunk.of(X, y, None, str(self.path), first, self.source.n_features is None)
+                    first += len(y)
         except FileNotFoundError:
             raise
         except (OSError, EOFError) as problem:
             raise ValueError(f"{self.path} cannot be read ({problem})") from None
 
-    def _chunk(self, X: sp.csr_matrix, y: Any, first: int) -> Chunk:
-        try:
-            labels = Labels.of(_whole_numbers(y))
-        except RowError as problem:
-            raise ValueError(f"{self.path}, row {first + problem.row}: {problem.what}") from None
-        return Chunk(sp.csr_array(X), labels, None, str(self.path), first, open_ended=self.n_features is None)
-
     def _parse(self, lines: bytes, first: int) -> tuple[Any, Any]:
-        """Return rows and labels, or an error that names the row."""
+        """Return rows and labels, or raise an error that names the row."""
+        from sklearn.datasets import load_svmlight_file
+
+        n_features, dtype, zero_based = self.source.n_features, self.source.dtype, self.source.zero_based
+
+        def parse(text: bytes) -> tuple[Any, Any]:
+            return load_svmlight_file(BytesIO(text), n_features=n_features, dtype=dtype, zero_based=zero_based)
+
         try:
-            return self._parsed(lines)
+            return parse(lines)
         except (ValueError, IndexError, OverflowError) as problem:
             rows = [line for line in lines.splitlines() if line.split(b"#")[0].strip()]
             for number, line in enumerate(rows):
                 try:
-                    self._parsed(line + b"\n")
+                    parse(line + b"\n")
                 except (ValueError, IndexError, OverflowError) as of_line:
                     text = line[:60].decode(errors="replace")
-                    from_zero = not self.zero_based and "index 0" in str(of_line)
+                    from_zero = not zero_based and "index 0" in str(of_line)
                     hint = "; pass zero_based=True if columns are counted from 0" if from_zero else ""
                     raise ValueError(f"{self.path}, row {first + number}: {of_line} in {text!r}{hint}") from None
             raise ValueError(f"{self.path}: {problem}") from None
 
-    def _parsed(self, lines: bytes) -> tuple[Any, Any]:
-        from sklearn.datasets import load_svmlight_file
 
-        if self.n_features is None:
-            return load_svmlight_file(BytesIO(lines), dtype=self.dtype, zero_based=self.zero_based)
-        return load_svmlight_file(
-            BytesIO(lines), n_features=self.n_features, dtype=self.dtype, zero_based=self.zero_based
-        )
-
-
-def _stretches(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, some megabytes at a time."""
+def _blocks_of_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines, a block at a time."""
     rest = b""
-    while stretch := file.read(STRETCH):
-        end = stretch.rfind(b"\n") + 1
+    while block := file.read(BLOCK):
+        end = block.rfind(b"\n") + 1
         if end:
-            yield rest + stretch[:end]
-            rest = stretch[end:]
+            yield rest + block[:end]
+            rest = block[end:]
         else:
-            rest += stretch
+            rest += block
     if rest.strip():
         yield rest
-
-
-def _whole_numbers(y: Any) -> Any:
-    """Return labels as integers where all are whole, as scikit-learn's reader does not."""
-    whole = np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max(initial=0) < LARGEST
-    return y.astype(np.int64) if whole else y

@@ -16,7 +16,7 @@ from majorant.chain.tokens import Encoded, Size, Tokens
 from majorant.core import ascent
 from majorant.core.ascent import Ascent
 from majorant.solvers import LBFGS
-from majorant.sources import survey
+from majorant.sources import cache
 from tests.problems import sequences
 
 KINDS = [dict(n=3), dict(n=4, attributes=12, values=True, weights=True, share=0.7)]
@@ -111,7 +111,7 @@ def test_where_there_is_no_room_the_start_is_another(monkeypatch):
     assert ascent.suits(F, np.zeros(F.size))
     uneven = StreamedSequences(blocks._records, blocks.universe, blocks._numbers, blocks.size)
     assert not ascent.suits(Objective(Chain(), uneven, ridge=0.7), np.zeros(F.size))
-    monkeypatch.setattr(survey, "SHARE", 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.0)
     assert not ascent.suits(F, np.zeros(F.size))
     monkeypatch.setattr(AscentInBlocks, "fits", staticmethod(lambda data: True))  # and then there is none after all
     found = minimize(F, QuasiNewton(), tol=1e-6)

@@ -14,7 +14,7 @@ from majorant.chain.feature_index import PairSums
 from majorant.chain.sequences import _stretches
 from majorant.chain.tokens import Encoded, Tokens, evened
 from majorant.core.online import OnlineStream
-from majorant.sources import survey
+from majorant.sources import cache
 
 PIECES = 5
 
@@ -98,7 +98,7 @@ def test_a_source_is_fitted_as_sequences_in_memory(kind, weighted, monkeypatch):
     assert_same(copied, theirs)
     if weighted == (kind in ("dicts", "strings")):
         copied = fit(in_chunks(*parts), solver="lbfgs")
-        monkeypatch.setattr(survey, "SHARE", 0.0)  # no room for a copy: encoded again at every pass
+        monkeypatch.setattr(cache, "SHARE", 0.0)  # no room for a copy: encoded again at every pass
         assert fit(in_chunks(*parts), solver="lbfgs").state_features_ == copied.state_features_
         assert_same(fit(in_chunks(*parts)), theirs)
 
@@ -215,7 +215,7 @@ def test_what_goes_beside_a_source_is_refused():
 
 @pytest.mark.parametrize("change", ["fewer", "another word", "another label"])
 def test_a_source_that_changes_is_refused(change, monkeypatch):
-    monkeypatch.setattr(survey, "SHARE", 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.0)
     calls = []
 
     def changing():

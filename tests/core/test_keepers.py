@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from majorant import Labelled, Multinomial
 from majorant.core import dask as keepers
 from majorant.core.dask import Call, Keepers, packed
+from majorant.core.line_search import first, gradient_there, loss_along
 from majorant.core.rows import Again, LocalBlocks
-from majorant.core.tasks import Along, Curve, Land, Leap, LossAndGradient, Potentials, Scores, ScoresOf
 from majorant.curvature import form
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
@@ -43,9 +44,9 @@ def leapt_both_ways(kept, theta, direction):
     """A step whole, and what it finds, with keepers and here."""
     found = []
     for each in (kept, here()):
-        (loss, gradient), scores = each.run(LossAndGradient(MODEL, theta, True))
-        leap, there = each.run(Leap(MODEL, direction), scores)
-        found.append(((loss, gradient, *leap), scores, there))
+        (loss, gradient), scores = each.run(partial(MODEL.evaluate, theta))
+        step, there = each.run(partial(MODEL.unit_step, direction), scores)
+        found.append(((loss, gradient, *step), scores, there))
     return found
 
 
@@ -66,11 +67,11 @@ def test_sums_are_those_of_one_process_however_keepers_ask_each_other(kept, monk
 
 
 def test_what_nobody_knows_any_more_is_not_kept(client, kept):
-    _, scores = kept.run(LossAndGradient(MODEL, np.zeros(12), True))
+    _, scores = kept.run(partial(MODEL.evaluate, np.zeros(12)))
     name = scores.name
     del scores
     gc.collect()
-    kept.run(LossAndGradient(MODEL, np.zeros(12), False))
+    kept.total(partial(MODEL.loss_and_gradient, np.zeros(12)))
     with client.as_current():
         assert all(keeper.lacks([name]).result() == [name] for keeper in kept._keepers)
 
@@ -79,34 +80,37 @@ def test_what_was_lost_is_found_again(client, kept):
     """Of every kind of thing that is kept, as if a keeper had been made anew."""
     theta, direction = np.linspace(-1, 1, 12), np.linspace(1, 2, 12)
     theirs, ours = leapt_both_ways(kept, theta, direction)
-    slopes = kept.run(Potentials(MODEL, direction))[1]
-    along = kept.run(Along(MODEL, 0.5), theirs[1], slopes)[1]
-    landed = kept.run(Land(MODEL, theta + 0.5 * direction), along)[1]
+    slopes = kept.map(partial(MODEL.potentials, direction))
+    along = kept.run(partial(loss_along, MODEL, 0.5), theirs[1], slopes)[1]
+    scores = partial(MODEL.scores, theta + 0.5 * direction)
+    landed = kept.run(partial(gradient_there, MODEL), along, anew=scores)[1]
     with client.as_current():
         for keeper in kept._keepers[1:]:
             everything = [theirs[1].name, theirs[2].name, slopes.name, along.name, landed.name]
-            keeper.run(packed(Call(Scores(MODEL, theta), (), 10**6, everything))).result()
-    there = kept.derive(ScoresOf(), theirs[2], anew=Scores(MODEL, theta + direction))
+            keeper.run(packed(Call(partial(MODEL.scores, theta), "kept", (), 10**6, everything))).result()
+    there = kept.map(first, theirs[2], anew=partial(MODEL.scores, theta + direction))
     assert isinstance(there, Again)
-    assert_alike(kept.total(Leap(MODEL, direction), there), here_after(theta + direction, direction))
-    assert_alike(kept.total(Leap(MODEL, direction), landed), here_after(theta + 0.5 * direction, direction))
-    assert_alike(kept.total(Along(MODEL, 1.0), theirs[1], slopes), ours[0][2:4])
+    assert_alike(kept.run(partial(MODEL.unit_step, direction), there)[0], here_after(theta + direction, direction))
+    assert_alike(
+        kept.run(partial(MODEL.unit_step, direction), landed)[0], here_after(theta + 0.5 * direction, direction)
+    )
+    assert_alike(kept.run(partial(loss_along, MODEL, 1.0), theirs[1], slopes)[0], ours[0][2:4])
 
 
 def here_after(theta, direction):
     blocks = here()
-    return blocks.total(Leap(MODEL, direction), blocks.run(Scores(MODEL, theta))[1])
+    return blocks.run(partial(MODEL.unit_step, direction), blocks.map(partial(MODEL.scores, theta)))[0]
 
 
 def test_recipes_do_not_grow_with_the_number_of_steps(kept):
     """Nor does what they hold on to: scores of a point are found of θ alone."""
     theta, direction = np.zeros(12), np.full(12, 1e-3)
-    scores = kept.run(LossAndGradient(MODEL, theta, True))[1]
+    scores = kept.run(partial(MODEL.evaluate, theta))[1]
     for _ in range(5):
         theta = theta + direction
-        leapt = kept.run(Leap(MODEL, direction), scores)[1]
-        scores = kept.derive(ScoresOf(), leapt, anew=Scores(MODEL, theta))
-    assert [type(each) for each in leapt.recipe.of] == [Scores]
+        there = kept.run(partial(MODEL.unit_step, direction), scores)[1]
+        scores = kept.map(first, there, anew=partial(MODEL.scores, theta))
+    assert [find.func for find in there.recipe.args[2]] == [MODEL.scores]
 
 
 def test_rows_are_cut_for_the_work_at_hand(client, kept):
@@ -116,28 +120,28 @@ def test_rows_are_cut_for_the_work_at_hand(client, kept):
     assert_alike(theirs[0], ours[0])
     assert few.fits(theirs[1])
     assert not kept.fits(theirs[1])
-    there = few.derive(ScoresOf(), theirs[2], anew=Scores(MODEL, theta + direction))
-    curve = Curve(MODEL, True, form("dense"))
-    exact = here().total(curve, here().run(Scores(MODEL, theta + direction))[1])
+    there = few.map(first, theirs[2], anew=partial(MODEL.scores, theta + direction))
+    curve = partial(MODEL.curvature, form("dense"), True)
+    exact = here().total(curve, here().map(partial(MODEL.scores, theta + direction)))
     np.testing.assert_allclose(few.total_of_large(curve, 14, 144, there).as_matrix(), exact.as_matrix(), rtol=1e-12)
     assert few.rounds == kept.rounds == 3
     cut = few._cut.name
     del few
     gc.collect()
-    kept.total(LossAndGradient(MODEL, theta, False))
+    kept.total(partial(MODEL.loss_and_gradient, theta))
     with client.as_current():
         assert all(keeper.lacks([cut]).result() == [cut] for keeper in kept._keepers)
 
 
 def test_single_precision(kept):
     narrow = kept.narrowed()
-    total, scores = narrow.run(LossAndGradient(MODEL, np.linspace(-1, 1, 12), True))
-    exact = here().total(LossAndGradient(MODEL, np.linspace(-1, 1, 12), True))
+    total, scores = narrow.run(partial(MODEL.evaluate, np.linspace(-1, 1, 12)))
+    exact = here().total(partial(MODEL.loss_and_gradient, np.linspace(-1, 1, 12)))
     np.testing.assert_allclose(total[1], exact[1], rtol=1e-4)
     assert not np.array_equal(total[1], exact[1])
     assert kept.rounds == 1  # they are counted together
     assert narrow.fits(scores)
-    assert narrow.keep(1.0)
+    assert narrow.has_room(1.0)
 
 
 def fresh_pages():

@@ -37,8 +37,8 @@ class Elsewhere(Reducer):
 
 
 class Sent(LocalBlocks):
-    def run(self, task, *kept):
-        return pickle.loads(pickle.dumps(super().run(pickle.loads(pickle.dumps(task)), *kept)))
+    def run(self, function, *kept, **how):
+        return pickle.loads(pickle.dumps(super().run(pickle.loads(pickle.dumps(function)), *kept, **how)))
 
 
 def everything(F, theta):

@@ -103,12 +103,12 @@ def test_workers_say_what_is_wrong_and_where(pool):
 
 def test_what_is_found_again_may_need_what_was_kept():
     blocks = LocalBlocks(range(5))
-    kept = blocks.run(lambda block: (0, 10 * block))[1]
-    twice = Again(lambda block, ten: (None, 2 * ten), (kept,))
-    plain = Again(lambda block: (None, block))
-    assert blocks.total(lambda block, a, b, c: (a + b + c, None), plain, twice, kept) == sum(31 * k for k in range(5))
-    task, left = found_again(lambda block: (block, None), ())
-    assert not isinstance(task, Finding)
+    kept = blocks.map(lambda block: 10 * block)
+    twice = Again(lambda ten, block: 2 * ten, (kept,))
+    plain = Again(lambda block: block)
+    assert blocks.total(lambda a, b, c, block: a + b + c, plain, twice, kept) == sum(31 * k for k in range(5))
+    function, left = found_again(lambda block: block, ())
+    assert not isinstance(function, Finding)
     assert left == ()
 
 

@@ -348,7 +348,7 @@ def test_many_parameters_stop_at_an_estimate(device):
 
 
 def test_memory_that_is_too_small_is_named(device, monkeypatch):
-    def too_much(*_):
+    def too_much(*_, **__):
         raise torch.OutOfMemoryError("no more")
 
     monkeypatch.setattr("majorant.core.rows.LocalBlocks.run", too_much)
@@ -367,7 +367,7 @@ def test_pytorch_is_imported_by_who_brings_a_tensor():
 def test_a_device_that_is_lost_is_named(device, monkeypatch):
     from majorant.core.rows import LocalBlocks
 
-    def lost(self, task, *kept):
+    def lost(self, function, *kept, **how):
         raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA")
 
     X, y = drawn(100, 3, 2)

@@ -241,8 +241,10 @@ def test_offsets_are_added_to_the_scores_of_classes(rings):
 def test_a_fit_that_gets_nowhere_says_so(rings):
     X, y, _ = rings
     with pytest.warns(ConvergenceWarning, match="no further decrease"):
-        model = LatentLogisticRegression(n_init=1).fit(X, y, np.full(len(y), 1e300))
+        model = LatentLogisticRegression(n_init=1).fit(1e4 * X, y, np.full(len(y), 1e300))
     assert np.isfinite(model.coef_).all()
+    heavy = LatentLogisticRegression(n_init=1).fit(X, y, np.full(len(y), 1e300))
+    assert heavy.score(X, y) > 0.95
     assert np.isfinite(LatentLogisticRegression(n_init=1).fit(1e150 * X, y).coef_).all()
     assert LatentLogisticRegression(n_init=1, tol=0.0).fit(X, y).result_.outcome is Outcome.STALLED  # no warning
 

@@ -20,10 +20,11 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import majorant
 from majorant import Chunks, LogisticRegression, Npy, Parquet, Svmlight
-from majorant.sources import base, survey
-from majorant.sources.base import Encoding, Labels, in_larger_chunks, joined
-from majorant.sources.chunks import chunk_of
-from majorant.sources.survey import Outline, read_ahead
+from majorant.sources import base, cache
+from majorant.sources.base import Chunk, Labels, concatenated, merged
+from majorant.sources.cache import ChunkCache, prefetch
+from majorant.sources.streamed import Encoding
+from majorant.sources.survey import RowLabels
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -68,7 +69,7 @@ def assert_same(ours, theirs, atol=1e-8):
 @pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_a_source_is_fitted_as_rows_in_memory(classes, sparse, weighted, spooled, kept, monkeypatch):
-    monkeypatch.setattr(survey, "SHARE", 0.25 if spooled else 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.25 if spooled else 0.0)
     monkeypatch.setattr("majorant.core.rows.KEPT", 2**25 if kept else 0)
     X, y = rows(classes, sparse)
     weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
@@ -189,7 +190,7 @@ def test_large_row_groups_are_read_in_chunks(tmp_path, monkeypatch):
 def test_svmlight_files(tmp_path, ending, opener, monkeypatch):
     from sklearn.datasets import dump_svmlight_file
 
-    monkeypatch.setattr("majorant.sources.svmlight.STRETCH", 2_000)
+    monkeypatch.setattr("majorant.sources.svmlight.BLOCK", 2_000)
     X, names = rows(3, sparse=True)
     y = np.unique(names, return_inverse=True)[1]
     paths = []
@@ -234,11 +235,11 @@ def test_who_stops_reading_stops_the_reader():
             read.append(k)
             yield k
 
-    ahead = read_ahead(numbers)
+    ahead = prefetch(numbers)
     assert [next(ahead) for _ in range(3)] == [0, 1, 2]
     ahead.close()
     for thread in threading.enumerate():
-        if thread.name == "majorant reader":
+        if thread.name.startswith("majorant reader"):
             thread.join(5)
             assert not thread.is_alive()
     assert len(read) < 20
@@ -250,16 +251,16 @@ def test_errors_of_a_reader_are_passed_on():
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        list(read_ahead(fails))
+        list(prefetch(fails))
 
 
 def test_a_full_disk_is_no_harm(monkeypatch):
     X, y = rows(2)
 
-    def full(self, array):
+    def full(self, array, offset):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(survey.Spool, "_write", full)
+    monkeypatch.setattr(ChunkCache, "_write", full)
     assert_same(LogisticRegression(tol=1e-16).fit(in_chunks(X, y)), LogisticRegression(tol=1e-16).fit(X, y))
 
 
@@ -278,7 +279,7 @@ def test_paths_read_sources_once():
 
 
 def test_several_values_of_C_share_every_read(monkeypatch):
-    monkeypatch.setattr(survey, "SHARE", 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.0)
     X, y = rows(3)
     reads = []
 
@@ -297,7 +298,7 @@ def test_several_values_of_C_share_every_read(monkeypatch):
 
 
 def test_an_error_of_one_reaches_all_who_read_together(monkeypatch):
-    monkeypatch.setattr(survey, "SHARE", 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.0)
     X, y = rows(3)
     calls = []
 
@@ -494,7 +495,7 @@ def misplaced(array):
 def test_rows_are_put_where_they_are_multiplied_without_a_copy(sparse):
     X, y = rows(2, sparse)
     wrong = sp.csr_array((misplaced(X.data), X.indices, X.indptr), shape=X.shape) if sparse else misplaced(X)
-    chunk = chunk_of((wrong, y), "here")
+    chunk = Chunk.of(wrong, y)
     encoding = Encoding(chunk.labels.names, None, X.shape[1], X.dtype, False, None, len(y))
     design = encoding(chunk).design
     assert (design.matrix.data if sparse else design.array).flags.aligned
@@ -518,10 +519,10 @@ def test_small_chunks_are_joined(monkeypatch, sparse, weighted):
             yield (X[a:b], y[a:b]) if weight is None or a == 0 else (X[a:b], y[a:b], weight[a:b])
 
     monkeypatch.setattr(base, "SMALL", 400)
-    found = list(in_larger_chunks(Chunks(chunks).chunks()))
+    found = list(merged(Chunks(chunks).chunks()))
     assert len(found) < len(sizes) / 3
     assert max(chunk.X.nnz if sparse else chunk.X.size for chunk in found) <= 400
-    together = joined(found)
+    together = concatenated(found)
     np.testing.assert_array_equal(together.X.toarray() if sparse else together.X, X.toarray() if sparse else X)
     np.testing.assert_array_equal(together.labels.names[together.labels.codes], y)
     if weighted:
@@ -547,7 +548,7 @@ def test_chunks_that_are_unlike_are_refused_where_they_stand_however_small(monke
 @pytest.mark.parametrize("spooled", [True, False], ids=["copied", "read again"])
 @pytest.mark.parametrize("solver", ["proximal", "auto"])
 def test_rows_sorted_by_label_are_not_streamed_as_they_stand_in_silence(solver, spooled, monkeypatch):
-    monkeypatch.setattr(survey, "SHARE", 0.25 if spooled else 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.25 if spooled else 0.0)
     X, y = rows(3, t=900)
     order = np.argsort(y, kind="stable")
     source = in_chunks(X[order], y[order], size=100)
@@ -565,7 +566,7 @@ def test_how_much_of_a_label_its_chunk_tells(classes):
 
     def told(y):
         labels = tuple(Labels.of(some) for some in np.split(y, 50))
-        return Outline(labels, None).told_by_chunk(np.arange(classes))
+        return RowLabels(labels, None).told_by_chunk(np.arange(classes))
 
     assert told(codes) < 0.01
     assert told(np.sort(codes)) > 0.9

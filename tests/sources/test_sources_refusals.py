@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Chunks, LogisticRegression, Parquet, Svmlight
-from majorant.sources import survey
+from majorant.sources import cache
 from tests.sources.test_sources import GOOD, assert_same, broken, in_chunks, rows, write_parquet
 
 pa = pytest.importorskip("pyarrow")
@@ -46,7 +46,7 @@ def test_a_source_has_to_begin_anew():
         Chunks(chunk for chunk in [GOOD])
     once = iter([GOOD])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(survey, "SHARE", 0.0)
+        patch.setattr(cache, "SHARE", 0.0)
         with pytest.raises(ValueError, match="the source ended after 0 chunks, of 1"):
             LogisticRegression().fit(Chunks(lambda: once))
     with pytest.raises(ValueError, match="y must be left out"):
@@ -54,7 +54,7 @@ def test_a_source_has_to_begin_anew():
 
 
 def test_a_source_must_not_change(monkeypatch):
-    monkeypatch.setattr(survey, "SHARE", 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.0)
     calls = []
 
     def more_each_time():
@@ -76,7 +76,7 @@ def test_a_source_that_shuffles_at_every_read_is_noticed(weighted, monkeypatch):
         yield (X, y, order + 1.0) if weighted else (X[order], y[order])
 
     assert LogisticRegression().fit(Chunks(shuffled)).gap_ <= 1e-8
-    monkeypatch.setattr(survey, "SHARE", 0.0)
+    monkeypatch.setattr(cache, "SHARE", 0.0)
     with pytest.raises(ValueError, match=r"chunk 0.*the label or weight is another than when the source was first"):
         LogisticRegression().fit(Chunks(shuffled))
 
