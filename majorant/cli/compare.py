@@ -15,7 +15,7 @@ from majorant.cli.output import on_terminal, show, show_json, show_table, spoken
 from majorant.cli.refusals import Refusal, in_options
 
 if TYPE_CHECKING:
-    from majorant.cli.readers import Tables
+    from majorant.cli.readers import Source
     from majorant.cli.schema import Wanted
     from majorant.comparison import Entry
     from majorant.core.labelled import Labelled
@@ -105,7 +105,7 @@ def compare(
         show(f"\ncurves and results are in {out}")
 
 
-def _read(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+def _read(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
     """Return rows to train on and rows to test on, of a file or a data set by name, and the number of classes."""
     import numpy as np
 
@@ -113,8 +113,9 @@ def _read(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labe
     from majorant.cli.schema import read_split, split
     from majorant.core.labelled import Labelled
 
-    if source.path in datasets.NAMES and not Path(source.path).exists():
-        X, y = datasets.load(source.path)  # with a constant column
+    name = source.files[0]
+    if name in datasets.NAMES and not Path(name).exists():
+        X, y = datasets.load(name)  # with a constant column
         train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
         return train, test, int(y.max()) + 1
     data = read_split(source, wanted, share, seed)

@@ -12,7 +12,7 @@ pytest.importorskip("typer")
 
 from majorant.cli import csv_reader
 from majorant.cli.readers import Source
-from majorant.cli.tables import Column
+from majorant.cli.tables import Table, cells_of
 
 # Two rows at a time, so that there are borders to get wrong.
 ROWS = 2
@@ -101,7 +101,8 @@ def observed(source, rows=ROWS):
 def looks(part, name):
     text = part.text(name)
     try:
-        return text, [repr(number) for number in part.numbers(name).tolist()]
+        nowhere = np.zeros(len(part), dtype=bool)
+        return text, [repr(number) for number in part.numbers(name, nowhere).tolist()]
     except ValueError as problem:
         assert part.is_text(name)
         return text, str(problem)
@@ -211,7 +212,7 @@ def test_any_file(tmp_path_factory, rows, delimiter, quoting, data):
 
 
 def test_equal_cells_are_one_object():
-    cells = Column.of_cells(["a 1", "b", "a 1", ""]).text()
+    cells = Table("t", {"a": cells_of(["a 1", "b", "a 1", ""])}, decimal=".").text("a")
     assert cells == ["a 1", "b", "a 1", None]
     assert cells[0] is cells[2]
 
