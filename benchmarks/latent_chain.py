@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks import report
 from benchmarks.chain import part
 from majorant import Chain, ChainCRF, LatentChain, LatentChainCRF
-from majorant.chain import latent, latent_crf
-from majorant.chain.feature_index import Universe, observed_pairs
-from majorant.chain.tokens import Vocabulary, read_sequences
-from majorant.data import Sequences
+from majorant.chain import latent_crf
+from majorant.chain.feature_index import Universe
+from majorant.chain.features import observed_pairs, read_sequences, sequences
+from majorant.chain.tokens import Vocabulary
 from majorant.metrics import chunk_scores
 
 C2 = 1.0
@@ -37,10 +37,10 @@ def passes():
     sizes = len(classes), len(vocabulary)
     pairs = observed_pairs(tokens, y, *sizes, min_freq=0, all_states=False, all_transitions=False)
     universe, rows = Universe.of(*pairs, *sizes), []
-    plain = Sequences.from_tokens(universe, tokens, y, None)
+    plain = sequences(universe, tokens, y, None)
     for many in (1, 2, 3):
         states = np.full(len(classes), many)
-        of_states = Sequences.from_tokens(universe.with_states(states), tokens, y, None)
+        of_states = sequences(universe.with_states(states), tokens, y, None)
         model = LatentChain(tuple(states.tolist()))
         runs = [(Chain(), plain), (model, of_states)]
         theta = [0.1 * np.random.default_rng(0).normal(size=each.universe.size) for _, each in runs]
@@ -75,7 +75,7 @@ def starts():
 
 def _noise(objective, seed, many):
     each = [np.random.default_rng([seed, k]) for k in range(many)]
-    return [latent.NOISE_ALONE * rng.normal(size=objective.size) for rng in each]
+    return [latent_crf.NOISE_ALONE * rng.normal(size=objective.size) for rng in each]
 
 
 @contextmanager

@@ -1,7 +1,11 @@
-"""Callbacks of the estimators: told when a fit starts, shown every step, told when it ends; a true answer stops it.
+"""A line of a terminal that is rewritten in place.
+
+Callbacks of the estimators: told when a fit starts, shown every step, told when it ends; a true answer stops it.
 
 Any function of a row of the trace and θ will do, here and in :func:`majorant.minimize`; one that derives from
-:class:`Callback` also learns what is fitted, and may say which parameters the fit should return.
+:class:`Callback` also learns what is fitted, and may say which parameters are to be kept.
+
+How far passes over files have come, on a line of the terminal.
 """
 
 from __future__ import annotations
@@ -21,10 +25,45 @@ from majorant.core.files import remove_leftovers
 from majorant.core.model import Model
 from majorant.core.result import Fitted, Outcome, Progress, Result
 
-# Back to the start of the line of a terminal, with nothing on it.
+# Back to the start of the line, and nothing on it.
 ERASE = "\r\x1b[2K"
-# Seconds between updates of a line.
-EVERY = 0.2
+
+
+class Line:
+    """The last line of a terminal; rich, if it is installed, cuts what would wrap, for that cannot be rewritten.
+
+    Parameters
+    ----------
+    stream : file
+        A terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = _rich_console(stream)
+
+    def write(self, text: str) -> None:
+        """Let the line say something else."""
+        if self._console is None:
+            self._stream.write(f"{ERASE}{text}")
+        else:
+            self._stream.write(ERASE)
+            self._console.print(text, end="", no_wrap=True, overflow="ellipsis", markup=False)
+        self._stream.flush()
+
+    def finish(self, text: str = "") -> None:
+        """Say the last, whole and with the end of the line; or leave nothing."""
+        self._stream.write(f"{ERASE}{text}\n" if text else ERASE)
+        self._stream.flush()
+
+
+def _rich_console(stream: TextIO) -> Any:
+    """Return a console of rich, or None if rich is not installed."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,38 +76,38 @@ class Fit:
 
 
 class Callback:
-    """A follower of a fit. A subclass defines the methods that it needs."""
+    """What follows a fit. Everything may be left out."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings and the findings; attributes with an underscore belong to a running fit."""
+        """Return the settings and what was found; what belongs to a fit that is going on is not copied."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def start(self, fit: Fit) -> None:
         """Begin to follow a fit."""
 
     def follow(self, progress: Callable[[], Progress]) -> None:
-        """Take a function that returns the state of the fit at any time, from which another one can go on."""
+        """Take a function that says at any time how far the fit has come, from where another one can go on."""
 
     def memory(self) -> Any:
-        """Return the findings so far that a resumed fit should know: numbers, strings, arrays."""
+        """Return what has been found so far, if a fit that goes on should know it: numbers, strings, arrays."""
         return None
 
     def recall(self, memory: Any) -> None:
-        """Go on from what :meth:`memory` returned before the fit was interrupted; called after :meth:`start`."""
+        """Go on from what was found before the fit was interrupted, after :meth:`start`."""
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Return whether to stop after this step."""
+        """Look at a step; return whether to stop."""
         return False
 
     def preferred(self) -> tuple[Array, int] | None:
-        """Return parameters to keep instead of the last ones and the step that they are from; None keeps the last."""
+        """Return parameters that should be kept instead of the last ones, and the step they are from, if there are."""
         return None
 
     def finish(self, fitted: Fitted) -> None:
         """Take note of how the fit ended."""
 
 
-def _require_start(callback: Callback) -> None:
+def _require_a_fit(callback: Callback) -> None:
     if not any(name.startswith("_") for name in vars(callback)):
         raise TypeError(f"{type(callback).__name__} follows the fit of an estimator: pass it to callbacks=[…] of one")
 
@@ -105,6 +144,7 @@ class EarlyStopping(Callback):
     best_params: Array | None = field(default=None, init=False)
 
     def start(self, fit: Fit) -> None:
+        """Read the validation data as the estimator reads its own."""
         whole("patience", self.patience, least=1)
         self.best_score, self.best_step, self.best_params = -np.inf, -1, None
         self._model, self._data = fit.model, fit.read(self.X_val, self.y_val)
@@ -112,7 +152,7 @@ class EarlyStopping(Callback):
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
         """Return whether patience has run out."""
-        _require_start(self)
+        _require_a_fit(self)
         model, data = self._model, self._data
         score = -model.loss(model.scores(theta, data), data) / model.n_observations(data)
         if score > self.best_score:
@@ -120,13 +160,20 @@ class EarlyStopping(Callback):
         return row["step"] - self.best_step >= self.patience
 
     def memory(self) -> Any:
+        """Return how far the best step has come."""
         return self.best_score, self.best_step, self.best_params
 
     def recall(self, memory: Any) -> None:
+        """Remember it."""
         self.best_score, self.best_step, self.best_params = memory
 
     def preferred(self) -> tuple[Array, int] | None:
+        """Return the parameters that did best."""
         return None if self.best_params is None else (self.best_params, int(self.best_step))
+
+
+# Saves take no more than a tenth of the time.
+SHARE = 10.0
 
 
 @dataclass
@@ -168,83 +215,43 @@ class Checkpoint(Callback):
     every: float = 30.0
 
     def start(self, fit: Fit) -> None:
+        """Remember what is fitted, and remove what a fit has left that was killed while it saved."""
         folder = Path(self.path).resolve().parent
         if not folder.is_dir():
             raise FileNotFoundError(f"path must be in a folder that exists, got {self.path}; make {folder} first")
-        remove_leftovers(self.path)  # of a fit that was killed while it saved
+        remove_leftovers(self.path)
         self._fit, self._last, self._took = fit, -np.inf, 0.0
         self._progress: Callable[[], Progress] | None = None
-        self._warned = False
+        self._said = False
 
     def follow(self, progress: Callable[[], Progress]) -> None:
-        _require_start(self)
+        """Remember whom to ask."""
+        _require_a_fit(self)
         self._progress = progress
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Save if it is time, and go on."""
-        _require_start(self)
+        """Save if it is time."""
+        _require_a_fit(self)
         began = time.monotonic()
-        if began - self._last >= (max(self.every, 10 * self._took) if self.every else 0.0):
+        if began - self._last >= (max(self.every, SHARE * self._took) if self.every else 0.0):
             sentence = f"saved at step {row['step']:.0f} of a fit that went on"
-            self.finish(Fitted(theta, Result(Outcome.STOPPED, sentence, row["gap"]), int(row["step"]), {}))
+            self._save(Fitted(theta, Result(Outcome.STOPPED, sentence, row["gap"]), int(row["step"]), {}))
             self._last = time.monotonic()
             self._took = self._last - began
         return False
 
     def finish(self, fitted: Fitted) -> None:
-        """Save the model."""
+        """Save the model as it ended."""
+        self._save(fitted)
+
+    def _save(self, fitted: Fitted) -> None:
         try:
             self._fit.save(self.path, fitted, None if self._progress is None else self._progress())
         except OSError as problem:
-            if not self._warned:
+            if not self._said:
                 why = problem.strerror or str(problem)
                 warnings.warn(f"the checkpoint {self.path} was not written ({why}); the fit goes on", stacklevel=2)
-            self._warned = True
-
-
-class Line:
-    """A line of text that changes: rewritten in place on a terminal, written anew each time elsewhere.
-
-    On a terminal rich, if it is installed, cuts text that would wrap, since a wrapped line cannot be rewritten.
-
-    Parameters
-    ----------
-    stream : file, optional
-        Standard error if not given.
-    every : float
-        Seconds between updates.
-    """
-
-    def __init__(self, stream: TextIO | None = None, every: float | None = None) -> None:
-        self._stream, self._every = sys.stderr if stream is None else stream, every
-        self.is_terminal = self._stream is not None and self._stream.isatty()
-        self._last, self._console = -np.inf, None
-        if self.is_terminal:
-            try:
-                from rich.console import Console
-            except ImportError:
-                return
-            self._console = Console(file=self._stream)
-
-    def write(self, text: Callable[[float], str]) -> None:
-        """Show the text that a function returns for this time, unless the line has just been updated."""
-        now = time.monotonic()
-        if now - self._last < (EVERY if self._every is None else self._every):
-            return
-        self._last = now
-        if not self.is_terminal:
-            self._stream.write(f"{text(now)}\n")
-        elif self._console is None:
-            self._stream.write(f"{ERASE}{text(now)}")
-        else:
-            self._stream.write(ERASE)
-            self._console.print(text(now), end="", no_wrap=True, overflow="ellipsis", markup=False)
-        self._stream.flush()
-
-    def finish(self, text: str = "") -> None:
-        """Write the last text, whole and with the end of the line; without one the line of a terminal vanishes."""
-        self._stream.write((ERASE if self.is_terminal else "") + (f"{text}\n" if text else ""))
-        self._stream.flush()
+            self._said = True
 
 
 @dataclass
@@ -262,31 +269,50 @@ class ProgressLine(Callback):
     """
 
     stream: TextIO | None = None
-    every: float = EVERY
+    every: float = 0.2
     transient: bool = False
 
     def start(self, fit: Fit) -> None:
-        self._line = Line(self.stream, self.every)
+        """Begin."""
+        self._last = -np.inf
+        self._file = sys.stderr if self.stream is None else self.stream
+        self._line = Line(self._file) if self._file.isatty() else None
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Write the line if it is time, and go on."""
-        _require_start(self)
-        self._line.write(
-            lambda now: (
+        """Write the line if it is time."""
+        _require_a_fit(self)
+        if time.monotonic() - self._last >= self.every:
+            self._last = time.monotonic()
+            self._write(
                 f"step {row['step']:.0f}  passes {row['passes']:.1f}  objective {row['objective']:.8g}  "
                 f"gradient {row['gradient_norm']:.1e}  {row['seconds']:.1f} s"
             )
-        )
         return False
 
     def finish(self, fitted: Fitted) -> None:
-        self._line.finish("" if self.transient else str(fitted.result))
+        """Write the last line, or take the line away."""
+        last = "" if self.transient else str(fitted.result)
+        if self._line is not None:
+            self._line.finish(last)
+        elif last:
+            self._write(last)
+
+    def _write(self, text: str) -> None:
+        if self._line is not None:
+            self._line.write(text)
+        else:
+            self._file.write(f"{text}\n")
+            self._file.flush()
+
+
+# Seconds between updates.
+EVERY = 0.2
 
 
 class PassLine(Callback):
-    """A line that says how fast rows are read, when the pass will end, and how far the last step has come.
+    """Told of rows as they are read: how many a second, how long the pass will take, and what the last step found.
 
-    It is shown on terminals alone.
+    Where nobody looks it says nothing.
 
     Parameters
     ----------
@@ -295,54 +321,61 @@ class PassLine(Callback):
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._line = Line(stream)
-        self._found = ""
-        self.begin("")
-
-    def begin(self, title: str, total: int | None = None) -> None:
-        """Begin to read all rows, again and again; ``total`` says how many there are, if that is known."""
-        self.title, self.total = title, total
-        self.rows, self._untimed, self._began = 0, 0, time.monotonic()
+        self.stream = sys.stderr if stream is None else stream
+        self.title = ""
+        self.total: int | None = None  # rows of a pass, once that is known
+        self._line = Line(self.stream) if self.stream is not None and self.stream.isatty() else None
+        self.rows = 0  # of this pass, and of those like it
+        self._untimed, self._began, self._last, self._found = 0, time.monotonic(), 0.0, ""
 
     def watch(self, rows: int) -> None:
-        """Take note of rows that have been read."""
-        if self.total is not None and self.rows % self.total == 0:  # the time since the last pass was not for reading
+        """Take note of so many more rows."""
+        if self.total is not None and self.rows % self.total == 0:  # before the first of a pass others worked
             self._began, self._untimed = time.monotonic(), rows
         self.rows += rows
         self._show()
 
+    def begin(self, title: str, total: int | None = None) -> None:
+        """Go through all rows anew, of which one may know how many there are."""
+        self.title, self.total = title, total
+        self.rows, self._untimed, self._began = 0, 0, time.monotonic()
+
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Take note of a step, and go on."""
+        """Remember what a step has found."""
         self._found = f"  step {row['step']:.0f}  objective {row['objective']:.8g}  gradient {row['gradient_norm']:.1e}"
         self._show()
         return False
 
     @property
     def is_seen(self) -> bool:
-        """Whether the line is on a terminal."""
-        return self._line.is_terminal
+        """Whether a person looks at the line."""
+        return self._line is not None
 
     def end(self, last: str = "") -> None:
-        """Take the line away, or leave a last sentence in its place."""
-        if self.is_seen:
+        """Take the line away, or leave a last word in its place."""
+        if self._line is not None:
             self._line.finish(last)
 
     def finish(self, fitted: Fitted) -> None:
+        """Say how a fit has ended."""
         self.end(str(fitted.result))
 
-    def _show(self) -> None:
-        if self.is_seen:
-            self._line.write(self._text)
-
-    def _text(self, now: float) -> str:
+    def text(self, now: float) -> str:
+        """Return what the line says at a time."""
         seconds = max(now - self._began, 1e-9)
         if self.total is None:
             return f"{self.title}: {self.rows:,} rows  {self.rows / seconds:,.0f} rows/s"
         passes, here = divmod(self.rows, self.total)
-        if not here:  # between two passes, or workers read the rows
+        if not here:  # between two passes, or rows are read elsewhere
             return f"{self.title}{self._found}"
-        place, timed = f"{self.title}, pass {passes + 1}: {here / self.total:.0%}", here - self._untimed
+        where, timed = f"{self.title}, pass {passes + 1}: {here / self.total:.0%}", here - self._untimed
         if timed <= 0:
-            return f"{place}{self._found}"
+            return f"{where}{self._found}"
         left = (self.total - here) * seconds / timed
-        return f"{place}  {timed / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
+        return f"{where}  {timed / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if self._line is not None and now - self._last >= EVERY:
+            self._last = now
+            self._line.write(self.text(now))

@@ -1,19 +1,35 @@
-"""Figures: how one fit went (:func:`majorant.plot`), and curves of several solvers, mean and spread over runs.
+"""Curves of solvers: mean and spread over runs, one fixed style for each solver.
 
-Drawing needs matplotlib, the extra ``majorant[plot]``; nothing of it is imported before a figure is asked for.
+Drawing needs matplotlib, the extra ``majorant[plot]``; nothing is imported before a figure is asked for.
+
+Solvers side by side on one problem: the same start, the same passes, and the cost of tuning told apart.
+
+One call that draws how a fit went: ``majorant.plot(model)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
+from majorant import __version__
 from majorant.core.checks import Array, needed, new_axes
+from majorant.core.labelled import Labelled
+from majorant.core.model import Model
+from majorant.core.objective import Objective
+from majorant.core.policy import QuasiNewton
 from majorant.core.result import Result, Solution
-from majorant.core.run import Restarts
+from majorant.core.run import Restarts, held_out, minimize
+from majorant.core.solver import Solver
+from majorant.core.stochastic import StochasticSolver
+from majorant.estimators.fitting import TUNED, named_solver, tuned
 
 # Okabe & Ito's colour-blind safe palette; line styles differ too, for print without colour.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -52,96 +68,20 @@ LABELS = {
     "test_error": "test error",
 }
 LOGARITHMIC = ("seconds", "cpu_seconds")
+MANY = 60  # points of a curve from which on what fluctuates is drawn thin
+GRID = 200  # points of a curve whose runs do not share their x
 FALLING = ("objective", "train_error", "test_error")  # lower is better
-MANY = 60  # points of a curve above which it has no markers, and fluctuating ones are thin
 
 Run = Mapping[str, Any]
 
 
 class Curve(NamedTuple):
-    """Mean and standard deviation over runs, and the mean at the start, which a logarithmic axis does not show."""
+    """Mean and standard deviation over runs, and the mean at the start, which may not be shown."""
 
     x: Array
     mean: Array
     spread: Array
     start: float
-
-
-def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = None) -> Any:
-    """Draw how a fit went.
-
-    Where there is a certificate, what is drawn for each step is how far it was from the optimum at most, (F − L)/F with
-    L = F_end (1 − gap), which lies below every value of the objective; elsewhere how far it was above the lowest
-    objective seen. The title is what the result says.
-
-    Parameters
-    ----------
-    fitted : estimator, Solution, Restarts, Trace or dict of arrays
-        What has been fitted, or its trace.
-    y : str, optional
-        A column of the trace to draw instead, such as a metric.
-    x : str, optional
-        Column for the horizontal axis, such as ``"seconds"``; passes over the data, or steps where nobody counted them.
-    ax : matplotlib axes, optional
-        Where to draw; a new figure if None.
-
-    Returns
-    -------
-    matplotlib axes
-        What was drawn on.
-
-    Examples
-    --------
-    >>> from majorant import LogisticRegression, datasets, plot
-    >>> X, y = datasets.load("ecoli")
-    >>> axes = plot(LogisticRegression().fit(X, y))
-    >>> axes.get_yscale()
-    'log'
-    """
-    trace: Mapping[str, Array] | None
-    result: Result | None = None
-    if isinstance(fitted, Restarts):
-        trace, result = fitted.best.trace, fitted.result
-    elif isinstance(fitted, Solution):
-        trace, result = fitted.trace, fitted.result
-    elif isinstance(fitted, Mapping):
-        trace = fitted
-    else:
-        trace, result = getattr(fitted, "trace_", None), getattr(fitted, "result_", None)
-    if trace is None:
-        raise ValueError(
-            f"fitted must have a trace, and this {type(fitted).__name__} has none: call fit first; models that were "
-            "loaded, or that have learnt from a stream, keep none"
-        )
-    if x is None:
-        x = "passes" if "passes" in trace else "step"
-    across = _column(trace, "x", x)
-    if y is not None:
-        along, label = _column(trace, "y", y), LABELS.get(y, y)
-    else:
-        F = _column(trace, "fitted", "objective")
-        if result is not None and np.isfinite(result.gap) and F[-1] > 0:
-            along = (F - F[-1] * (1.0 - result.gap)) / F
-            label = "distance from the optimum, at most\n(relative, certified)"
-        else:
-            lowest = float(np.nanmin(F))
-            along = (F - lowest) / max(abs(lowest), np.finfo(float).tiny)
-            label = "objective above the lowest seen\n(relative)"
-        along = np.where(along > 0, along, np.nan)
-    axis = new_axes() if ax is None else ax
-    axis.plot(across, along, color=BLUE, lw=1.9, marker="o" if len(across) <= MANY else "", ms=3.5)
-    axis.set(xlabel=LABELS.get(x, x), ylabel=label)
-    if y is None and np.nanmax(along, initial=0.0) > 0:
-        axis.set_yscale("log")
-    if result is not None:
-        axis.set_title(str(result), wrap=True, fontsize="small", loc="left")
-    return axis
-
-
-def _column(trace: Mapping[str, Array], argument: str, name: str) -> Array:
-    if name not in trace:
-        raise ValueError(f"{argument} must be a column of the trace, {', '.join(trace)}; got {name!r}")
-    return np.asarray(trace[name], dtype=np.float64)
 
 
 def draw_curves(
@@ -187,8 +127,8 @@ def draw_curves(
         for column, name in enumerate(names):
             curves = curves_of(runs, x, name)
             for row in range(rows):
-                _draw_panel(axes[row][column], curves, x, name, zoomed=row == 1)
-        solvers = {run["solver"] for run in runs}
+                _panel(axes[row][column], curves, x, name, zoomed=row == 1)
+        solvers = list(dict.fromkeys(run["solver"] for run in runs))
         legend(figure, axes[0][0], columns=min(len(solvers), 2 * len(names)))
         if title:
             figure.suptitle(title)
@@ -196,73 +136,24 @@ def draw_curves(
     return Path(path)
 
 
-def _draw_panel(axis: Any, curves: Mapping[str, Curve], x: str, name: str, *, zoomed: bool) -> None:
-    styles = styles_of(list(curves))
-    for solver, curve in curves.items():
-        color, line = styles[solver]
-        marker = {"marker": "o", "ms": 5} if len(curve.x) == 1 else {}
-        fluctuates = "sgd" in solver.lower()
-        layer, width = 2.0 if fluctuates else 2.5, 1.1 if fluctuates and len(curve.x) > MANY else 1.9
-        axis.plot(curve.x, curve.mean, color=color, ls=line, lw=width, label=solver, zorder=layer, **marker)
-        axis.fill_between(curve.x, curve.mean - curve.spread, curve.mean + curve.spread, color=color, alpha=0.15, lw=0)
-    if x in LOGARITHMIC:
-        axis.set_xscale("log")
-    axis.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(name, name) + (", zoomed" if zoomed else ""))
-    limits = limits_of(curves, name, zoomed=zoomed)
-    if limits is not None:
-        axis.set_ylim(*limits)
+def save(figure: Any, path: str | Path) -> None:
+    """Write a figure and let go of it."""
+    figure.savefig(path, dpi=120)
+    pyplot().close(figure)
 
 
-def curves_of(runs: Sequence[Run], x: str, name: str) -> dict[str, Curve]:
-    """Return the curve of each solver that has both columns.
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot``, drawing to files only."""
+    needed("matplotlib", "a figure", "plot").use("Agg")
+    import matplotlib.pyplot as plt
 
-    Runs of equal length are averaged entry by entry, others on a common grid, where a run that ended early keeps its
-    last value: nothing would have moved it.
-    """
-    grouped: dict[str, list[tuple[Array, Array]]] = {run["solver"]: [] for run in runs}
-    for run in runs:
-        trace = run["trace"]
-        if x in trace and name in trace:
-            grouped[run["solver"]].append((np.asarray(trace[x], float), np.asarray(trace[name], float)))
-    log, curves = x in LOGARITHMIC, {}
-    for solver, lines in grouped.items():
-        if not lines:
-            continue
-        if len({len(xs) for xs, _ in lines}) == 1:
-            grid, values = np.mean([xs for xs, _ in lines], axis=0), np.array([ys for _, ys in lines])
-        else:
-            begin, end = 0.0, max(float(xs[-1]) for xs, _ in lines)
-            if log:
-                begin = min(float(xs[xs > 0].min(initial=end)) for xs, _ in lines)
-            grid = np.geomspace(begin, max(end, begin * 1.01), 200) if log else np.linspace(begin, end, 200)
-            values = np.array([np.interp(grid, xs, ys) for xs, ys in lines])
-        shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis does not have
-        mean = values.mean(axis=0)
-        curves[solver] = Curve(grid[shown], mean[shown], values.std(axis=0)[shown], float(mean[0]))
-    return curves
+    return plt
 
 
-def limits_of(curves: Mapping[str, Curve], name: str, *, zoomed: bool) -> tuple[float, float] | None:
-    """Return the vertical limits of a panel; None leaves them to matplotlib.
-
-    A zoomed panel shows the best final value and the curves near it. Another one leaves out where a solver went far
-    beyond where it began, unless all did, so that it does not flatten the others.
-    """
-    sign = -1.0 if name in FALLING else 1.0  # upwards is better from here on
-    means = [sign * curve.mean for curve in curves.values()]
-    starts = [sign * curve.start for curve in curves.values()]
-    best = max(float(np.max(mean)) for mean in means)
-    if zoomed:
-        gap = best - min(starts)
-        span = float(np.clip(best - np.median([mean[-1] for mean in means]), 0.1 * gap, 0.4 * gap)) or 1e-6
-        low, high = best - 1.6 * span, best + 0.2 * span
-    else:
-        start, lowest = max(starts), [float(np.min(mean)) for mean in means]
-        low = start - 2 * (best - start)
-        if name.endswith("error") or best <= start or min(lowest) >= low or max(lowest) < low:
-            return None
-        high = best + 0.05 * (best - low)
-    return (low, high) if sign > 0 else (-high, -low)
+def legend(figure: Any, axis: Any, columns: int) -> None:
+    """Put the names of the curves of ``axis`` below all panels."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def styles_of(solvers: Sequence[str]) -> dict[str, tuple[str, Any]]:
@@ -277,21 +168,318 @@ def styles_of(solvers: Sequence[str]) -> dict[str, tuple[str, Any]]:
     return chosen
 
 
-def legend(figure: Any, axis: Any, columns: int) -> None:
-    """Put the names of the curves of ``axis`` below all panels."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+def curves_of(runs: Sequence[Run], x: str, name: str) -> dict[str, Curve]:
+    """Return the curve of each solver that has both columns."""
+    grouped: dict[str, list[tuple[Array, Array]]] = {run["solver"]: [] for run in runs}
+    for run in runs:
+        trace = run["trace"]
+        if x in trace and name in trace:
+            grouped[run["solver"]].append((np.asarray(trace[x], float), np.asarray(trace[name], float)))
+    return {solver: mean_curve(lines, log=x in LOGARITHMIC) for solver, lines in grouped.items() if lines}
 
 
-def pyplot() -> Any:
-    """Return ``matplotlib.pyplot``, drawing to files only."""
-    needed("matplotlib", "a figure", "plot").use("Agg")
-    import matplotlib.pyplot as plt
+def mean_curve(lines: Sequence[tuple[Array, Array]], *, log: bool) -> Curve:
+    """Return mean and spread of several lines: entry by entry, or off a common grid where their lengths differ.
 
-    return plt
+    A run that ended early keeps its last value: nothing would have moved it.
+    """
+    if len({len(x) for x, _ in lines}) == 1:
+        grid, values = np.mean([x for x, _ in lines], axis=0), np.array([y for _, y in lines])
+    else:
+        grid = _grid(lines, log)
+        values = np.array([np.interp(grid, x, y) for x, y in lines])
+    shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis has not
+    mean = values.mean(axis=0)
+    return Curve(grid[shown], mean[shown], values.std(axis=0)[shown], float(mean[0]))
 
 
-def save(figure: Any, path: str | Path) -> None:
-    """Write a figure and close it."""
-    figure.savefig(path, dpi=120)
-    pyplot().close(figure)
+def _grid(lines: Sequence[tuple[Array, Array]], log: bool) -> Array:
+    end = max(float(x[-1]) for x, _ in lines)
+    if not log:
+        return np.linspace(0.0, end, GRID)
+    begin = min(float(x[x > 0].min(initial=end)) for x, _ in lines)
+    return np.geomspace(begin, max(end, begin * 1.01), GRID)
+
+
+def _panel(axis: Any, curves: Mapping[str, Curve], x: str, name: str, *, zoomed: bool) -> None:
+    styles = styles_of(list(curves))
+    for solver, curve in curves.items():
+        color, line = styles[solver]
+        lone = {"marker": "o", "ms": 5} if len(curve.x) == 1 else {}
+        layer = 2.0 if "sgd" in solver.lower() else 2.5  # what fluctuates goes below
+        width = 1.1 if len(curve.x) > MANY and layer == 2.0 else 1.9
+        axis.plot(curve.x, curve.mean, color=color, ls=line, lw=width, label=solver, zorder=layer, **lone)
+        axis.fill_between(curve.x, curve.mean - curve.spread, curve.mean + curve.spread, color=color, alpha=0.15, lw=0)
+    if x in LOGARITHMIC:
+        axis.set_xscale("log")
+    axis.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(name, name) + (", zoomed" if zoomed else ""))
+    limits = _near_the_end(curves, name) if zoomed else _without_divergence(curves, name)
+    if limits is not None:
+        axis.set_ylim(*limits)
+
+
+def _without_divergence(curves: Mapping[str, Curve], name: str) -> tuple[float, float] | None:
+    """Return limits that leave out where a solver went far beyond where it began, or None if none did."""
+    means = np.concatenate([curve.mean for curve in curves.values()])
+    sign = -1.0 if name in FALLING else 1.0
+    start = max(sign * curve.start for curve in curves.values())
+    best, worst = float(np.max(sign * means)), float(np.min(sign * means))
+    floor = start - 2 * (best - start)
+    everyone = all(float(np.min(sign * curve.mean)) < floor for curve in curves.values())
+    if name.endswith("error") or worst >= floor or best <= start or everyone:
+        return None
+    limits = floor, best + 0.05 * (best - floor)
+    return limits if sign > 0 else (-limits[1], -limits[0])
+
+
+def _near_the_end(curves: Mapping[str, Curve], name: str) -> tuple[float, float] | None:
+    """Return limits that show the best final value and what comes near it."""
+    sign = -1.0 if name in FALLING else 1.0
+    finals = np.sort([sign * float(curve.mean[-1]) for curve in curves.values()])
+    best = max(sign * float(value) for curve in curves.values() for value in (curve.mean[-1], *curve.mean))
+    start = min(sign * curve.start for curve in curves.values())
+    span = float(np.clip(best - np.median(finals), 0.1 * (best - start), 0.4 * (best - start))) or 1e-6
+    low, high = best - 1.6 * span, best + 0.2 * span
+    return (low, high) if sign > 0 else (-high, -low)
+
+
+# Entries of a trace for each pass of a stochastic solver.
+REPORTS = 5
+# A run has arrived when its objective is at most this share above the least one.
+NEAR = 0.01
+# Random starts give scores of about this size, whatever the scale of the features: "close to the origin".
+START_SCORES = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The training objective, metrics by name, and the root mean square length of a training row."""
+
+    objective: Objective
+    metrics: Mapping[str, Callable[[Array], float]]
+    row_length: float
+
+    @classmethod
+    def of(cls, model: Model[Any], train: Labelled, test: Labelled, *, ridge: float, training: bool = True) -> Problem:
+        """Return the problem of training rows, with the metrics of test rows and, if ``training``, of training rows."""
+        metrics = held_out(model, test)
+        if training:
+            metrics |= held_out(model, train, prefix="train_")
+        row_length = train.design.frobenius_norm() / float(np.sqrt(len(train)))
+        return cls(Objective(model, train, ridge=ridge), metrics, row_length)
+
+    def start(self, seed: int) -> Array:
+        """Return a random start near the origin."""
+        rng = np.random.default_rng([seed, 1])
+        return rng.normal(size=self.objective.size) * START_SCORES / self.row_length
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The cost of tuning the gain of a solver: settings tried, passes and seconds; and the best setting in words."""
+
+    settings: int
+    passes: float
+    seconds: float
+    best: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A solver, its runs (as :func:`majorant.plotting.draw_curves` reads them), or why there are none."""
+
+    solver: str
+    runs: tuple[dict[str, Any], ...] = ()
+    tuning: Effort | None = None
+    failure: str | None = None
+
+    def last(self, column: str) -> list[float]:
+        """Return the last value of a column of each trace."""
+        return [float(run["trace"][column][-1]) for run in self.runs]
+
+    def passes_to(self, value: float) -> float | None:
+        """Return the median over runs of the passes to an objective of at most ``value``; None if it is infinite."""
+        arrivals = []
+        for run in self.runs:
+            reached = np.flatnonzero(np.asarray(run["trace"]["objective"]) <= value)
+            arrivals.append(run["trace"]["passes"][reached[0]] if len(reached) else np.inf)
+        median = float(np.median(arrivals))
+        return median if np.isfinite(median) else None
+
+
+def compare(
+    problem: Problem,
+    names: Sequence[str],
+    *,
+    passes: float,
+    runs: int,
+    tuning_passes: int | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> tuple[list[Entry], float]:
+    """Run every solver from random starts near zero; return an entry for each, and the least objective.
+
+    Parameters
+    ----------
+    problem : Problem
+        The objective and the metrics.
+    names : sequence of str
+        Names of :func:`majorant.estimators.fitting.named_solver`.
+    passes : float
+        Length of a run; a step that ends beyond it is left out.
+    runs : int
+        Runs of each solver; start and order of the rows differ.
+    tuning_passes : int, optional
+        Length of each trial of a gain; by default as long as a run, so that it is tuned for what it is judged by.
+    tell : callable
+        Called with what begins.
+    """
+    entries = []
+    trial = max(round(passes), 1) if tuning_passes is None else tuning_passes
+    for name in names:
+        try:
+            effort = None
+            if name in TUNED:
+                tell(f"{name}: tuning")
+                solver, effort = _tune(problem, name, trial)
+            else:
+                solver = named_solver(name, problem.objective)
+            warm_up(problem.objective, solver)
+            done = []
+            for seed in range(runs):
+                tell(f"{name}: run {seed + 1} of {runs}")
+                done.append(_run(problem, solver, name, seed, passes))
+            entries.append(Entry(name, tuple(done), effort))
+        except ValueError as refusal:  # such as too many parameters for a full matrix
+            entries.append(Entry(name, failure=str(refusal)))
+    tell("optimum")
+    optimum = minimize(problem.objective, QuasiNewton(), tol=1e-10, max_steps=10_000)
+    return entries, float(optimum.trace["objective"].min())
+
+
+def warm_up(objective: Objective, solver: Solver[Any]) -> None:
+    """Make a step on a few rows, so that no run is charged for compiling."""
+    few = objective.data.sample(200, seed=0)
+    minimize(Objective(objective.model, few, ridge=np.maximum(objective.ridge, 1.0)), solver, max_steps=1)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that numbers may depend on."""
+    return {
+        "majorant": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _tune(problem: Problem, name: str, trial: int) -> tuple[Solver[Any], Effort]:
+    started = time.perf_counter()
+    tuning = tuned(name, problem.objective, passes=trial)
+    seconds = time.perf_counter() - started
+    best: Any = asdict(tuning.best)
+    tau = f", τ={best['tau']:g}" if best["schedule"] == "adaptive" else ""
+    words = f"{best['schedule']} gain {best['gain']:.3g}{tau}, batches of {best['batch_size']}"
+    spent = sum(trial.passes for trial in tuning.trials)
+    return tuning.best, Effort(len(tuning.trials), spent, seconds, words)
+
+
+def _run(problem: Problem, solver: Any, name: str, seed: int, passes: float) -> dict[str, Any]:
+    if isinstance(solver, StochasticSolver):
+        solver = replace(solver, seed=seed, report_every=1 / REPORTS)
+    elif isinstance(solver, QuasiNewton):
+        solver = replace(solver, seed=seed)
+    found = minimize(
+        problem.objective,
+        solver,
+        start=problem.start(seed),
+        tol=1e-10,
+        max_steps=10**9,
+        max_passes=passes,
+        metrics=problem.metrics,
+    )
+    # A step may cost several passes and end beyond the limit: it is not counted, so that all have the same.
+    within = max(np.count_nonzero(found.trace["passes"] <= passes + 1e-9), 1)
+    trace = {column: found.trace[column][:within].tolist() for column in found.trace}
+    return {"solver": name, "seed": seed, "outcome": found.result.outcome.value, "trace": trace}
+
+
+CERTIFIED = "distance from the optimum, at most\n(relative, certified)"
+ABOVE = "objective above the lowest seen\n(relative)"
+ACROSS = ("passes", "step")  # what traces are drawn against, the first that there is
+MARKED = 60  # steps up to which each has a point
+
+
+def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = None) -> Any:
+    """Draw how a fit went.
+
+    Where there is a certificate, what is drawn for each step is how far it was from the optimum at most, (F − L)/F with
+    L = F_end (1 − gap), which lies below every value of the objective; elsewhere how far it was above the lowest
+    objective seen. The title is what the result says.
+
+    Parameters
+    ----------
+    fitted : estimator, Solution, Restarts, Trace or dict of arrays
+        What has been fitted, or its trace.
+    y : str, optional
+        A column of the trace to draw instead, such as a metric.
+    x : str, optional
+        Column for the horizontal axis, such as ``"seconds"``; passes over the data, or steps where nobody counted them.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure if None.
+
+    Returns
+    -------
+    matplotlib axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> from majorant import LogisticRegression, datasets, plot
+    >>> X, y = datasets.load("ecoli")
+    >>> axes = plot(LogisticRegression().fit(X, y))
+    >>> axes.get_yscale()
+    'log'
+    """
+    trace, result = _trace_of(fitted)
+    x = next((name for name in ACROSS if name in trace), ACROSS[-1]) if x is None else x
+    across = _column(trace, "x", x)
+    along, label = _distances(trace, result) if y is None else (_column(trace, "y", y), LABELS.get(y, y))
+    axis = new_axes() if ax is None else ax
+    axis.plot(across, along, color=BLUE, lw=1.9, marker="o" if len(across) <= MARKED else "", ms=3.5)
+    axis.set(xlabel=LABELS.get(x, x), ylabel=label)
+    if y is None and np.nanmax(along, initial=0.0) > 0:
+        axis.set_yscale("log")
+    if result is not None:
+        axis.set_title(str(result), wrap=True, fontsize="small", loc="left")
+    return axis
+
+
+def _trace_of(fitted: Any) -> tuple[Mapping[str, Array], Result | None]:
+    if isinstance(fitted, Restarts):
+        return fitted.best.trace, fitted.result
+    if isinstance(fitted, Solution):
+        return fitted.trace, fitted.result
+    if isinstance(fitted, Mapping):
+        return fitted, None
+    trace = getattr(fitted, "trace_", None)
+    if trace is None:
+        raise ValueError(
+            f"fitted must have a trace, and this {type(fitted).__name__} has none: call fit first; models that were "
+            "loaded, or that have learnt from a stream, keep none"
+        )
+    return trace, getattr(fitted, "result_", None)
+
+
+def _column(trace: Mapping[str, Array], argument: str, name: str) -> Array:
+    if name not in trace:
+        raise ValueError(f"{argument} must be a column of the trace, {', '.join(trace)}; got {name!r}")
+    return np.asarray(trace[name], dtype=np.float64)
+
+
+def _distances(trace: Mapping[str, Array], result: Result | None) -> tuple[Array, str]:
+    """Return what is known of how far each step was from the optimum, NaN where it is zero, and what it is."""
+    F = _column(trace, "fitted", "objective")
+    known = result is not None and np.isfinite(result.gap) and F[-1] > 0
+    least = F[-1] * (1.0 - result.gap) if known and result is not None else np.nanmin(F)
+    apart = (F - least) / (F if known else max(abs(least), np.finfo(float).tiny))
+    return np.where(apart > 0, apart, np.nan), CERTIFIED if known else ABOVE

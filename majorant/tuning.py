@@ -1,4 +1,4 @@
-"""Tuning of the gain of SGD, which the other solvers of this package do not need.
+"""Finding a gain for SGD: what the other solvers of this package do not need.
 
 Two rules. ``"lowest"`` takes the setting with the lowest objective: the fair opponent. ``"largest-stable"`` takes the
 largest gain that does not diverge, as the paper says it does.
@@ -7,8 +7,9 @@ largest gain that does not diverge, as the paper says it does.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from majorant.core.run import minimize
 from majorant.core.stochastic import SGD
 
 GAINS = tuple(10.0 ** (k / 2) for k in range(-24, 1))
+TAUS = tuple(10.0**k for k in range(6))
+BATCH_SIZES = (1, 10, 100)
+RULES = ("lowest", "largest-stable")
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Tuning:
 
     def _repr_html_(self) -> str:
         best = min(range(len(self.trials)), key=lambda k: self.trials[k].solver != self.best)
-        rows = [(repr(trial.solver), f"{trial.objective:.6g}", f"{trial.passes:g}") for trial in self.trials]
+        rows = [(repr(each.solver), f"{each.objective:.6g}", f"{each.passes:g}") for each in self.trials]
         return table(("solver", "objective", "passes"), rows, marked=best)
 
 
@@ -50,8 +54,8 @@ def tune(
     rule: str = "lowest",
     schedules: Iterable[str] = ("constant", "adaptive", "inverse"),
     gains: Iterable[float] = GAINS,
-    taus: Iterable[float] = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5),
-    batch_sizes: Iterable[int] = (1, 10, 100),
+    taus: Iterable[float] = TAUS,
+    batch_sizes: Iterable[int] = BATCH_SIZES,
     passes: int = 1,
     seed: int = 0,
 ) -> Tuning:
@@ -85,26 +89,37 @@ def tune(
     >>> 1e-3 < found.best.gain < 1
     True
     """
-    one_of("rule", rule, ("lowest", "largest-stable"))
+    one_of("rule", rule, RULES)
     ascending = sorted(gains)
     at_zero = objective.value(np.zeros(objective.size)) * (1 + 1e-9)  # two ways to find it may differ in rounding
     trials: list[Trial] = []
-    for batch_size, schedule in itertools.product((m for m in batch_sizes if m <= objective.rows), schedules):
-        for tau in taus if schedule == "adaptive" else (1.0,):
-            for gain in ascending:
-                solver = SGD(gain=gain, seed=seed, batch_size=batch_size, schedule=schedule, tau=tau)
-                solution = minimize(
-                    objective, solver, max_steps=passes, tol=0.0, callback=lambda row, _: row["objective"] > at_zero
-                )
-                values = solution.trace["objective"]
-                diverged = len(values) <= passes or not values[-1] <= at_zero
-                final = np.inf if diverged else float(values[-1])
-                trials.append(Trial(solver, final, float(solution.trace["passes"][-1])))
-                if diverged:
-                    break
+    for settings in _settings(schedules, taus, batch_sizes, objective.rows):
+        for gain in ascending:
+            trial = _try(objective, SGD(gain=gain, seed=seed, **settings), passes, at_zero)
+            trials.append(trial)
+            if trial.objective == np.inf:
+                break
     stable = [trial for trial in trials if trial.objective < np.inf]
     if not stable:
         raise ValueError(f"every gain diverged; the smallest tried was {ascending[0]:g}: scale the features down")
     key = (lambda t: t.objective) if rule == "lowest" else (lambda t: (-t.solver.gain, t.objective))
     best = min(stable, key=key)
     return Tuning(best.solver, best.objective, tuple(trials))
+
+
+def _settings(
+    schedules: Iterable[str], taus: Iterable[float], batch_sizes: Iterable[int], rows: int
+) -> Iterator[dict[str, Any]]:
+    fitting = [m for m in batch_sizes if m <= rows]
+    for m, schedule in itertools.product(fitting, schedules):
+        for tau in taus if schedule == "adaptive" else (1.0,):
+            yield {"batch_size": m, "schedule": schedule, "tau": tau}
+
+
+def _try(objective: Objective, solver: SGD, passes: int, at_zero: float) -> Trial:
+    solution = minimize(
+        objective, solver, max_steps=passes, tol=0.0, callback=lambda row, _: row["objective"] > at_zero
+    )
+    final = float(solution.trace["objective"][-1])
+    complete = len(solution.trace["objective"]) == passes + 1
+    return Trial(solver, final if complete and final <= at_zero else np.inf, float(solution.trace["passes"][-1]))

@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant import datasets
-from majorant.comparison import Problem
 from majorant.core.stochastic import StochasticSolver
 from majorant.data import Labelled
 from majorant.models import Multinomial
+from majorant.plotting import Problem
 from majorant.solvers import (
     LBFGS,
     SGD,

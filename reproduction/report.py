@@ -107,7 +107,7 @@ OPEN_HEADER = ("the paper leaves open", "here")
 OPEN = (
     (
         "which toy set it is: the picture is not in the paper's source",
-        "a generated set (`majorant/datasets/readers.py`), designed until it showed what the text describes: its own "
+        "a generated set (`majorant/datasets/toy.py`), designed until it showed what the text describes: its own "
         "mirror image, not linearly separable, SGD unstable above η₀ ≈ 10⁻⁸ and stuck below. What it says of SGD and "
         "ASGD is therefore no evidence for the paper; what it says of SBM was not designed. A first design, four "
         "clusters around the origin with opposite corners alike, is as symmetric and as large; there ASGD with the "

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from majorant.comparison import START_SCORES, Problem, warm_up
 from majorant.core.run import held_out, minimize
 from majorant.datasets.download import MissingDataError
 from majorant.objective import Objective
+from majorant.plotting import START_SCORES, Problem, warm_up
 from majorant.solvers import SGD, QuasiNewton
 from majorant.tuning import tune
 from reproduction import store

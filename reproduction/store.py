@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from majorant.comparison import versions
 from majorant.core.files import replacing
+from majorant.plotting import versions
 
 PLAN = "plan"
 DIGITS = 7

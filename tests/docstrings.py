@@ -27,7 +27,7 @@ SELF = ("self", "cls")
 # Where methods are for people rather than for other parts: nothing is left to names that are explained elsewhere.
 FOR_PEOPLE = (
     "majorant.chain.crf",
-    "majorant.chain.weights",
+    "majorant.chain.features",
     "majorant.chain.latent_crf",
     "majorant.chain.source",
     "majorant.choice.conditional_logit",

@@ -1,7 +1,6 @@
-"""``ChainCRF``: linear-chain conditional random fields, in the conventions of sklearn-crfsuite, without a step size.
+"""What all chains share for people: sequences in, labels out, and the weights in between.
 
-:class:`ChainEstimator` is what it shares with :class:`~majorant.LatentChainCRF`: sequences in, labels out, and the
-weights in between.
+``ChainCRF``: linear-chain conditional random fields, in the conventions of sklearn-crfsuite, without a step size.
 """
 
 from __future__ import annotations
@@ -19,20 +18,26 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
-from majorant.chain.bound import refuse_long
-from majorant.chain.feature_index import Selection
+from majorant.chain.features import (
+    ChainFiles,
+    FittedWeights,
+    StreamedWeights,
+    observed_pairs,
+    read_sequences,
+    sequences,
+    token_weights,
+)
 from majorant.chain.latent import LatentChain
-from majorant.chain.model import Chain
+from majorant.chain.model import Chain, refuse_long
 from majorant.chain.sequences import Sequences
-from majorant.chain.source import Prepared, accuracy, chunkwise, from_source, in_memory, is_source
-from majorant.chain.tokens import Vocabulary, encode, read_sequences, split_rows, token_weights
-from majorant.chain.weights import ChainFiles, FittedWeights, StreamedWeights
+from majorant.chain.source import Prepared, Wanted, chunkwise, from_source, in_memory, is_source, share_right
+from majorant.chain.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.core.checks import Array, one_of, refuse_null_ending, whole
 from majorant.core.descent import LBFGS, BatchMajorization
 from majorant.core.objective import Objective
 from majorant.core.online import OnlineMajorization
 from majorant.core.policy import QuasiNewton
-from majorant.core.result import Fitted, Outcome, Progress, Result, stream_result
+from majorant.core.result import Fitted, Outcome, Result, stream_result
 from majorant.core.rows import Threads
 from majorant.core.solver import Solver
 from majorant.core.threads import numerics, sharing, threads
@@ -41,14 +46,6 @@ from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.saving import all_or_nothing
 from majorant.estimators.source import check_executor, refuse_beside
-
-SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
-ONE_PASS = ("proximal", "sbm")
-BOUNDED = ("sbm", "bbm")
-# A fit that can get no further is worth a warning above this gap.
-STUCK = 1e-2
-# The bound is kept as a d×d matrix up to here, as a diagonal above.
-LARGEST_DENSE = 1_500
 
 
 class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[misc]
@@ -60,8 +57,6 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
     min_freq: float
     all_possible_states: bool
     all_possible_transitions: bool
-    n_jobs: int | None
-    verbose: int
     random_state: Any
     callbacks: Any
     classes_: Array
@@ -75,17 +70,13 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
 
     @abstractmethod
     def _model(self) -> Chain | LatentChain:
-        """Return the model that predicts."""
-
-    @abstractmethod
-    def _make_solver(self, size: int) -> Solver[Any]:
-        """Return the solver for so many parameters."""
+        """Return the model that is fitted."""
 
     @abstractmethod
     def _fit(self, ready: Prepared, resume_from: Any) -> None:
         """Find weights and publish them."""
 
-    def _count_states(self, classes: Array) -> Array:
+    def _many_states(self, classes: Array) -> Array:
         """Return how many states each label has."""
         return np.ones(len(classes), dtype=np.int64)
 
@@ -137,33 +128,18 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         """
         self._check_settings()
         check_executor(executor)
-        if is_source(X):
-            refuse_beside(y=y, sample_weight=sample_weight, lengths=lengths)
-            ready = from_source(X, self._selection(), self._count_states, executor)
-        else:
-            ready = in_memory(X, y, sample_weight, lengths, self._selection(), self._count_states, executor)
-        with all_or_nothing(self), sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
+        ready = self._prepared(X, y, sample_weight, lengths, executor)
+        with all_or_nothing(self):
             zero = np.broadcast_to(0.0, ready.universe.size)  # which takes no memory
             self._keep(FittedWeights(ready.universe, zero), ready.classes, ready.vocabulary)
             self._fit(ready, resume_from)
         return self
 
-    def _objective(self, model: Chain | LatentChain, ready: Prepared) -> tuple[Objective, Saving]:
-        """Return what is minimised, and how a run of it is saved."""
-        objective = Objective(model, ready.data, ridge=2 * self.c2, reducer=ready.reducer or Threads(threads()))
-        return objective, Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
-
-    def _run(self, objective: Objective, start: Any, saving: Saving, **limits: Any) -> Fitted:
-        """Return what a run has found, followed by callbacks; ``start`` is where it begins, or a run that goes on."""
-        return run(
-            objective,
-            start.solver if isinstance(start, Progress) else self._make_solver(objective.size),
-            Fit(objective.model, self._read_more, saving),
-            [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ())],
-            start=start,
-            tol=self.tol,
-            **limits,
-        )
+    def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
+        if not is_source(X):
+            return in_memory(X, y, sample_weight, lengths, self._observed, self._many_states, executor)
+        refuse_beside(y=y, sample_weight=sample_weight, lengths=lengths)
+        return from_source(X, Wanted(**self._wanted(), states=self._many_states), executor)
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
@@ -180,7 +156,7 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         if len(names) != len(tokens.indptr) - 1:
             raise ValueError(f"validation data have {len(tokens.indptr) - 1} tokens but {len(names)} labels")
         numbers = np.searchsorted(self.classes_, names).astype(np.int32)
-        return Sequences.from_tokens(self._weights.whole().universe, tokens, numbers, None)
+        return sequences(self._weights.whole().universe, tokens, numbers, None)
 
     # --- prediction ---------------------------------------------------------------------------------------
 
@@ -294,23 +270,19 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         >>> round(ChainCRF(c2=0.1).fit(X, y).score([[["the"], ["dog"], ["ran"]]], [["DET", "NOUN", "ADV"]]), 2)
         0.67
         """
-        return accuracy(self, X, y, sample_weight, lengths)
+        return share_right(self, X, y, sample_weight, lengths)
 
     @cached_property
     def state_features_(self) -> dict[tuple[str, Any], float]:
         """The weight of each pair of attribute and label."""
         check_is_fitted(self, "_weights")
-        (universe, theta, _), names, labels = self._weights.whole(), self._vocabulary.names(), self._state_names()
-        weights = zip(universe.pairs.tolist(), theta.tolist(), strict=False)
-        return {(names[pair // universe.n], labels[pair % universe.n]): weight for pair, weight in weights}
+        return self._weights.whole().states(self._vocabulary.names(), self._state_names())
 
     @cached_property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """The weight of each pair of label and next label."""
         check_is_fitted(self, "_weights")
-        (universe, theta, _), labels = self._weights.whole(), self._state_names()
-        weights = zip(universe.transitions.tolist(), theta[len(universe.label) :].tolist(), strict=True)
-        return {(labels[before], labels[after]): weight for (before, after), weight in weights}
+        return self._weights.whole().transitions(self._state_names())
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
@@ -335,7 +307,10 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
             return int(self.random_state.randint(2**31))
         return whole("random_state", self.random_state, least=0)
 
-    def _selection(self) -> Selection:
+    def _observed(self, tokens: Tokens, y: Array, n: int, n_attributes: int) -> tuple[Array, Array]:
+        return observed_pairs(tokens, y, n, n_attributes, **self._wanted())
+
+    def _wanted(self) -> dict[str, Any]:
         return {
             "min_freq": self.min_freq,
             "all_states": self.all_possible_states,
@@ -343,17 +318,25 @@ class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[mi
         }
 
     def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
-        """Return sequences, and the scores of their labels."""
         check_is_fitted(self, "_weights")
         given = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
         (universe, theta, _), tokens = self._weights.for_tokens(given)
-        data = Sequences.from_tokens(universe, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
+        data = sequences(universe, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
         return data, self._model().scores(theta, data)
 
 
-def apart(of_tokens: list[Any], data: Sequences) -> list[list[Any]]:
+def apart(each: list[Any], data: Sequences) -> list[list[Any]]:
     """Return what there is of each token, sequence by sequence."""
-    return [of_tokens[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
+    return [each[i:j] for i, j in zip(data.starts[:-1], data.starts[1:], strict=True)]
+
+
+SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
+ONE_PASS = ("proximal", "sbm")
+BOUNDED = ("sbm", "bbm")
+# A fit that can get no further is worth a warning above this gap.
+STUCK = 1e-2
+# The bound is kept as a d×d matrix up to here, as a diagonal above.
+LARGEST_DENSE = 1_500
 
 
 class ChainCRF(ChainEstimator):
@@ -478,40 +461,49 @@ class ChainCRF(ChainEstimator):
         self._check_settings()
         before = getattr(self, "_weights", None)
         stream = before if isinstance(before, StreamedWeights) else None
-        listed = None if classes is None else list(classes)
-        refuse_null_ending("classes", listed)
-        known = None if listed is None else np.unique(np.asarray(listed))
-        if stream is not None:
-            if known is not None and not np.array_equal(known, self.classes_):
-                raise ValueError(f"classes={known} differ from those of the first call, {self.classes_}")
-            known = self.classes_
+        known = self._stream_classes(classes, first=stream is None)
         vocabulary = Vocabulary() if stream is None else self._vocabulary
         chunks = 1 if stream is None else 1 + self.n_iter_
         with vocabulary.all_or_nothing(), all_or_nothing(self), numerics(1):
-            tokens, labels, names = read_sequences(X, y, lengths, vocabulary, known)
-            weight, stream = token_weights(sample_weight, tokens.starts), stream or StreamedWeights(len(names))
+            tokens, labels, classes = read_sequences(X, y, lengths, vocabulary, known)
+            weight, stream = token_weights(sample_weight, tokens.starts), stream or StreamedWeights(len(classes))
             with stream.all_or_nothing():
-                stream.learn(tokens, labels, weight, self._selection(), len(vocabulary), prior=2.0 * self.c2)
-                self._keep(stream, names, vocabulary)
+                stream.learn(tokens, labels, weight, self._observed, len(vocabulary), prior=2.0 * self.c2)
+                self._keep(stream, classes, vocabulary)
                 publish(self, Fitted(np.empty(0), stream_result(chunks), chunks, {}))
         return self
+
+    def _stream_classes(self, classes: Any, first: bool) -> Array | None:
+        listed = None if classes is None else list(classes)
+        refuse_null_ending("classes", listed)
+        named = None if listed is None else np.unique(np.asarray(listed))
+        if first:
+            return named
+        if named is not None and not np.array_equal(named, self.classes_):
+            raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
+        return self.classes_
 
     def _fit(self, ready: Prepared, resume_from: Any) -> None:
         if self.solver in BOUNDED and isinstance(ready.data, Sequences):
             refuse_long(ready.data)
-        objective, saving = self._objective(self._model(), ready)
-        steps = min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter
-        fitted = self._run(
-            objective, resumed(resume_from, self, saving), saving, gradient_tol=self.tol, max_steps=steps
-        )
-        if self.solver in ONE_PASS and fitted.result.outcome is Outcome.STEP_LIMIT and fitted.steps == 1:
-            asked = Result(Outcome.STOPPED, "stopped after one pass, as was asked", fitted.result.gap)
-            self._publish(replace(fitted, result=asked))
-            unwanted = fitted.trace["objective"][-1] > fitted.trace["objective"][0]
-        else:
-            self._publish(fitted)
-            unwanted = is_unwanted(fitted.result, STUCK)
-        if unwanted:
+        with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
+            reducer = ready.reducer or Threads(threads())
+            objective = Objective(self._model(), ready.data, ridge=2 * self.c2, reducer=reducer)
+            saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
+            before = resumed(resume_from, self, saving)
+            fitted = run(
+                objective,
+                self._make_solver(objective.size) if before is None else before.solver,
+                Fit(objective.model, self._read_more, saving),
+                [*(self.callbacks or ()), *([ProgressLine()] if self.verbose else ())],
+                start=before,
+                tol=self.tol,
+                gradient_tol=self.tol,
+                max_steps=min(self.max_iter, 1) if self.solver in ONE_PASS else self.max_iter,
+            )
+        one_pass = self.solver in ONE_PASS and fitted.result.outcome is Outcome.STEP_LIMIT and fitted.steps == 1
+        self._publish(_as_asked(fitted) if one_pass else fitted)
+        if _rose(fitted) if one_pass else is_unwanted(fitted.result, STUCK):
             warn(fitted.result)
 
     # --- what the methods above are made of ---------------------------------------------------------------
@@ -539,3 +531,13 @@ class ChainCRF(ChainEstimator):
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
+
+
+def _rose(fitted: Fitted) -> bool:
+    return bool(fitted.trace["objective"][-1] > fitted.trace["objective"][0])
+
+
+def _as_asked(fitted: Fitted) -> Fitted:
+    """Return a fit of one pass with a result that says so, instead of a limit that was reached."""
+    result = Result(Outcome.STOPPED, "stopped after one pass, as was asked", fitted.result.gap)
+    return replace(fitted, result=result)

@@ -1,8 +1,17 @@
-"""Dual ascent on the sequences of a chain: marginals of each, and θ, which follows them, as compiled loops move both.
+"""Dual ascent on the sequences of a chain: what is kept of them, and θ as compiled loops move it.
 
-All is in single precision: it finds where to start, and certifies nothing. :class:`ChainAscent` has sequences in
-memory; :class:`AscentInBlocks` goes through blocks that are read, and keeps their marginals in a file beside them. In
-memory are then θ, a block, its marginals, and a few numbers of every sequence.
+All is in single precision: it finds where to start, and certifies nothing.
+
+Dual ascent on sequences that do not fit in memory: their marginals are kept beside them, block by block.
+
+A round goes through the blocks as they stand, and through the sequences of each in the order that was asked for. In
+memory are θ, a block, its marginals, and a few numbers of every sequence.
+
+A step after every sequence of a chain, in a diagonal precision that grows as it goes.
+
+It gathers, for each parameter, a quarter of ‖v‖₁ |v| p(1 − p) from every token: the diagonal that dominates a token's
+own curvature, times ¼ where that would be safe and too stiff. That is no bound; the diagonal of the bound over a chain
+is the other choice, sequence by sequence: stiffer, and far more work.
 """
 
 from __future__ import annotations
@@ -15,14 +24,16 @@ import numpy as np
 from majorant.chain import kernels
 from majorant.chain.feature_index import Universe
 from majorant.chain.sequences import Sequences
-from majorant.chain.streamed import StreamedSequences
+from majorant.chain.tokens import InBlocks
 from majorant.core.checks import Array
 
 if TYPE_CHECKING:
-    from majorant.chain.kernels.dual import Marginals
+    from majorant.chain.kernels.dual import Marginals, Weights
 
-# Marginals that are kept in memory, at most: a quarter of a gigabyte.
+# Marginals that are kept, at most: a quarter of a gigabyte.
 LARGEST = 2**26
+# How far a first visit goes to begin with.
+FIRST_STEP = 0.3
 # Tokens whose curvature is found at a time.
 TOKENS = 2**12
 
@@ -38,35 +49,19 @@ class ChainAscent:
     selects: ClassVar[bool] = True
 
     def __init__(self, data: Sequences, ridge: Array) -> None:
-        self._data, self.lengths, self._each = data, np.diff(data.starts), weights_of(data)
         self._start(data.universe, ridge, as_observed(data))
+        self.lengths, self._each = np.diff(data.starts), first_weights(data)
+        self._data = data
 
     def _start(self, universe: Universe, ridge: Array, kept: Marginals) -> None:
-        """Set θ to zero, and what is kept of the sequences."""
-        single, inverse, same = np.float32, 1 / ridge, bool((ridge == ridge[0]).all())
-        self._weights = kernels.dual.Weights(
-            np.zeros(len(universe.label), single),
-            universe.table().astype(single),
-            np.zeros((universe.width, universe.width), single),
-            None if same else inverse[: len(universe.label)].astype(single),
-            None if same else universe.table(inverse).astype(single),
-            universe.transition_matrix(inverse).astype(single),
-            np.packbits(universe.table(inverse) > 0, axis=1, bitorder="little"),
-            single(inverse[0] if same else 1.0),
-        )
-        self._universe, self._kept = universe, kept
+        self._universe, self._weights, self._kept = universe, at_zero(universe, ridge), kept
         self._sums: tuple[Array, ...] = ()
         self.rounds, self._snapshots = 0, 1
 
     @staticmethod
-    def fits(data: Any) -> bool:
-        """Return whether tokens of a sequence weigh the same, and there is room for all marginals."""
+    def suits(data: Sequences) -> bool:
+        """Return whether tokens of a sequence weigh the same, and all marginals fit in memory."""
         return data.even and data.n_tokens > 0 and n_marginals(data.universe, data.n_tokens, len(data)) <= LARGEST
-
-    def take_up(self, other: ChainAscent) -> None:
-        """Go on from where another one was, which was read from a file and knows no sequences."""
-        self._weights, self._kept, self._sums = other._weights, other._kept, other._sums
-        self.rounds, self._snapshots = other.rounds, other._snapshots
 
     @property
     def gains(self) -> Array:
@@ -81,32 +76,46 @@ class ChainAscent:
     def visit(self, order: Array, snapshots: int = 1) -> bool:
         """Move these sequences, one after the other; return whether all numbers stayed finite.
 
-        θ is looked at ``snapshots`` times on the way, to be averaged; once, at the end, costs nothing.
+        So many times on the way θ is looked at, to be averaged; once, at the end, costs nothing.
         """
         floor, width = self._universe.floor.astype(np.float32), self._universe.width
         self._sums, self._snapshots = (), 0
-        for data, kept, visited in self._parts(order):
+        for data, kept, some in self._visited(order):
             room = kernels.forward_backward.room_for(data.starts, width, np.float32)
-            looks = max(round(snapshots * len(visited) / max(len(order), 1)), 1)
-            for sequences in np.array_split(visited, looks):
+            looks = max(round(snapshots * len(some) / max(len(order), 1)), 1)
+            for few in np.array_split(some, looks):
                 if not kernels.dual.ascend(
-                    data.features, data.starts, data.weight, sequences, self._weights, kept, floor, room,
+                    data.features, data.starts, data.weight, few, self._weights, kept, floor, room,
                     self._universe.blocks,
                 ):  # fmt: skip
                     return False
-                now = self._weights[:3]
-                if snapshots == 1 or not self._sums:
-                    self._sums = now if snapshots == 1 else tuple(array.copy() for array in now)
-                else:
-                    for total, array in zip(self._sums, now, strict=True):
-                        total += array
-                self._snapshots = 1 if snapshots == 1 else self._snapshots + 1
+                self._add_snapshot(only=snapshots == 1)
         self.rounds += 1
         return bool(np.isfinite(self._kept.totals).all())
 
-    def _parts(self, order: Array | None = None) -> Iterator[tuple[Sequences, Marginals, Array]]:
-        """Yield sequences, what is kept of them, and which are visited, in this order; without one, none are."""
-        yield self._data, self._kept, np.empty(0, dtype=np.int64) if order is None else order
+    def _visited(self, order: Array) -> Iterator[tuple[Sequences, Marginals, Array]]:
+        """Yield sequences, what is kept of them, and which of them are visited, in this order."""
+        yield self._data, self._kept, order
+
+    def _seen(self) -> Iterator[tuple[Sequences, Marginals]]:
+        """Yield sequences and their marginals."""
+        yield self._data, self._kept
+
+    def take_up(self, other: ChainAscent) -> None:
+        """Go on from where another one was, which was read from a file and knows no sequences."""
+        self._weights, self._kept, self._sums = other._weights, other._kept, other._sums
+        self.rounds, self._snapshots = other.rounds, other._snapshots
+
+    def _add_snapshot(self, *, only: bool) -> None:
+        now = self._weights[:3]
+        self._snapshots = 1 if only else self._snapshots + 1
+        if only:
+            self._sums = now
+        elif not self._sums:
+            self._sums = tuple(each.copy() for each in now)
+        else:
+            for total, each in zip(self._sums, now, strict=True):
+                total += each
 
     def average(self) -> Array:
         """Return the mean of θ over the last round of visits, once: what was added up is let go of."""
@@ -121,77 +130,52 @@ class ChainAscent:
         """Return Σ_t v² μ(1 − μ), as if tokens were independent: to scale steps by."""
         universe = self._universe
         G, table, B = np.zeros(universe.size), universe.table(), np.zeros((universe.width, universe.width))
-        for data, kept, _ in self._parts():
-            x, weight = data.features.squared(), data.weight
-            for begin in range(0, data.n_tokens, TOKENS):
-                end = min(begin + TOKENS, data.n_tokens)
-                μ = kept.nodes[begin:end].astype(np.float64)
-                R = μ * (1 - μ) if weight is None else μ * (1 - μ) * weight[begin:end, None]
-                kernels.forward_backward.lifted(x.part(begin, end), R, G, table, universe.blocks)
+        for data, kept in self._seen():
+            _add_curvature(data, kept.nodes, G, table)
             B += transition_curvature(data, kept.nodes)
         return universe.joined_parts(G, table, B)
 
 
-class AscentInBlocks(ChainAscent):
-    """The same as :class:`ChainAscent` block by block; from a file it goes through its rounds again.
+def _add_curvature(data: Sequences, nodes: Array, G: Array, table: Array) -> None:
+    """Add Σ_t v² μ(1 − μ) of some sequences."""
+    x, each = data.features.squared(), data.weight
+    for begin in range(0, data.n_tokens, TOKENS):
+        end = min(begin + TOKENS, data.n_tokens)
+        μ = nodes[begin:end].astype(np.float64)
+        R = μ * (1 - μ) if each is None else μ * (1 - μ) * each[begin:end, None]
+        kernels.forward_backward.lifted(x.part(begin, end), R, G, table, data.universe.blocks)
 
-    A round goes through the blocks as they stand, and through the sequences of each in the order that was asked for.
-    """
 
-    LEFT_OUT: ClassVar[tuple[str, ...]] = (
-        *("lengths", "_blocks", "_store", "_each"),
-        *("_universe", "_weights", "_kept", "_sums"),
-    )
-    selects: ClassVar[bool] = False  # to read a block takes as long as to visit all of it
-
-    def __init__(self, data: StreamedSequences, ridge: Array) -> None:
-        self._blocks, self._store = data.blocks(len(data)), data.store()
-        self.lengths, self._each = np.zeros(len(data), dtype=np.int64), np.zeros(len(data))
-        self._start(data.universe, ridge, of_sequences(len(data)))
-
-    @staticmethod
-    def fits(data: Any) -> bool:
-        size = data.size
-        return data.even and 4 * n_marginals(data.universe, size.tokens, size.sequences) <= data.store().room
-
-    def take_up(self, other: ChainAscent) -> None:
-        """Stay at the start: marginals are in no file."""
-
-    def visit(self, order: Array, snapshots: int = 1) -> bool:
-        """Move these sequences; return whether all numbers stayed finite, and there was room for them."""
-        return super().visit(order, snapshots) and self._store.is_open
-
-    def _parts(self, order: Array | None = None) -> Iterator[tuple[Sequences, Marginals, Array]]:
-        places, begin = np.full(len(self.lengths), -1), 0
-        if order is not None:
-            places[order] = np.arange(len(order))
-        for number, block in enumerate(self._blocks):
-            span = slice(begin, begin + len(block))
-            begin = span.stop
-            visited = np.flatnonzero(places[span] >= 0)
-            visited = visited[np.argsort(places[span][visited])]
-            if self.rounds == 0:
-                self.lengths[span], self._each[span] = np.diff(block.starts), weights_of(block)
-                observed = as_observed(block)
-                nodes, pairs, norms = observed.nodes, observed.pairs, observed.norms
-            elif len(visited) or order is None:
-                (nodes, pairs), norms = self._store[number], squared_norms(block)
-            else:
-                continue
-            of = self._kept  # what is known of the sequences is changed in place
-            entropy, ratio, step, gain = (array[span] for array in (of.entropy, of.ratio, of.step, of.gain))
-            yield block, kernels.dual.Marginals(nodes, pairs, norms, entropy, ratio, step, gain, of.totals), visited
-            if self.rounds == 0:
-                self._store.add([nodes, pairs])
-            elif order is not None:
-                self._store.replace(number, [nodes, pairs])
-            if not self._store.is_open:
-                return
+def transition_curvature(data: Sequences, P: Array) -> Array:
+    """Return Σ_t w a(1 − a) for each pair of labels, a = P(y_{t−1}) P(y_t): as if tokens were independent."""
+    B, inner = np.zeros((data.universe.width, data.universe.width)), data.inner_tokens()
+    for begin in range(0, len(inner), TOKENS):
+        t = inner[begin : begin + TOKENS]
+        before, after = P[t - 1].astype(np.float64), P[t].astype(np.float64)
+        weighted = before if data.weight is None else before * data.weight[t, None]
+        B += weighted.T @ after - (weighted * before).T @ after**2
+    return B
 
 
 def n_marginals(universe: Universe, tokens: int, sequences: int) -> int:
-    """Return how many numbers are kept of so many tokens and sequences."""
+    """Return how many numbers are kept of so many."""
     return universe.width * (tokens + universe.width * sequences)
+
+
+def at_zero(universe: Universe, ridge: Array) -> Weights:
+    """Return θ = 0."""
+    single = np.float32
+    inverse, same = 1 / ridge, bool((ridge == ridge[0]).all())
+    return kernels.dual.Weights(
+        np.zeros(len(universe.label), single),
+        universe.table().astype(single),
+        np.zeros((universe.width, universe.width), single),
+        None if same else inverse[: len(universe.label)].astype(single),
+        None if same else universe.table(inverse).astype(single),
+        universe.transition_matrix(inverse).astype(single),
+        np.packbits(universe.table(inverse) > 0, axis=1, bitorder="little"),
+        single(inverse[0] if same else 1.0),
+    )
 
 
 def as_observed(data: Sequences) -> Marginals:
@@ -205,40 +189,147 @@ def as_observed(data: Sequences) -> Marginals:
     return of_sequences(sequences)._replace(nodes=nodes, pairs=pairs, norms=squared_norms(data))
 
 
-def of_sequences(count: int) -> Marginals:
-    """Return what is kept of so many sequences, but for their tokens; steps are 0.3 at first."""
+def of_sequences(many: int) -> Marginals:
+    """Return what is kept of so many sequences, but for their tokens."""
     nothing = np.empty(0, np.float32)
     return kernels.dual.Marginals(
-        *(nothing, nothing, nothing),
-        entropy=np.zeros(count),
-        ratio=np.ones(count),
-        step=np.full(count, 0.3),
-        gain=np.zeros(count),
+        nothing,
+        nothing,
+        nothing,
+        entropy=np.zeros(many),
+        ratio=np.ones(many),
+        step=np.full(many, FIRST_STEP),
+        gain=np.zeros(many),
         totals=np.zeros(3),
     )
 
 
 def squared_norms(data: Sequences) -> Array:
     """Return Σ v² over the attributes of each token."""
-    values = data.values
-    if values is None:
+    if data.values is None:
         return np.diff(data.indptr).astype(np.float32)
-    before = np.concatenate([[0.0], np.cumsum(values**2)])
+    before = np.concatenate([[0.0], np.cumsum(data.values**2)])
     return np.maximum(np.diff(before[data.indptr]), 0.0).astype(np.float32)
 
 
-def weights_of(data: Sequences) -> Array:
+def first_weights(data: Sequences, dtype: Any = np.float64) -> Array:
     """Return the weight of each sequence; of an empty one, zero."""
     weight = np.ones(data.n_tokens) if data.weight is None else data.weight
-    return np.where(np.diff(data.starts) > 0, np.append(weight, 0.0)[data.starts[:-1]], 0.0)
+    return np.where(np.diff(data.starts) > 0, np.append(weight, 0.0)[data.starts[:-1]], 0.0).astype(dtype)
 
 
-def transition_curvature(data: Sequences, P: Array) -> Array:
-    """Return Σ_t w a(1 − a) for each pair of labels, a = P(y_{t−1}) P(y_t): as if tokens were independent."""
-    B, inner = np.zeros((data.universe.width, data.universe.width)), data.inner_tokens()
-    for begin in range(0, len(inner), TOKENS):
-        t = inner[begin : begin + TOKENS]
-        before, after = P[t - 1].astype(np.float64), P[t].astype(np.float64)
-        weighted = before if data.weight is None else before * data.weight[t, None]
-        B += weighted.T @ after - (weighted * before).T @ after**2
-    return B
+class AscentInBlocks(ChainAscent):
+    """The same as :class:`ChainAscent` block by block; from a file it goes through its rounds again."""
+
+    LEFT_OUT: ClassVar[tuple[str, ...]] = (
+        *("lengths", "_blocks", "_store", "_each"),
+        *("_universe", "_weights", "_kept", "_sums"),
+    )
+    selects: ClassVar[bool] = False  # to read a block takes as long as to visit all of it
+
+    def __init__(self, data: InBlocks, ridge: Array) -> None:
+        sequences = data.size.sequences
+        self._start(data.universe, ridge, of_sequences(sequences))
+        self.lengths, self._each = np.zeros(sequences, dtype=np.int64), np.zeros(sequences)
+        self._blocks, self._store = data.blocks(sequences), data.store()
+
+    @staticmethod
+    def fits(data: InBlocks) -> bool:
+        """Return whether tokens of a sequence weigh the same, and there is room for all marginals."""
+        return data.even and 4 * n_marginals(data.universe, data.size.tokens, data.size.sequences) <= data.store().room
+
+    def take_up(self, other: ChainAscent) -> None:
+        """Stay at the start: marginals are in no file."""
+
+    def visit(self, order: Array, snapshots: int = 1) -> bool:
+        """Move these sequences; return whether all numbers stayed finite, and there was room for them."""
+        return super().visit(order, snapshots) and self._store.is_open
+
+    def _visited(self, order: Array) -> Iterator[tuple[Sequences, Marginals, Array]]:
+        places = np.full(len(self.lengths), -1)
+        places[order] = np.arange(len(order))
+        for number, block, here in self._numbered():
+            some = np.flatnonzero(places[here] >= 0)
+            some = some[np.argsort(places[here][some])]
+            if self.rounds == 0:
+                self.lengths[here], self._each[here] = np.diff(block.starts), first_weights(block)
+                kept = self._joined(as_observed(block), here)
+                yield block, kept, some
+                self._store.add([kept.nodes, kept.pairs])
+            elif len(some):
+                kept = self._read(number, block, here)
+                yield block, kept, some
+                self._store.replace(number, [kept.nodes, kept.pairs])
+            if not self._store.is_open:
+                return
+
+    def _seen(self) -> Iterator[tuple[Sequences, Marginals]]:
+        for number, block, here in self._numbered():
+            yield block, self._read(number, block, here)
+
+    def _numbered(self) -> Iterator[tuple[int, Sequences, slice]]:
+        """Yield blocks, and which sequences are theirs."""
+        begin = 0
+        for number, block in enumerate(self._blocks):
+            yield number, block, slice(begin, begin + len(block))
+            begin += len(block)
+
+    def _read(self, number: int, block: Sequences, here: slice) -> Marginals:
+        nodes, pairs = self._store[number]
+        return self._joined(self._kept._replace(nodes=nodes, pairs=pairs, norms=squared_norms(block)), here)
+
+    def _joined(self, kept: Marginals, here: slice) -> Marginals:
+        """Return what is kept of tokens with what is kept of their sequences, which is changed in place."""
+        of = self._kept
+        return kept._replace(
+            entropy=of.entropy[here],
+            ratio=of.ratio[here],
+            step=of.step[here],
+            gain=of.gain[here],
+            totals=of.totals,
+        )
+
+
+SHARE = 0.25
+
+
+def learn(
+    model: Any, data: Sequences, theta: Array, precision: Array, order: Array, curvature: str
+) -> tuple[Array, Array]:
+    """Return parameters and precision after a visit to every sequence; ``curvature`` is "share" or "bound"."""
+    if curvature == "bound":
+        return _learn_by_bound(model, data, theta, precision, order)
+    universe, states = data.universe, len(data.universe.label)
+    θ, D = theta.copy(), precision.copy()
+    A, DA = universe.transition_matrix(θ), universe.transition_matrix(D)
+    # A transition that has no parameter does not move.
+    DA[DA == 0] = np.inf
+    weight = np.ones(data.n_tokens) if data.weight is None else data.weight
+    room = kernels.forward_backward.room_for(data.starts, universe.width)
+    kernels.online.online_pass(
+        data.occurrences(),
+        data.starts,
+        data.y,
+        weight,
+        order,
+        SHARE,
+        universe.floor,
+        room,
+        universe.blocks,
+        θ,
+        D,
+        A,
+        DA,
+    )
+    θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
+    return θ, D
+
+
+def _learn_by_bound(model: Any, data: Sequences, theta: Array, precision: Array, order: Array) -> tuple[Array, Array]:
+    θ, D = theta, precision.copy()
+    for j in order:
+        one = data.part(j, j + 1)
+        scores = model.scores(θ, one)
+        D += model.bound_factors(scores, one).diagonal()
+        θ = θ - model.lift(model.loss_and_residual(scores, one)[1], one) / D
+    return θ, D

@@ -1,36 +1,129 @@
-"""Which parameters a chain has: one for each attribute with each label, one for each label after each label.
+"""Arrays that grow at their end.
+
+Which pairs of numbers occur, and what their values sum to, chunk by chunk.
+
+Which parameters a chain has: one for each attribute with each label, one for each label after each label.
 
 By default only pairs that occur in the training data have a parameter, as in CRFsuite. They are stored one after the
-other (:class:`Universe`); a pair that has none scores zero. Of sequences that come chunk by chunk, :class:`PairSums`
-counts pairs for a fit, and :class:`GrowingUniverse` has the parameters of a stream, which never move.
+other; a pair that has none scores zero.
+
+Which parameters a chain has that meets attributes and labels one chunk after the other.
+
+Parameters stand in the order in which they came, so that none ever moves, and those of an attribute are linked: the one
+that came last, the one before it, and so on. A chunk is thus met at the cost of its own attributes, however many others
+there are: see :meth:`GrowingUniverse.part`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from majorant.chain import kernels
-from majorant.chain.tokens import Tokens, inner_tokens
+from majorant.chain import kernels as chain_kernels
 from majorant.core.checks import Array
 from majorant.core.kernels.sparse import Features
 
-# Labels that compiled loops take at a time, whatever the processor.
+SMALLEST = 16
+
+
+class Stack:
+    """Numbers, and room for more: it doubles when it is full, so that all moves together cost as much as the last one.
+
+    Examples
+    --------
+    >>> stack = Stack(float, [1.0, 2.0])
+    >>> stack.extend([3.0])
+    >>> stack.cut(2)
+    >>> stack.values
+    array([1., 2.])
+    """
+
+    def __init__(self, dtype: DTypeLike, values: ArrayLike = ()) -> None:
+        self._room, self._size = np.empty(SMALLEST, dtype=dtype), 0
+        self.extend(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stack, (self._room.dtype, self.values)  # without the room
+
+    @property
+    def values(self) -> Array:
+        """The numbers, which may be written to; a view that ``extend`` may leave behind."""
+        return self._room[: self._size]
+
+    def extend(self, values: ArrayLike) -> None:
+        """Put more numbers at the end."""
+        more = np.asarray(values, dtype=self._room.dtype)
+        end = self._size + len(more)
+        if end > len(self._room):
+            self._room = np.concatenate([self.values, np.empty(2 * end - self._size, dtype=self._room.dtype)])
+        self._room[self._size : end] = more
+        self._size = end
+
+    def cut(self, size: int) -> None:
+        """Drop all but the first ones."""
+        self._size = min(size, self._size)
+
+
+# A pair is one number: the first of both, then so many bits for the second.
+BITS = 16
+MASK = 2**BITS - 1
+# So many pairs wait, and as many as are known by then, before they are put in order: each is so a few times at most.
+WAITING = 2**20
+
+
+class PairSums:
+    """Pairs in rising order, each with a sum. It takes as much memory as there are different ones, a few times."""
+
+    def __init__(self) -> None:
+        self._keys, self._sums = np.empty(0, dtype=np.int64), np.empty(0)
+        self._waiting: list[tuple[Array, Array]] = []
+        self._many = 0
+
+    def add(self, first: Array, second: Array, values: Array | None = None) -> None:
+        """Count pairs, or add their values."""
+        keys = (first.astype(np.int64) << BITS) | second
+        if values is None:
+            keys, counts = np.unique(keys, return_counts=True)
+            values = counts.astype(np.float64)
+        self._waiting.append((keys, values))
+        self._many += len(keys)
+        if self._many > max(WAITING, len(self._keys)):
+            self._settle()
+
+    def found(self) -> tuple[Array, Array, Array]:
+        """Return first, second and sum of each pair."""
+        self._settle()
+        return self._keys >> BITS, self._keys & MASK, self._sums
+
+    def _settle(self) -> None:
+        """Put what waits in its place. Values are added in the order in which they came."""
+        if not self._waiting:
+            return
+        keys = np.unique(np.concatenate([self._keys, *(new for new, _ in self._waiting)]))
+        sums = np.zeros(len(keys))
+        for some, values in [(self._keys, self._sums), *self._waiting]:
+            np.add.at(sums, np.searchsorted(keys, some), values)
+        self._keys, self._sums, self._waiting, self._many = keys, sums, [], 0
+
+
+# Compiled loops take so many labels at a time.
 LANES = 8
+# Of more labels than this, more at a time.
+MANY = 64
 # An attribute with at least this share of all labels is worth a whole row of a table.
 TABLED = 0.25
-# Tokens whose attributes are looked up, or counted, at a time: what that takes in between stays in a few megabytes.
-TOKENS_AT_A_TIME = 20_000
-# Of so many parameters, looking up takes less time than it takes to load the compiled loop that does it.
+# Tokens whose attributes are looked up at a time.
+SOME_TOKENS = 20_000
+# Of so many parameters, looking up takes less time than it takes to compile, or to load, a loop that does.
 FEW_CODES = 2**15
-# Counts of all pairs that there could be are kept in a table up to here: two gigabytes.
-LARGEST_TABLE = 2**28
-# The score of a label that does not exist; its products with zero are zero, also in single precision.
+# The score of a label that there is not; its products with zero are zero, also in single precision.
 NEVER = -1e30
 
 
@@ -88,26 +181,18 @@ class Universe:
             return self
         first = np.concatenate([[0], np.cumsum(many)])
         n = int(first[-1])
-
-        def owned(others: Array, labels: Array) -> tuple[Array, Array]:
-            """Return pairs of something and a label as pairs with each state that the label owns."""
-            count = many[labels]
-            before = np.cumsum(count) - count
-            return np.repeat(others, count), np.arange(count.sum()) + np.repeat(first[labels] - before, count)
-
-        attributes, states = owned(self.pairs // self.n, self.pairs % self.n)
-        after, before = owned(*owned(self.transitions[:, 0], self.transitions[:, 1])[::-1])
+        attributes, states = _owned(self.pairs // self.n, self.pairs % self.n, first)
+        before, after = _owned(self.transitions[:, 0], self.transitions[:, 1], first)
+        after, before = _owned(after, before, first)
         return Universe.of(np.sort(attributes * n + states), np.sort(before * n + after), n, self.n_attributes)
-
-    # --- sizes and orders ---------------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Labels, and columns that never happen, up to a multiple of ``LANES``.
+        """Labels, and columns that never happen, up to a multiple of what a processor adds at a time.
 
-        Loops are compiled for every width, which takes long where labels are many: then there are fewer widths.
+        Compiled loops are compiled for every width, and for long when there are many labels: so these have few widths.
         """
-        multiple = LANES if self.n <= 64 else 4 * LANES
+        multiple = LANES if self.n <= MANY else MANY // 2
         return -(-self.n // multiple) * multiple
 
     @property
@@ -132,10 +217,31 @@ class Universe:
         """Number of parameters."""
         return len(self.label) + len(self.transitions)
 
-    @cached_property
+    @property
     def attribute(self) -> Array:
         """The attribute of each parameter that is not a transition, by its place here."""
-        return np.repeat(np.arange(self.n_attributes, dtype=np.uint32), np.diff(self.first))
+        return np.repeat(np.arange(self.n_attributes), np.diff(self.first))
+
+    @cached_property
+    def rivals(self) -> Array:
+        """Where the parameters of each attribute begin, and transitions: of each of these a token has one at most."""
+        begin = np.unique(np.append(self.first[:-1].astype(np.int64), len(self.label)))
+        return begin[begin < self.size]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every attribute has a parameter."""
+        return bool((self.first[1:] > self.first[:-1]).all())
+
+    def firsts_among(self, places: Array) -> tuple[Array, Array]:
+        """Return the attributes whose first parameters are among some, in their order, and which these are."""
+        found = self._owners[places]
+        are = self.first[found] == places
+        return found[are], are
+
+    @cached_property
+    def _owners(self) -> Array:
+        return self.attribute.astype(np.uint32)
 
     @property
     def pairs(self) -> Array:
@@ -149,14 +255,16 @@ class Universe:
         """The pair from·n + to of each transition."""
         return self.transitions[:, 0] * self.n + self.transitions[:, 1]
 
-    # --- parameters as kernels take them: attributes one by one, a table of frequent ones, a matrix ---------
-
     def table(self, theta: Array | None = None) -> Array:
         """Return the parameters of the tabled attributes, a row for each; zeros if none are given."""
         rows = np.zeros((self.tabled, self.width))
         if theta is not None:
             rows[self._tabled_places] = theta[: self.first[self.tabled]]
         return rows
+
+    def from_table(self, rows: Array) -> Array:
+        """Return the parameters that stand in a table."""
+        return rows[self._tabled_places]
 
     def transition_matrix(self, theta: Array) -> Array:
         """Return the transition scores, a row for the label one comes from."""
@@ -170,61 +278,53 @@ class Universe:
 
     def joined_parts(self, states: Array, table: Array, A: Array) -> Array:
         """Return one vector, written over the first of these: of rare attributes, of tabled ones, of transitions."""
-        states[: self.first[self.tabled]] = table[self._tabled_places]
+        states[: self.first[self.tabled]] = self.from_table(table)
         states[len(self.label) :] = self.from_matrix(A)
         return states
-
-    @cached_property
-    def _tabled_places(self) -> tuple[Array, Array]:
-        end = self.first[self.tabled]
-        return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
-
-    # --- tokens with their parameters looked up -------------------------------------------------------------
 
     def features(self, indptr: Array, attributes: Array, values: Array | None) -> Features:
         """Return tokens with their parameters looked up, as kernels take them.
 
         Some tokens at a time: what is counted for every attribute on the way would be larger than the features.
         """
-        few = len(attributes) * self.n < 2**32
-        row_starts, starts = np.zeros((2, len(indptr)), dtype=np.uint32 if few else np.int64)
-        spans = [
-            (slice(begin, begin + TOKENS_AT_A_TIME + 1), indptr[begin : begin + TOKENS_AT_A_TIME + 1].astype(np.int64))
-            for begin in range(0, max(len(indptr) - 1, 1), TOKENS_AT_A_TIME)
-        ]
-        for tokens, ends in spans:
-            named = attributes[ends[0] : ends[-1]]
-            for counted, counts in ((row_starts, named < self.tabled), (starts, self._labels_of[named])):
-                before = np.zeros(len(named) + 1, dtype=np.int64)
-                np.cumsum(counts, out=before[1:])
-                counted[tokens] = before[ends - ends[0]] + counted[tokens.start]
+        some = [slice(begin, begin + SOME_TOKENS) for begin in range(0, max(len(indptr) - 1, 1), SOME_TOKENS)]
+        row_starts, starts = self._feature_starts(indptr, attributes, some)
         bits = max(self.n - 1, 1).bit_length()
         codes = np.empty(starts[-1], dtype=np.uint32 if self.size < 2 ** (32 - bits) else np.uint64)
         rows = np.empty(row_starts[-1], dtype=np.uint16 if self.tabled <= 2**16 else np.uint32)
         row_values = None if values is None else np.empty(len(rows), dtype=values.dtype)
         code_values = None if values is None else np.empty(len(codes), dtype=values.dtype)
-        for tokens, ends in spans:
-            named = attributes[ends[0] : ends[-1]]
+        for tokens in some:
+            here, to_rows, to_codes = (_stretch(each, tokens) for each in (indptr, row_starts, starts))
+            named = attributes[here]
             tabled = named < self.tabled
             single = named[~tabled]
-            to_rows, to_codes = (slice(*of[tokens][[0, -1]].tolist()) for of in (row_starts, starts))
             rows[to_rows] = named[tabled]
             self._look_up(single, bits, codes[to_codes])
             if values is not None and row_values is not None and code_values is not None:
-                given = values[ends[0] : ends[-1]]
-                row_values[to_rows] = given[tabled]
-                code_values[to_codes] = np.repeat(given[~tabled], self._labels_of[single])
+                row_values[to_rows] = values[here][tabled]
+                code_values[to_codes] = np.repeat(values[here][~tabled], self._labels_of[single])
         kind = codes.dtype.type
         return Features(row_starts, rows, row_values, starts, codes, code_values, kind(bits), kind(2**bits - 1))
 
     def _look_up(self, attributes: Array, bits: int, codes: Array) -> None:
         """Write the codes of the parameters of each attribute, one after the other."""
         if len(codes) > FEW_CODES:
-            kernels.forward_backward.look_up(attributes, self.first, self.label, bits, codes)
+            chain_kernels.forward_backward.look_up(attributes, self.first, self.label, bits, codes)
             return
-        count = self._labels_of[attributes].astype(np.int64)
-        places = np.arange(len(codes)) + np.repeat(self.first[attributes] - (np.cumsum(count) - count), count)
+        many = self._labels_of[attributes].astype(np.int64)
+        places = np.arange(len(codes)) + np.repeat(self.first[attributes] - (np.cumsum(many) - many), many)
         codes[:] = (places << bits) | self.label[places]
+
+    def _feature_starts(self, indptr: Array, attributes: Array, some: list[slice]) -> tuple[Array, Array]:
+        """Return where the rows of each token begin, and where its codes do."""
+        few = len(attributes) * self.n < 2**32
+        row_starts, starts = np.zeros((2, len(indptr)), dtype=np.uint32 if few else np.int64)
+        for tokens in some:
+            named, ends = attributes[_stretch(indptr, tokens)], indptr[tokens.start : tokens.stop + 1]
+            _add_starts(row_starts, tokens, named < self.tabled, ends)
+            _add_starts(starts, tokens, self._labels_of[named], ends)
+        return row_starts, starts
 
     @cached_property
     def _labels_of(self) -> Array:
@@ -233,156 +333,36 @@ class Universe:
         labels_of[: self.tabled] = 0
         return labels_of
 
-
-# --- which pairs have a parameter ---------------------------------------------------------------------------
-
-
-class Selection(TypedDict):
-    """Which pairs have a parameter: those that occur, or all; where ``min_freq`` is positive, those that sum to it."""
-
-    min_freq: float
-    all_states: bool
-    all_transitions: bool
+    @cached_property
+    def _tabled_places(self) -> tuple[Array, Array]:
+        end = self.first[self.tabled]
+        return np.repeat(np.arange(self.tabled), np.diff(self.first[: self.tabled + 1])), self.label[:end]
 
 
-def observed_pairs(
-    tokens: Tokens, y: Array, n: int, n_attributes: int, *, min_freq: float, all_states: bool, all_transitions: bool
-) -> tuple[Array, Array]:
-    """Return the pairs attribute·n + label and from·n + to that have a parameter, in rising order.
-
-    Keywords are those of a :class:`Selection`.
-    """
-    after = inner_tokens(tokens.starts)
-    steps = y[after - 1].astype(np.int64) * n + y[after]
-
-    def occurrences() -> Iterator[tuple[Array, Array | None]]:
-        """Yield the pair of every occurrence of an attribute, and its value, some tokens at a time."""
-        for begin in range(0, len(y), TOKENS_AT_A_TIME):
-            ends = tokens.indptr[begin : begin + TOKENS_AT_A_TIME + 1]
-            labels = np.repeat(y[begin : begin + TOKENS_AT_A_TIME], np.diff(ends).astype(np.int64))
-            stretch = slice(ends[0], ends[-1])
-            values = None if tokens.values is None else tokens.values[stretch]
-            yield tokens.attributes[stretch].astype(np.int64) * n + labels, values
-
-    return refuse_none(
-        _frequent(occurrences(), n_attributes * n, min_freq, all_states),
-        _frequent([(steps, None)], n * n, min_freq, all_transitions),
-    )
+def _owned(others: Array, labels: Array, first: Array) -> tuple[Array, Array]:
+    """Return pairs of something and a label as pairs with each state that the label owns."""
+    many = (first[1:] - first[:-1])[labels]
+    before = np.cumsum(many) - many
+    return np.repeat(others, many), np.arange(many.sum()) + np.repeat(first[labels] - before, many)
 
 
-def _frequent(occurrences: Iterable[tuple[Array, Array | None]], size: int, least: float, all_pairs: bool) -> Array:
-    """Return the keys below ``size`` that are frequent enough, in rising order; without values all are ones."""
-    if least > 0:
-        parts = [(keys, np.ones(len(keys)) if values is None else values) for keys, values in occurrences]
-        keys, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        if size > LARGEST_TABLE:
-            found, place = np.unique(keys, return_inverse=True)
-            return found[np.bincount(place, weights=values) >= least]
-        return np.flatnonzero(np.bincount(keys, weights=values, minlength=size) >= least)
-    if all_pairs:
-        return np.arange(size)
-    if size > LARGEST_TABLE:
-        return np.unique(np.concatenate([np.unique(keys) for keys, _ in occurrences]))
-    seen = np.zeros(size, dtype=bool)
-    for keys, _ in occurrences:
-        seen[keys] = True
-    return np.flatnonzero(seen)
+def _stretch(starts: Array, tokens: slice) -> slice:
+    """Return where stands what belongs to some tokens."""
+    return slice(int(starts[tokens.start]), int(starts[tokens.start : tokens.stop + 1][-1]))
 
 
-def refuse_none(pairs: Array, steps: Array) -> tuple[Array, Array]:
-    """Return both, of which one at least must have something in it."""
-    if len(pairs) + len(steps) == 0:
-        raise ValueError(
-            "no feature is left: tokens have no attributes, or the values of each sum to less than min_freq"
-        )
-    return pairs, steps
-
-
-class PairSums:
-    """Pairs in rising order, each with a sum. It takes as much memory as there are different ones, a few times.
-
-    A pair is one number: the first of both, then 16 bits for the second.
-    """
-
-    # Pairs that wait, and as many as are known by then, before they are put in order: each is so a few times at most.
-    WAITING = 2**20
-
-    def __init__(self) -> None:
-        self._keys, self._sums = np.empty(0, dtype=np.int64), np.empty(0)
-        self._waiting: list[tuple[Array, Array]] = []
-
-    def add(self, first: Array, second: Array, values: Array | None = None) -> None:
-        """Count pairs, or add their values."""
-        keys = (first.astype(np.int64) << 16) | second
-        if values is None:
-            keys, counts = np.unique(keys, return_counts=True)
-            values = counts.astype(np.float64)
-        self._waiting.append((keys, values))
-        if sum(len(keys) for keys, _ in self._waiting) > max(self.WAITING, len(self._keys)):
-            self.found()
-
-    def found(self) -> tuple[Array, Array, Array]:
-        """Return first, second and sum of each pair. Values are added in the order in which they came."""
-        if self._waiting:
-            keys = np.unique(np.concatenate([self._keys, *(new for new, _ in self._waiting)]))
-            sums = np.zeros(len(keys))
-            for known, values in [(self._keys, self._sums), *self._waiting]:
-                np.add.at(sums, np.searchsorted(keys, known), values)
-            self._keys, self._sums, self._waiting = keys, sums, []
-        return self._keys >> 16, self._keys & (2**16 - 1), self._sums
-
-
-# --- the parameters of a stream -------------------------------------------------------------------------------
-
-
-class Stack:
-    """Numbers, and room for more: it doubles when it is full, so that all moves together cost as much as the last one.
-
-    Examples
-    --------
-    >>> stack = Stack(float, [1.0, 2.0])
-    >>> stack.extend([3.0])
-    >>> stack.cut(2)
-    >>> stack.values
-    array([1., 2.])
-    """
-
-    def __init__(self, dtype: DTypeLike, values: ArrayLike = ()) -> None:
-        self._room, self._size = np.array(values, dtype=dtype), len(np.asarray(values))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Stack, (self._room.dtype, self.values)  # without the room
-
-    @property
-    def values(self) -> Array:
-        """The numbers, which may be written to; a view that ``extend`` may leave behind."""
-        return self._room[: self._size]
-
-    def extend(self, values: ArrayLike) -> None:
-        """Put more numbers at the end."""
-        more = np.asarray(values, dtype=self._room.dtype)
-        end = self._size + len(more)
-        if end > len(self._room):
-            self._room = np.concatenate([self.values, np.empty(2 * end - self._size, dtype=self._room.dtype)])
-        self._room[self._size : end] = more
-        self._size = end
-
-    def cut(self, size: int) -> None:
-        """Drop all but the first ones."""
-        self._size = min(size, self._size)
+def _add_starts(starts: Array, tokens: slice, counts: Array, ends: Array) -> None:
+    """Write where what is counted for each occurrence begins for each of some tokens, and for the one after them."""
+    before = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=before[1:])
+    starts[tokens.start : tokens.stop + 1] = before[ends - ends[0]] + starts[tokens.start]
 
 
 NONE = -1
 
 
 class GrowingUniverse:
-    """The parameters of a stream over n labels, by their places, which never change.
-
-    Parameters stand in the order in which they came, and those of an attribute are linked: the one that came last, the
-    one before it, and so on. A chunk is thus met at the cost of its own attributes, however many others there are.
+    """The parameters of a stream over n labels, by their places.
 
     Parameters
     ----------
@@ -421,17 +401,8 @@ class GrowingUniverse:
         """
         self._newest.extend(np.full(max(n_attributes - self.n_attributes, 0), NONE))
         place, label = np.divmod(np.setdiff1d(pairs, self._pairs_of(attributes)[0], assume_unique=True), self.n)
-        attribute, new = attributes[place], len(self) + np.arange(len(place))
-        older = self._newest.values[attribute]
-        again = np.flatnonzero(attribute[1:] == attribute[:-1])  # those of an attribute stand together
-        older[again + 1] = new[again]
-        steps = steps[self._of_step[steps] == NONE]
-        no_attribute = np.full(len(steps), NONE)
-        self._attribute.extend(np.concatenate([attribute, no_attribute]))
-        self._older.extend(np.concatenate([older, no_attribute]))
-        self._label.extend(np.concatenate([label, steps]))  # from here on :meth:`cut` knows of them
-        self._newest.values[attribute] = new  # the last of an attribute is written last
-        self._of_step[steps] = len(self) - len(steps) + np.arange(len(steps))
+        self._add_states(attributes[place], label)
+        self._add_steps(steps[self._of_step[steps] == NONE])
 
     def part(self, attributes: Array) -> tuple[Universe, Array]:
         """Return the universe of some attributes, in its numbers the first, second, …, and the place of each parameter.
@@ -450,8 +421,8 @@ class GrowingUniverse:
         is_step = attribute == NONE
         self._of_step[label[is_step]] = NONE
         self._newest.values[attribute[~is_step]] = self._older.values[gone[~is_step]]
-        for stack in (self._attribute, self._label, self._older):
-            stack.cut(size)
+        for each in (self._attribute, self._label, self._older):
+            each.cut(size)
         self._newest.cut(n_attributes)
 
     def _pairs_of(self, attributes: Array) -> tuple[Array, Array]:
@@ -466,3 +437,22 @@ class GrowingUniverse:
         keys = np.concatenate(pairs)
         order = np.argsort(keys)
         return keys[order], np.concatenate(places)[order]
+
+    def _add_states(self, attribute: Array, label: Array) -> None:
+        """Add parameters whose attributes stand together, each linked to the one before."""
+        new = len(self) + np.arange(len(attribute))
+        older = self._newest.values[attribute]
+        again = np.flatnonzero(attribute[1:] == attribute[:-1])
+        older[again + 1] = new[again]
+        self._append(attribute, label, older)
+        self._newest.values[attribute] = new  # the last of an attribute is written last
+
+    def _add_steps(self, steps: Array) -> None:
+        new = len(self) + np.arange(len(steps))
+        self._append(np.full(len(steps), NONE), steps, np.full(len(steps), NONE))
+        self._of_step[steps] = new
+
+    def _append(self, attribute: Array, label: Array, older: Array) -> None:
+        self._attribute.extend(attribute)
+        self._older.extend(older)
+        self._label.extend(label)  # the last, for it says how many there are

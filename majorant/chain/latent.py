@@ -9,21 +9,15 @@ from typing import ClassVar
 import numpy as np
 
 from majorant.chain import kernels
-from majorant.chain.feature_index import Universe
 from majorant.chain.model import Chain, as_loss, split_scores, sum_paths
 from majorant.chain.sequences import Sequences
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.curvature import Factors
 from majorant.core.model import Model, require_data
-from majorant.core.objective import Objective
-from majorant.core.policy import QuasiNewton
-from majorant.core.run import minimize
 
 DECODINGS = ("viterbi", "marginal")
 # The chain over states, as if they were labels.
 STATES = Chain()
-# How much states of a label differ at first, in scores: of a copy of their label, and where there is none to copy.
-NOISE, NOISE_ALONE = 0.01, 0.1
 
 
 @dataclass(frozen=True)
@@ -69,8 +63,8 @@ class LatentChain(Model[Sequences]):
 
     def __post_init__(self) -> None:
         one_of("decoding", self.decoding, DECODINGS)
-        for count in self.states:
-            whole("the number of states of a label", count, least=1)
+        for many in self.states:
+            whole("the number of states of a label", many, least=1)
 
     @cached_property
     def first(self) -> Array:
@@ -90,6 +84,7 @@ class LatentChain(Model[Sequences]):
         refuse_uneven(data)
 
     def n_observations(self, batch: Sequences) -> int:
+        """Return the tokens."""
         return batch.n_tokens
 
     def convex(self, batch: Sequences) -> bool:
@@ -101,14 +96,12 @@ class LatentChain(Model[Sequences]):
         return STATES.block_rows(like, rows)
 
     def n_parameters(self, like: Sequences) -> int:
+        """Return the size of the universe."""
         return like.universe.size
 
     def potentials(self, theta: Array, batch: Sequences) -> Array:
         """Return the scores of states and of steps between them."""
         return STATES.potentials(theta, batch)
-
-    def lift(self, residual: Array, batch: Sequences) -> Array:
-        return STATES.lift(residual, batch)
 
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss, and w_j (marginals of states − what they are given the labels), shaped as the scores are."""
@@ -135,8 +128,12 @@ class LatentChain(Model[Sequences]):
 
     def loss_at_zero(self, batch: Sequences) -> float:
         """Return the loss of parameters of zero: a label is as likely as it has states."""
-        losses = np.log(len(self.owner)) - np.log(self.states)[batch.y]
-        return float(losses.sum() if batch.weight is None else batch.weight @ losses)
+        each = np.log(len(self.owner)) - np.log(self.states)[batch.y]
+        return float(each.sum() if batch.weight is None else batch.weight @ each)
+
+    def lift(self, residual: Array, batch: Sequences) -> Array:
+        """Return the gradient."""
+        return STATES.lift(residual, batch)
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
         """Return that of log Z of all paths, which is positive: to scale steps by."""
@@ -172,57 +169,3 @@ def refuse_uneven(batch: Sequences) -> None:
             "sample_weight must be the same for all tokens of a sequence where states are hidden; "
             "give one weight for each sequence, or use ChainCRF"
         )
-
-
-# --- where to start -------------------------------------------------------------------------------------------
-
-
-def starts(objective: Objective, seed: int, count: int) -> list[Array]:
-    """Return parameters to start from: at zero all states of a label are alike, and would stay so.
-
-    Sequences that are in memory are first fitted without hidden states, to a hundredth, which takes far less time;
-    every state starts as a copy of its label, with noise. From a source, and with workers, there is the noise alone.
-    """
-    model, like, data = objective.model, objective.like, objective.whole
-    assert isinstance(model, LatentChain)
-    assert isinstance(like, Sequences)
-    scale, universe = np.ones(objective.size), like.universe
-    if like.values is not None:  # parameters of attributes with large values differ less, for as much of scores
-        largest = np.ones(universe.n_attributes)
-        np.maximum.at(largest, like.attributes, np.abs(like.values))
-        scale[: len(universe.label)] = 1 / largest[universe.attribute]
-    noise = [scale * np.random.default_rng([seed, k]).normal(size=objective.size) for k in range(count)]
-    if not isinstance(data, Sequences):
-        return [NOISE_ALONE * start for start in noise]
-    labelled = without_states(data, model.owner)
-    visible = Objective(Chain(), labelled, ridge=objective.penalty.as_prior()[0], reducer=objective.reducer)
-    solution = minimize(visible, QuasiNewton(seed=seed), tol=1e-2, threads=None)
-    copy = copied(solution.params, labelled.universe, universe, model.owner)
-    return [copy + NOISE * start for start in noise]
-
-
-def without_states(data: Sequences, owner: Array) -> Sequences:
-    """Return the same sequences with labels in the place of the states that they own."""
-    states = data.universe
-    pairs, steps = _of_owners(states, owner)
-    universe = Universe.of(np.unique(pairs), np.unique(steps), int(owner[-1]) + 1, states.n_attributes)
-    before = np.empty(states.n_attributes, dtype=np.int64)
-    before[states.number] = universe.number
-    given = data.attributes
-    attributes = before[given].astype(given.dtype)
-    return Sequences.of(universe, data.starts, data.indptr, attributes, data.values, data.y, data.weight)
-
-
-def copied(theta: Array, labels: Universe, states: Universe, owner: Array) -> Array:
-    """Return the parameters of labels for each of their states."""
-    pairs, steps = _of_owners(states, owner)
-    order = np.argsort(labels.pairs)
-    places = order[np.searchsorted(labels.pairs, pairs, sorter=order)]
-    return np.concatenate([theta[places], theta[len(labels.label) + np.searchsorted(labels.steps, steps)]])
-
-
-def _of_owners(states: Universe, owner: Array) -> tuple[Array, Array]:
-    """Return pairs attribute·states + state as attribute·labels + label, and steps between states as between labels."""
-    owner = owner.astype(np.int64)
-    n, (before, after) = owner[-1] + 1, states.transitions.T
-    return states.pairs // states.n * n + owner[states.pairs % states.n], owner[before] * n + owner[after]

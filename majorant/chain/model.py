@@ -1,24 +1,129 @@
-"""Linear-chain conditional random fields: the model, whose sums over labellings are those of forward–backward."""
+"""The bound of Algorithm 1 over a chain, with one Σ shared by all states (erratum E4).
+
+Linear-chain conditional random fields.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, ClassVar
 
 import numpy as np
 
-from majorant.chain import kernels
-from majorant.chain.bound import ChainFactors
+from majorant.chain import dual, kernels
+from majorant.chain import kernels as chain_kernels
 from majorant.chain.dual import AscentInBlocks, ChainAscent, transition_curvature
 from majorant.chain.sequences import Sequences
-from majorant.chain.streamed import PARAMETERS_PER_TOKEN, StreamedSequences
+from majorant.chain.tokens import InBlocks
 from majorant.core.checks import Array
-from majorant.core.curvature import Factors
+from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
 from majorant.core.kernels.sparse import Features
 from majorant.core.model import Model, require_data
 from majorant.core.rounding import SAFETY, Magnitudes
 from majorant.core.rows import giving_away
+
+# Bytes that the factors of one sequence may take.
+LARGEST_FACTORS = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class ChainFactors(Factors):
+    """Σ_j w_j Φ_jᵀ Q_jᵀ Q_j Φ_j: Q_j from the scores of a sequence alone, Φ_j its features.
+
+    A score of a sequence is one of its (token, label) pairs or one of the label pairs of A. The sweep over a sequence
+    of T tokens makes about T n² rows of T n + n² numbers, so this is for short sequences and few labels.
+    """
+
+    U: Array
+    A: Array
+    batch: Sequences
+    majorizes: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_long(self.batch)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return self.batch.universe.size
+
+    def matrix(self) -> Array:
+        """Return Σ."""
+        refuse_large(self.size, "a dense curvature")
+        return sum((q.T @ q for q in self.rows()), np.zeros((self.size, self.size)))
+
+    def rows(self) -> Iterator[Array]:
+        """Yield √w Q_j Φ_j, a block of rows at a time."""
+        for Q, Φ, weight in self._sequences():
+            step = max(FACTOR_BLOCK // self.size, 1)
+            for start in range(0, len(Q), step):
+                yield np.sqrt(weight) * (Q[start : start + step] @ Φ)
+
+    def diagonal(self) -> Array:
+        """Return Σ |q| ‖q‖₁ with q = |Q_j| |Φ_j|, which is no less than with Q_j Φ_j: both factors are summed apart."""
+        D = np.zeros(self.size)
+        for Q, Φ, weight in self._sequences():
+            size, magnitude = np.abs(Q), abs(Φ)
+            D += weight * (magnitude.T @ (size.T @ (size @ (magnitude @ np.ones(self.size)))))
+        return D
+
+    def kronecker(self, weigh: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Raise: a chain has no such structure."""
+        raise TypeError("Chain has no Kronecker curvature; use 'dense', 'low-rank' or 'diagonal'")
+
+    def fixed(self) -> tuple[Array, Array]:
+        """Raise: a chain has no such structure."""
+        raise TypeError("Chain has no Böhning bound; use 'dense', 'low-rank' or 'diagonal'")
+
+    def _sequences(self) -> Iterator[tuple[Array, Array, float]]:
+        if not self.batch.even:
+            raise ValueError("a bound over a chain needs weights that are the same for all tokens of a sequence")
+        n, starts, weight = self.batch.universe.n, self.batch.starts, self.batch.weight
+        A = np.ascontiguousarray(self.A[:n, :n])
+        for j in range(len(self.batch)):
+            if starts[j] < starts[j + 1]:
+                U = np.ascontiguousarray(self.U[starts[j] : starts[j + 1], :n])
+                yield (
+                    kernels.paths.bound_rows(U, A),
+                    score_features(self.batch, j),
+                    1.0 if weight is None else weight[starts[j]],
+                )
+
+
+def refuse_long(batch: Sequences) -> None:
+    """Raise before factors are asked of a machine that cannot hold them."""
+    n, T = batch.universe.n, int(np.diff(batch.starts).max(initial=0))
+    size = 8 * (T * n * (n - 1)) * (T * n + n * n)
+    if size > LARGEST_FACTORS:
+        raise ValueError(
+            f"the bound over a chain needs {size / 1e9:.0f} GB for a sequence of {T} tokens with {n} labels: "
+            "choose another solver than 'bbm' or 'sbm', such as 'auto', or cut the sequences"
+        )
+
+
+def score_features(batch: Sequences, j: int):  # type: ignore[no-untyped-def]
+    """Return Φ_j (scores × d), sparse: which parameters make up each score of sequence j."""
+    import scipy.sparse as sp
+
+    universe, one = batch.universe, batch.part(j, j + 1)
+    n = universe.n
+    token = np.repeat(np.arange(one.n_tokens), np.diff(one.indptr))
+    value = np.ones(len(token)) if one.values is None else one.values
+    first, last = universe.first[one.attributes].astype(np.int64), universe.first[one.attributes + 1].astype(np.int64)
+    count = last - first
+    parameter = np.repeat(first - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
+    score = np.repeat(token, count) * n + universe.label[parameter]
+    steps = one.n_tokens * n + universe.transitions[:, 0] * n + universe.transitions[:, 1]
+    rows = np.concatenate([score, steps])
+    columns = np.concatenate([parameter, np.arange(len(universe.label), universe.size)])
+    values = np.concatenate([np.repeat(value, count), np.ones(len(steps))])
+    return sp.csr_array((values, (rows, columns)), shape=(one.n_tokens * n + n * n, universe.size))
+
+
+# At most so many blocks; and a token is worth so many parameters that gradients of blocks have to be added up for.
+BLOCKS, PARAMETERS_PER_TOKEN = 16, 24.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +156,7 @@ class Chain(Model[Sequences]):
         require_data(self, data, Sequences)
 
     def n_observations(self, batch: Sequences) -> int:
+        """Return the tokens."""
         return batch.n_tokens
 
     def convex(self, batch: Sequences) -> bool:
@@ -58,33 +164,27 @@ class Chain(Model[Sequences]):
         return batch.even
 
     def block_rows(self, like: Sequences, rows: int) -> int:
-        """Return enough sequences for a gradient to be found in far more time than it is added up in; 16 blocks."""
+        """Return enough sequences for the gradient that they add to, as long as θ, to be found in far more time."""
         sequences = max(len(like), 1) * self.n_parameters(like) / (PARAMETERS_PER_TOKEN * max(like.n_tokens, 1))
-        return int(max(-(-rows // 16), sequences, 1))
+        return int(max(-(-rows // BLOCKS), sequences, 1))
 
     def n_parameters(self, like: Sequences) -> int:
+        """Return the size of the universe."""
         return like.universe.size
 
     def potentials(self, theta: Array, batch: Sequences) -> Array:
+        """Return state scores and transition scores."""
         universe, (flat, U, A) = batch.universe, _empty_scores(batch)
         A[:] = universe.transition_matrix(theta)
         zero = np.zeros_like(universe.floor)
-        kernels.forward_backward.scores(batch.features, theta, universe.table(theta), zero, U, universe.blocks)
+        chain_kernels.forward_backward.scores(batch.features, theta, universe.table(theta), zero, U, universe.blocks)
         return flat
-
-    def lift(self, residual: Array, batch: Sequences) -> Array:
-        return _lift(*split_scores(residual, batch), batch.features, batch)
 
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and w_j (marginals − what was observed), shaped as the scores are."""
-        flat, P, B = _empty_scores(batch)
-        total = sum_paths(*split_scores(scores, batch), batch, P, B)
-        weight = np.ones(batch.n_tokens) if batch.weight is None else batch.weight
-        observed, R, steps = _empty_scores(batch)
-        observed[:] = 0.0
-        R[np.arange(len(R)), batch.y] = weight
-        inner = batch.inner_tokens()
-        np.add.at(steps, (batch.y[inner - 1], batch.y[inner]), weight[inner])
+        flat, R, B = _empty_scores(batch)
+        total = sum_paths(*split_scores(scores, batch), batch, R, B)
+        observed = _observed_scores(batch)
         return as_loss(total - float(scores @ observed)), flat - observed
 
     @giving_away  # gradients are as long as θ, of which there are few in memory
@@ -95,9 +195,9 @@ class Chain(Model[Sequences]):
         universe = batch.universe
         A = universe.transition_matrix(theta)
         G, table, B = np.zeros(universe.size), universe.table(), np.zeros_like(A)
-        loss = kernels.forward_backward.gradient(
+        loss = chain_kernels.forward_backward.gradient(
             batch.features, batch.starts, batch.y, batch.weight, theta, universe.table(theta), A, universe.floor,
-            kernels.forward_backward.room_for(batch.starts, universe.width), universe.blocks, G, table, B,
+            chain_kernels.forward_backward.room_for(batch.starts, universe.width), universe.blocks, G, table, B,
         )  # fmt: skip
         return as_loss(loss), universe.joined_parts(G, table, B)
 
@@ -105,6 +205,31 @@ class Chain(Model[Sequences]):
         """Return the loss of parameters of zero: every label is as likely as another."""
         weight = batch.n_tokens if batch.weight is None else batch.weight.sum()
         return float(weight * np.log(batch.universe.n))
+
+    def learns_online(self) -> bool:
+        """Return True."""
+        return True
+
+    def learn(
+        self, data: Sequences, theta: Array, precision: Array, order: Array, curvature: str = "share"
+    ) -> tuple[Array, Array]:
+        """Return parameters and a diagonal precision after a step at every sequence, in order."""
+        return dual.learn(self, data, theta, precision, order, curvature)
+
+    def ascends(self, data: Any) -> bool:
+        """Return whether tokens of a sequence weigh the same, and there is room for all marginals."""
+        if isinstance(data, Sequences):
+            return ChainAscent.suits(data)
+        return isinstance(data, InBlocks) and AscentInBlocks.fits(data)
+
+    def dual_ascent(self, data: Any, ridge: Array) -> ChainAscent:
+        """Return dual ascent, sequence by sequence; block by block, if they are not in memory."""
+        return ChainAscent(data, ridge) if isinstance(data, Sequences) else AscentInBlocks(data, ridge)
+
+    def lift(self, residual: Array, batch: Sequences) -> Array:
+        """Return the gradient."""
+        R, B = split_scores(residual, batch)
+        return _lift(R, B, batch.features, batch)
 
     def hessian_diagonal(self, scores: Array, batch: Sequences) -> Array:
         """Return Σ_t v² p(1 − p), as if tokens were independent: to scale steps by."""
@@ -116,96 +241,48 @@ class Chain(Model[Sequences]):
             P *= batch.weight[:, None]
         return _lift(P, B, batch.features.squared(), batch)
 
-    # --- solvers ------------------------------------------------------------------------------------------
-
-    def learns_online(self) -> bool:
-        return True
-
-    def learn(
-        self, data: Sequences, theta: Array, precision: Array, order: Array, curvature: str = "share"
-    ) -> tuple[Array, Array]:
-        """Return parameters and a diagonal precision after a step at every sequence, in order.
-
-        The share that a token adds to the precision is a quarter of ‖v‖₁ |v| p(1 − p): the diagonal that dominates a
-        token's own curvature, times ¼ where that would be safe and too stiff. It is no bound; the diagonal of the bound
-        over a chain is the other choice, sequence by sequence: stiffer, and far more work.
-        """
-        θ, D = theta.copy(), precision.copy()
-        if curvature == "bound":
-            for j in order:
-                one = data.part(j, j + 1)
-                scores = self.scores(θ, one)
-                D += self.bound_factors(scores, one).diagonal()
-                θ = θ - self.lift(self.loss_and_residual(scores, one)[1], one) / D
-            return θ, D
-        universe, states = data.universe, len(data.universe.label)
-        A, DA = universe.transition_matrix(θ), universe.transition_matrix(D)
-        DA[DA == 0] = np.inf  # a transition that has no parameter does not move
-        kernels.online.online_pass(
-            data.occurrences(), data.starts, data.y, np.ones(data.n_tokens) if data.weight is None else data.weight,
-            order, universe.floor, kernels.forward_backward.room_for(data.starts, universe.width), universe.blocks,
-            θ, D, A, DA,
-        )  # fmt: skip
-        θ[states:], D[states:] = universe.from_matrix(A), universe.from_matrix(DA)
-        return θ, D
-
-    def ascends(self, data: Any) -> bool:
-        """Return whether tokens of a sequence weigh the same, and there is room for all marginals."""
-        if isinstance(data, Sequences):
-            return ChainAscent.fits(data)
-        return isinstance(data, StreamedSequences) and AscentInBlocks.fits(data)
-
-    def dual_ascent(self, data: Any, ridge: Array) -> ChainAscent:
-        """Return dual ascent, sequence by sequence; block by block, if they are not in memory."""
-        return ChainAscent(data, ridge) if isinstance(data, Sequences) else AscentInBlocks(data, ridge)
-
-    def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
-        """Return the factors of the bound over a chain."""
-        return ChainFactors(*split_scores(scores, batch), batch)
-
-    # --- certificates -------------------------------------------------------------------------------------
-
     def magnitudes(self, batch: Sequences) -> Magnitudes:
         """Return how large the numbers are that log Z and marginals are found from, sequence by sequence.
 
         The square of a sum over L tokens is at most L times that of squares; log Z is a sum of L logarithms besides.
         """
-        starts = batch.starts.astype(np.int64)
-        lengths = np.diff(starts).astype(np.float64)
-        of_token = np.repeat(lengths, np.diff(starts))  # the tokens of its sequence
+        lengths, of_token = _lengths(batch)
         universe, x, n = batch.universe, batch.features.squared(), batch.universe.n
-        rows, codes = (np.repeat(of_token, of[1:] - of[:-1]) for of in (x.row_starts, x.starts))
+        rows, codes = (np.repeat(of_token, each[1:] - each[:-1]) for each in (x.row_starts, x.starts))
         of_rows = rows.sum() if x.row_values is None else rows @ x.row_values
         of_codes = codes.sum() if x.values is None else codes @ x.values
         squares = n * of_rows + of_codes + len(universe.transitions) * np.square(lengths).sum()
         weight = np.ones(batch.n_tokens) if batch.weight is None else batch.weight
         first = batch.starts[:-1][lengths > 0]
         of_sequence = np.maximum.reduceat(weight, first) if len(first) else np.zeros(0)
-        # A token has one parameter of each attribute at most, and one transition: where those of each begin.
-        groups = np.unique(np.append(universe.first[:-1].astype(np.int64), len(universe.label)))
+        ends = batch.indptr[batch.starts].astype(np.int64)
+        measure = SAFETY * (1.0 + np.log(n)) * np.sqrt(np.power(lengths, 3).sum())
         return Magnitudes(
             rows=batch.n_tokens,
             n_columns=universe.size,
             norm=float(np.sqrt(squares)),
             weights=float(np.linalg.norm(of_sequence)),
             heaviest=float(of_sequence.max(initial=0.0)),
-            measure=float(SAFETY * (1.0 + np.log(n)) * np.sqrt(np.power(lengths, 3).sum())),
-            terms=int((np.diff(batch.indptr[batch.starts].astype(np.float64)) + lengths).max(initial=1)),
-            groups=groups[groups < universe.size],
+            measure=float(measure),
+            terms=int((np.diff(ends) + lengths).max(initial=1)),
+            groups=universe.rivals,
         )
 
     def column_squares(self, batch: Sequences) -> Array:
         """Return for each parameter the squares of what its feature may be in a sequence at most."""
         universe, x, starts = batch.universe, batch.features, batch.starts.astype(np.int64)
         squares, of_rows, rows = np.zeros(universe.size), np.zeros(universe.tabled), x.rows.astype(x.codes.dtype)
-        sum_up = kernels.forward_backward.add_squares_of_sums
+        sum_up = chain_kernels.forward_backward.add_squares_of_sums
         sum_up(x.codes, x.bits, x.values, x.starts[starts].astype(np.int64), np.zeros(universe.size), squares)
         no_bits, ends = x.bits * 0, x.row_starts[starts].astype(np.int64)
         sum_up(rows, no_bits, x.row_values, ends, np.zeros(universe.tabled), of_rows)
         steps = np.full((universe.width, universe.width), np.square(np.diff(starts).astype(np.float64)).sum())
         return universe.joined_parts(squares, np.repeat(of_rows[:, None], universe.width, axis=1), steps)
 
-    # --- predictions --------------------------------------------------------------------------------------
+    def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
+        """Return the factors of the bound over a chain."""
+        U, A = split_scores(scores, batch)
+        return ChainFactors(U, A, batch)
 
     def hits(self, scores: Array, batch: Sequences) -> Array:
         """Return for each token whether its label is that of the likeliest sequence."""
@@ -215,7 +292,7 @@ class Chain(Model[Sequences]):
         """Return the label of each token in the likeliest sequence (Viterbi)."""
         U, A = split_scores(scores, batch)
         n, y = batch.universe.n, np.empty(len(U), dtype=np.int32)
-        kernels.paths.viterbi(U, A, batch.starts, n, np.empty((len(U), n)), y)
+        chain_kernels.paths.viterbi(U, A, batch.starts, n, np.empty((len(U), n)), y)
         return y
 
     def marginals(self, scores: Array, batch: Sequences) -> Array:
@@ -237,34 +314,55 @@ def split_scores(flat: Array, batch: Sequences) -> tuple[Array, Array]:
 
 
 def _empty_scores(batch: Sequences) -> tuple[Array, Array, Array]:
-    """Return scores to be written: all of them, and their two parts as views."""
     width = batch.universe.width
     flat = np.empty((batch.n_tokens + width) * width)
     return flat, *split_scores(flat, batch)
 
 
-def sum_paths(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
-    """Write the derivatives of Σ_j w_j log Z_j with respect to state scores and transition scores, and return it.
+def _lengths(batch: Sequences) -> tuple[Array, Array]:
+    """Return the tokens of each sequence, and for each token those of its sequence."""
+    lengths = batch.starts[1:].astype(np.int64) - batch.starts[:-1].astype(np.int64)
+    return lengths.astype(np.float64), np.repeat(lengths, lengths).astype(np.float64)
 
-    For tokens of uneven weights the sum is Σ_t w_t log of what p(y_t | y_1 … y_{t−1}) is divided by.
-    """
-    universe, n = batch.universe, batch.universe.n
+
+def _observed_scores(batch: Sequences) -> Array:
+    """Return what was observed, shaped as the scores are: the weight at the label of each token and at each step."""
+    each = np.ones(batch.n_tokens) if batch.weight is None else batch.weight
+    flat, R, B = _empty_scores(batch)
+    flat[:] = 0.0
+    R[np.arange(len(R)), batch.y] = each
+    inner = batch.inner_tokens()
+    np.add.at(B, (batch.y[inner - 1], batch.y[inner]), each[inner])
+    return flat
+
+
+def sum_paths(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
+    """Write the derivatives of Σ_j w_j log Z_j with respect to state scores and transition scores, and return it."""
+    if not batch.even:
+        return _conditionals(U, A, batch, P, B)
+    universe = batch.universe
     B[:] = 0.0
-    if batch.even:
-        room = kernels.forward_backward.room_for(batch.starts, universe.width)
-        A = np.ascontiguousarray(A)
-        sum_up = kernels.forward_backward.marginals
-        return float(sum_up(U, A, batch.starts, batch.weight, universe.floor, room, universe.blocks, P, B))
-    top, largest = A[:n, :n].max(), U[:, :n].max(axis=1, initial=-np.inf)
+    room = chain_kernels.forward_backward.room_for(batch.starts, universe.width)
+    return float(
+        chain_kernels.forward_backward.marginals(
+            U, np.ascontiguousarray(A), batch.starts, batch.weight, universe.floor, room, universe.blocks, P, B
+        )
+    )
+
+
+def _conditionals(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
+    """The same for tokens of uneven weights: Σ_t w_t log of what p(y_t | y_1 … y_{t−1}) is divided by."""
+    n, top = batch.universe.n, A[: batch.universe.n, : batch.universe.n].max()
+    largest = U[:, :n].max(axis=1, initial=-np.inf)
     E, T = np.exp(U - largest[:, None]), np.exp(A - top)
     E[:, n:], T[n:], T[:, n:] = 0.0, 0.0, 0.0
     largest[batch.inner_tokens()] += top
-    return float(kernels.paths.conditionals(E, T, batch.starts, batch.y, batch.weight, largest, P, B))
+    B[:] = 0.0
+    return float(chain_kernels.paths.conditionals(E, T, batch.starts, batch.y, batch.weight, largest, P, B))
 
 
 def _lift(R: Array, B: Array, features: Features, batch: Sequences) -> Array:
-    """Return the parameters' derivative from those on state scores and transition scores."""
     universe = batch.universe
     G, table = np.zeros(universe.size), universe.table()
-    kernels.forward_backward.lifted(features, R, G, table, universe.blocks)
+    chain_kernels.forward_backward.lifted(features, R, G, table, universe.blocks)
     return universe.joined_parts(G, table, B)

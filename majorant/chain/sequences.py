@@ -1,36 +1,91 @@
-"""Sequences of tokens, each with sparse attributes and a label: the data of a chain."""
+"""Sequences of tokens, each with sparse attributes and a label."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 
 from majorant.chain.feature_index import Universe
-from majorant.chain.tokens import Tokens, inner_tokens
 from majorant.core.checks import Array
 from majorant.core.kernels.sparse import Features, Occurrences
 from majorant.core.rows import InMemory
 
 
-class Given(NamedTuple):
-    """The attributes of all tokens, one after the other, and a value for each, or None if all are ones."""
+class Given(Protocol):
+    """The attributes of tokens, one after the other, and their values."""
 
-    attributes: Array
-    values: Array | None
+    def attributes(self, universe: Universe, features: Features) -> Array:
+        """Return the attributes; ``features`` are those of the same tokens."""
+
+    def values(self, universe: Universe, features: Features) -> Array | None:
+        """Return a value for each of them, None if all are ones."""
+
+    def part(self, begin: int, end: int) -> Given:
+        """Return those from ``begin`` to ``end``, as views."""
 
 
-class InFeatures(NamedTuple):
-    """What features lack to give attributes and values again: which occurrences are rows of the table, a bit each.
+@dataclass(frozen=True, eq=False)
+class AsGiven:
+    """Both as they were given."""
 
-    The bits from ``begin`` to ``end`` are those of the tokens in question.
+    numbers: Array
+    each: Array | None
+
+    def attributes(self, universe: Universe, features: Features) -> Array:
+        """Return them."""
+        return self.numbers
+
+    def values(self, universe: Universe, features: Features) -> Array | None:
+        """Return them."""
+        return self.each
+
+    def part(self, begin: int, end: int) -> AsGiven:
+        """Return some of both."""
+        return AsGiven(self.numbers[begin:end], None if self.each is None else self.each[begin:end])
+
+
+@dataclass(frozen=True, eq=False)
+class InFeatures:
+    """Both as features have them, from where they are put together if anybody asks: most fits never do.
+
+    The bits from ``begin`` to ``end`` say which attributes are rows of the table; all have a parameter.
     """
 
     bits: Array
     begin: int
     end: int
+
+    @classmethod
+    def of(cls, universe: Universe, attributes: Array) -> InFeatures:
+        """Return where these attributes stand."""
+        return cls(np.packbits(attributes < universe.tabled), 0, len(attributes))
+
+    def attributes(self, universe: Universe, features: Features) -> Array:
+        """Put them together."""
+        found, tabled = np.empty(self.end - self.begin, dtype=np.uint32), self._tabled()
+        found[tabled] = features.rows
+        found[~tabled] = universe.firsts_among(features.codes >> features.bits)[0]
+        return found
+
+    def values(self, universe: Universe, features: Features) -> Array | None:
+        """Put them together."""
+        if features.values is None or features.row_values is None:
+            return None
+        found, tabled = np.empty(self.end - self.begin), self._tabled()
+        found[tabled] = features.row_values
+        found[~tabled] = features.values[universe.firsts_among(features.codes >> features.bits)[1]]
+        return found
+
+    def part(self, begin: int, end: int) -> InFeatures:
+        """Return some of both."""
+        begin, end = self.begin + begin, self.begin + end
+        return InFeatures(self.bits[begin // 8 : -(-end // 8)], begin % 8, begin % 8 + end - begin)
+
+    def _tabled(self) -> Array:
+        return np.unpackbits(self.bits)[self.begin : self.end].view(bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +110,7 @@ class Sequences(InMemory):
     universe: Universe
     starts: Array
     indptr: Array
-    given: Given | InFeatures
+    given: Given
     y: Array
     weight: Array | None
     features: Features  # the attributes with their parameters looked up
@@ -73,21 +128,13 @@ class Sequences(InMemory):
     ) -> Sequences:
         """Return the sequences, with the parameters of their attributes looked up."""
         features = universe.features(indptr, attributes, values)
-        return cls(universe, starts, indptr, Given(attributes, values), y, weight, features)
-
-    @classmethod
-    def from_tokens(cls, universe: Universe, tokens: Tokens, y: Array, weight: Array | None) -> Sequences:
-        """Return encoded tokens, whose attributes are numbers of a vocabulary, as sequences of a universe."""
-        attributes = universe.number[tokens.attributes]
-        return cls.of(universe, tokens.starts, tokens.indptr, attributes, tokens.values, y, weight)
+        return cls(universe, starts, indptr, AsGiven(attributes, values), y, weight, features)
 
     def compact(self) -> Sequences:
-        """Return the same sequences in less memory: attributes are not kept beside features that tell them."""
-        if not (self.universe.first[1:] > self.universe.first[:-1]).all():  # an attribute has no parameter
+        """Return the same in less memory, if features tell everything of attributes: then these are not kept beside."""
+        if not self.universe.is_full:
             return self
-        attributes = self.attributes
-        tabled = np.packbits(attributes < self.universe.tabled)
-        return replace(self, given=InFeatures(tabled, 0, len(attributes)))
+        return replace(self, given=InFeatures.of(self.universe, self.attributes))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -95,29 +142,12 @@ class Sequences(InMemory):
     @property
     def attributes(self) -> Array:
         """The attributes of all tokens, one after the other."""
-        return self.given.attributes if isinstance(self.given, Given) else self._from_features()[0]
+        return self.given.attributes(self.universe, self.features)
 
     @property
     def values(self) -> Array | None:
         """A value for each of them, None if all are ones."""
-        return self.given.values if isinstance(self.given, Given) else self._from_features()[1]
-
-    def _from_features(self) -> tuple[Array, Array | None]:
-        """Return attributes and values: most fits ask for neither, and nothing is kept."""
-        assert isinstance(self.given, InFeatures)
-        (bits, begin, end), x = self.given, self.features
-        tabled = np.unpackbits(bits[begin // 8 : -(-end // 8)])[begin % 8 :][: end - begin].view(bool)
-        # Of attributes that are no rows of the table, the code of the first parameter stands for all of them.
-        places = x.codes >> x.bits
-        owners = self.universe.attribute[places]
-        first = self.universe.first[owners] == places
-        attributes = np.empty(len(tabled), dtype=np.uint32)
-        attributes[tabled], attributes[~tabled] = x.rows, owners[first]
-        if x.values is None or x.row_values is None:
-            return attributes, None
-        values = np.empty(len(tabled))
-        values[tabled], values[~tabled] = x.row_values, x.values[first]
-        return attributes, values
+        return self.given.values(self.universe, self.features)
 
     @property
     def n_tokens(self) -> int:
@@ -152,6 +182,7 @@ class Sequences(InMemory):
         return {"number of parameters": universe.size}, {"tokens themselves": tokens}
 
     def take(self, rows: Array) -> Sequences:
+        """Return a copy of the given sequences, in that order, repeats included."""
         tokens, starts = _stretches(self.starts, rows)
         entries, indptr = _stretches(self.indptr, tokens)
         values = self.values
@@ -166,19 +197,14 @@ class Sequences(InMemory):
         )
 
     def part(self, begin: int, end: int) -> Sequences:
+        """Return sequences ``begin`` … ``end`` − 1, as views."""
         i, j = int(self.starts[begin]), int(self.starts[end])
         k, m = int(self.indptr[i]), int(self.indptr[j])
-        given: Given | InFeatures
-        if isinstance(self.given, InFeatures):
-            given = self.given._replace(begin=self.given.begin + k, end=self.given.begin + m)
-        else:
-            values = self.given.values
-            given = Given(self.given.attributes[k:m], None if values is None else values[k:m])
         return replace(
             self,
             starts=self.starts[begin : end + 1] - i,
             indptr=self.indptr[i : j + 1] - self.indptr[i],
-            given=given,
+            given=self.given.part(k, m),
             y=self.y[i:j],
             weight=None if self.weight is None else self.weight[i:j],
             features=self.features.part(i, j),
@@ -191,3 +217,10 @@ def _stretches(starts: Array, which: Array) -> tuple[Array, Array]:
     lengths = starts[which + 1] - first
     begin = np.concatenate([[0], np.cumsum(lengths)])
     return np.arange(begin[-1]) + np.repeat(first - begin[:-1], lengths), begin.astype(starts.dtype)
+
+
+def inner_tokens(starts: Array) -> Array:
+    """Return the tokens that follow another one of their sequence."""
+    follows = np.ones(starts[-1], dtype=bool)
+    follows[starts[:-1][starts[:-1] < starts[-1]]] = False
+    return np.flatnonzero(follows)

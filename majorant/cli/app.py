@@ -20,7 +20,7 @@ from majorant.cli.evaluate import evaluate
 from majorant.cli.fit import fit
 from majorant.cli.info import info
 from majorant.cli.options import Command, WordLists, option
-from majorant.cli.output import on_terminal, tell
+from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import predict
 from majorant.cli.probe import probe
 from majorant.cli.reproduce import reproduce
@@ -70,20 +70,19 @@ class Application(TyperGroup):
         # Accepted before and after the name of the command.
         arguments = [word for word in given if word != "--debug"] or ["--help"]
         try:
-            with unwinding():
+            with _unwinding():
                 code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
             if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
-                tell("interrupted", "error")
+                fail("interrupted")
         except (Exception, KeyboardInterrupt, Ended) as problem:
             if debug:
                 raise
-            sentence, code = report(problem)
-            tell(sentence, "error")
+            code = _report(problem)
         sys.exit(code if isinstance(code, int) else 0)
 
 
 @contextmanager
-def unwinding() -> Iterator[None]:
+def _unwinding() -> Iterator[None]:
     """Let signals end the block as an exception does, so that no temporary file stays; ignored ones stay ignored."""
 
     def end(number: int, frame: object) -> NoReturn:
@@ -101,33 +100,31 @@ def unwinding() -> Iterator[None]:
 
 def build() -> typer.Typer:
     """Return the application; its help has colours and boxes only on a terminal."""
-    app = group(start, COMMANDS, cls=Application)
-    app.add_typer(group(crf, CRF_COMMANDS, invoke_without_command=True), name="crf")
+    app = _group(start, COMMANDS, cls=Application)
+    app.add_typer(_group(crf, CRF_COMMANDS, invoke_without_command=True), name="crf")
     return app
 
 
-def group(start: Callable[..., None], commands: Mapping[str, Callable[..., None]], **settings: Any) -> typer.Typer:
-    """Return a group of commands; ``start`` has the help and the options of the group itself."""
-    app = typer.Typer(
+def _group(start: Callable[..., None], commands: Mapping[str, Callable[..., None]], **settings: Any) -> typer.Typer:
+    group = typer.Typer(
         rich_markup_mode="rich" if on_terminal() else None,
         pretty_exceptions_enable=False,
         add_completion=False,
         **settings,
     )
-    app.callback(help=paragraphs(start))(start)
+    group.callback(help=_paragraphs(start))(start)
     for name, command in commands.items():
-        app.command(name, cls=WordLists if name == "choice" else Command, help=paragraphs(command))(command)
-    return app
+        group.command(name, cls=WordLists if name == "choice" else Command, help=_paragraphs(command))(command)
+    return group
 
 
-def paragraphs(command: Callable[..., None]) -> str:
+def _paragraphs(command: Callable[..., None]) -> str:
     """Return the docstring with one line for each paragraph, to be wrapped anew; examples stay as they are."""
     parts = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(part if part.startswith("\b") else part.replace("\n", " ") for part in parts)
 
 
-def show_version(asked: bool) -> None:
-    """Print the version and exit, if that is asked for."""
+def _show_version(asked: bool) -> None:
     if asked:
         from majorant import __version__
 
@@ -137,7 +134,7 @@ def show_version(asked: bool) -> None:
 
 def start(
     version: Annotated[
-        bool, option("Print the version and exit.", None, "--version", is_eager=True, callback=show_version)
+        bool, option("Print the version and exit.", None, "--version", is_eager=True, callback=_show_version)
     ] = False,
     debug: Annotated[bool, option("Show the traceback of an error.", None, "--debug")] = False,
 ) -> None:
@@ -153,22 +150,28 @@ def start(
     """
 
 
-def report(problem: BaseException) -> tuple[str, int]:
-    """Return in one line what went wrong, and the exit code."""
+def _report(problem: BaseException) -> int:
+    """Say in one line what went wrong; return the exit code."""
     if isinstance(problem, KeyboardInterrupt | typer.Abort):
-        return "interrupted", INTERRUPTED
+        fail("interrupted")
+        return INTERRUPTED
     if isinstance(problem, Ended):
-        return str(problem), problem.exit_code
+        fail(str(problem))
+        return problem.exit_code
     if hasattr(problem, "format_message"):  # click's own, of wrong usage
         context = getattr(problem, "ctx", None)
         command = "majorant" if context is None else context.command_path
-        return f"{problem.format_message()} ({command} --help shows how)", int(getattr(problem, "exit_code", 2))
+        fail(f"{problem.format_message()} ({command} --help shows how)")
+        return int(getattr(problem, "exit_code", 2))
     if isinstance(problem, OSError):
         from majorant.core.files import NO_ROOM
 
         # Files are named by what writes them; what is left is what a shell leads elsewhere.
         name = problem.filename or ("standard output" if problem.errno in NO_ROOM else "")
-        return f"{name}: {problem.strerror or problem}" if name else f"{problem.strerror or problem}", 1
-    if isinstance(problem, ValueError | MemoryError | ImportError):
-        return str(problem) or type(problem).__name__, 1
-    return f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)", 1
+        where = f"{name}: " if name else ""
+        fail(f"{where}{problem.strerror or problem}")
+    elif isinstance(problem, ValueError | MemoryError | ImportError):
+        fail(str(problem) or type(problem).__name__)
+    else:
+        fail(f"{type(problem).__name__}: {problem} (this should not happen; --debug shows where)")
+    return 1

@@ -176,7 +176,7 @@ def choice(
     errors.check(latent.classes)
     latent.check()
     source = reading.source(*data)
-    check_model_path(out, *source.files)
+    check_model_path(out, *source.paths)
     from majorant.cli.choice_fit import LongColumns, fit_choices
 
     columns = LongColumns(
@@ -189,8 +189,6 @@ def choice(
         weight,
         errors.cluster,
         offset,
-        latent.person,
-        listed(latent.membership),
     )
     stopping = {name: value for name, value in (("tol", tol), ("max_iter", max_iter)) if value is not None}
     with spoken_warnings():

@@ -13,10 +13,11 @@ import numpy as np
 from majorant import ConditionalLogit, LatentClassLogit, __version__
 from majorant.choice.frames import INTERCEPT, LongLayout, layout_from
 from majorant.choice.sets import flagged_largest
-from majorant.cli.readers import Source
+from majorant.cli.options import listed
+from majorant.cli.readers import Tables
 from majorant.cli.refusals import Refusal
-from majorant.cli.schema import not_negative
-from majorant.cli.tables import Table, distinct, whole_number
+from majorant.cli.schema import refuse_negative
+from majorant.cli.tables import WHOLE, Table
 from majorant.core.checks import Array
 from majorant.estimators.saving import kind_of
 from majorant.inference import FRAME_COLUMNS, Summary
@@ -24,12 +25,10 @@ from majorant.inference import FRAME_COLUMNS, Summary
 if TYPE_CHECKING:
     from majorant.cli.choice import LatentClasses, Utility
 
+# Longer whole numbers are names: as floats they would lose their last digits.
+MOST_DIGITS = 15
 # Words for 1 and 0.
 YES_OR_NO = {"yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
-COMPLETE_IT = (
-    "complete it, or leave out its situation; where an alternative was not available, it may lack anything but "
-    "names: --availability is for the column that is 0 there"
-)
 
 
 @dataclass(frozen=True)
@@ -58,25 +57,25 @@ class LongColumns:
     weight: str | None = None
     cluster: str | None = None
     offset: str | None = None
-    person: str | None = None
-    membership: Sequence[str] = ()
     alternatives: Sequence[Any] = ()  # those of the fit, where one was made
 
-    def read(self, source: Source, kept: Sequence[str] = ()) -> tuple[Table, LongFrame]:
-        """Return a file, and its columns, checked: names as labels, everything else as numbers."""
+    def table(self, source: Tables, person: str | None = None, kept: Sequence[str] = ()) -> Table:
+        """Return the file; names, and columns that are to be kept, are as they are written."""
         if not source.named:
             raise Refusal(f"the columns of {source.name} have no names: choices are read from CSV, TSV and Parquet")
-        names = {name for name in (self.group, self.alternative, self.cluster, self.person) if name is not None}
-        table = source.read(frozenset({*names, *kept}))
+        return source.read(frozenset({*self._names(person), *kept}))
+
+    def frame(self, table: Table, person: str | None, membership: Sequence[str]) -> LongFrame:
+        """Return the columns of a file, checked: names as labels, everything else as numbers."""
         used = [self.choice, self.availability, self.weight, self.offset, *self.features, *self.by_alternative]
-        for name in (*names, *used, *self.membership):
+        for name in (*self._names(person), *used, *membership):
             if name is not None:
                 table.column(name, remedy="")
-        columns = {name: labels_of(table, name) for name in sorted(names)}
+        found = {name: _labels(table, name) for name in sorted(self._names(person))}
         if self.alternative is not None and self.alternatives and self.alternative not in self.features:
-            columns[self.alternative] = labels_of(table, self.alternative, self.alternatives)
+            found[self.alternative] = _alternatives(table, self.alternative, self.alternatives)
         if self.choice is not None:
-            columns[self.choice] = flags = truths_of(table, self.choice)
+            found[self.choice] = flags = _truths(table, self.choice)
             wrong = (flags < 0) | (flags > 1)
             if wrong.any():
                 place = int(wrong.argmax())
@@ -86,55 +85,18 @@ class LongColumns:
                 )
         available = np.ones(len(table), dtype=bool)
         if self.availability is not None:
-            columns[self.availability] = truths_of(table, self.availability)
-            available = columns[self.availability] != 0
+            found[self.availability] = _truths(table, self.availability)
+            available = found[self.availability] != 0
         if self.weight is not None:
-            table.refuse_missing(self.weight, table.missing(self.weight), COMPLETE_IT)
-            columns[self.weight] = not_negative(table, self.weight)
+            found[self.weight] = _numbers(table, self.weight)
+            refuse_negative(found[self.weight], self.weight, table)
         # A column may be read both as a name and as a number, such as the size of a party; numbers are what is fitted.
-        fitted = [*self.features, *self.by_alternative, *([] if self.offset is None else [self.offset])]
-        columns |= {name: numbers_of(table, name, available) for name in fitted}
-        everywhere = np.ones(len(table), dtype=bool)
-        return table, LongFrame(columns | {name: numbers_of(table, name, everywhere) for name in self.membership})
+        added = () if self.offset is None else (self.offset,)
+        found |= {name: _numbers(table, name, available) for name in (*self.features, *self.by_alternative, *added)}
+        return LongFrame(found | {name: _numbers(table, name) for name in membership})
 
-
-def labels_of(table: Table, name: str, known: Sequence[Any] = ()) -> Array:
-    """Return a column of names: integers if all of them are, strings otherwise; or as the known ones are."""
-    words, codes = distinct(table.column(name))
-    table.refuse_missing(name, codes < 0, COMPLETE_IT)
-    as_text = bool(known) and isinstance(known[0], str)
-    numbers = [None if as_text else whole_number(word) for word in words]
-    labels = np.array(words, dtype=str) if None in numbers else np.array(numbers, dtype=np.int64)
-    unknown = ~np.isin(labels.astype(str), [str(label) for label in known]) if known else np.zeros(len(labels), bool)
-    if unknown[codes].any():
-        place = int(unknown[codes].argmax())
-        where = f"row {table.row(place)} of {table.origin}"
-        raise Refusal(
-            f"alternative {str(labels[codes[place]])!r} in {where} is none of the fit, which has "
-            f"{', '.join(map(str, known))}"
-        )
-    return labels[codes]
-
-
-def numbers_of(table: Table, name: str, needed: Array) -> Array:
-    """Return a column of numbers, which have to be there, and finite, in the rows where they are needed."""
-    values = table.numbers(name, needed)
-    table.refuse_missing(name, np.isnan(values) & needed, COMPLETE_IT)
-    return values
-
-
-def truths_of(table: Table, name: str) -> Array:
-    """Return a column of numbers, or of yes and no."""
-    words, codes = distinct(table.column(name))
-    truths = [YES_OR_NO.get(word.lower()) for word in words]
-    if not table.is_text(name) or all(truth is None for truth in truths):
-        return numbers_of(table, name, np.ones(len(table), dtype=bool))
-    table.refuse_missing(name, codes < 0, COMPLETE_IT)
-    if None in truths:
-        place = int(np.argmax(codes == truths.index(None)))
-        where = f"row {table.row(place)} of {table.origin}"
-        raise Refusal(f"column {name!r} holds {words[codes[place]]!r} in {where}, which is neither yes (1) nor no (0)")
-    return np.array(truths, dtype=np.float64)[codes]
+    def _names(self, person: str | None) -> set[str]:
+        return {name for name in (self.group, self.alternative, self.cluster, person) if name is not None}
 
 
 @dataclass(frozen=True)
@@ -212,7 +174,7 @@ class PredictedChoices:
 
 
 def predict_choices(
-    path: str, source: Source, keep: Sequence[str] = (), *, chosen: bool, choice: str | None = None
+    path: str, source: Tables, keep: Sequence[str] = (), *, chosen: bool, choice: str | None = None
 ) -> PredictedChoices:
     """Return what a saved choice model says of a file, which is read whole: a situation may stand anywhere in it.
 
@@ -236,16 +198,17 @@ def predict_choices(
         (),
         layout.availability,
         offset=layout.offset,
-        membership=getattr(model, "_covariates", []),
         alternatives=layout.alternatives,
     )
-    table, frame = columns.read(source, keep)
+    membership = getattr(model, "_covariates", [])
+    table = columns.table(source, None, keep)
+    frame = columns.frame(table, None, membership)
     rows, measure = layout.situations(frame), layout.measure(frame)
     if chosen:
         rows.choices(layout.chosen(frame), measure, None)  # refuses situations where not one was chosen
     of_rows: dict[str, Any] = {"offset": None if measure is None else rows.sorted(measure)}
-    if columns.membership:
-        of_rows["membership"] = rows.sorted(np.column_stack([frame[name] for name in columns.membership]))
+    if membership:
+        of_rows["membership"] = rows.sorted(np.column_stack([frame[name] for name in membership]))
     p = model.predict_proba(rows.X, rows.sorted_ids, **of_rows)
     likeliest = flagged_largest(p, rows.starts, rows.sizes)
     flags = frame[layout.choice] if chosen else None
@@ -253,7 +216,7 @@ def predict_choices(
 
 
 def fit_choices(
-    source: Source,
+    source: Tables,
     columns: LongColumns,
     utility: Utility,
     covariance: str,
@@ -261,12 +224,13 @@ def fit_choices(
     settings: dict[str, Any],
 ) -> Chosen:
     """Fit a conditional logit to a file, or hidden classes of people."""
-    _, frame = columns.read(source)
+    known = listed(latent.membership)
+    frame = columns.frame(columns.table(source, latent.person), latent.person, known)
     base: Any = utility.base
     alternative = columns.alternative
     # A number if the alternatives are numbers.
-    if base is not None and alternative is not None and frame[alternative].dtype.kind == "i":
-        base = base if whole_number(base) is None else whole_number(base)
+    if base is not None and alternative is not None and frame[alternative].dtype.kind == "i" and _is_number(base):
+        base = int(float(base))
     how = dict(
         choice=columns.choice,
         group=columns.group,
@@ -289,8 +253,7 @@ def fit_choices(
         cluster = None if columns.cluster is None else frame[columns.cluster]
         summary = model.summary(covariance, cluster)
     else:
-        people = {"person": columns.person, "membership": columns.membership, **latent.settings}
-        model = LatentClassLogit.from_long(frame, **people, **how)
+        model = LatentClassLogit.from_long(frame, person=latent.person, membership=known, **how, **latent.settings)
         summary = model.summary(covariance)
         layout = LongLayout.learn(  # which the estimator does not keep
             frame,
@@ -305,3 +268,64 @@ def fit_choices(
             offset=columns.offset,
         )
     return Chosen(model, summary, covariance, len(frame), time.perf_counter() - started, layout)
+
+
+def _labels(table: Table, name: str, as_text: bool = False) -> Array:
+    """Return a column of names: integers if all of them are, unless they are to be text, strings otherwise."""
+    values = table.text(name)
+    _refuse_missing(table, name, np.array([value is None for value in values]))
+    words = [str(value) for value in values]
+    numbers = {word: int(float(word)) for word in set(words) if _is_number(word)}
+    if len(numbers) == len(set(words)) and not as_text:
+        return np.array([numbers[word] for word in words], dtype=np.int64)
+    return np.array(words, dtype=str)
+
+
+def _is_number(word: str) -> bool:
+    return len(word) <= MOST_DIGITS and WHOLE.fullmatch(word) is not None
+
+
+def _numbers(table: Table, name: str, needed: Array | None = None) -> Array:
+    """Return a column of numbers, which have to be there where they are needed: everywhere, if not said."""
+    values = table.numbers(name)
+    needed = np.ones(len(values), dtype=bool) if needed is None else needed
+    _refuse_missing(table, name, np.isnan(values) & needed)
+    infinite = np.isinf(values) & needed
+    if infinite.any():
+        raise Refusal(f"column {name!r} of {table.origin} is infinite in row {table.row(int(infinite.argmax()))}")
+    return values
+
+
+def _alternatives(table: Table, name: str, known: Sequence[Any]) -> Array:
+    """Return the names of alternatives as those of the fit are, which have to be among these."""
+    labels = _labels(table, name, as_text=isinstance(known[0], str))
+    unknown = ~np.isin(labels.astype(str), [str(name) for name in known])
+    if unknown.any():
+        place = int(unknown.argmax())
+        name, where = str(labels[place]), f"row {table.row(place)} of {table.origin}"
+        raise Refusal(f"alternative {name!r} in {where} is none of the fit, which has {', '.join(map(str, known))}")
+    return labels
+
+
+def _truths(table: Table, name: str) -> Array:
+    """Return a column of numbers, or of yes and no."""
+    words = table.text(name) if table.is_text(name) else []
+    found = [None if word is None else YES_OR_NO.get(word.lower()) for word in words]
+    if all(value is None for value in found):
+        return _numbers(table, name)
+    _refuse_missing(table, name, np.array([word is None for word in words]))
+    if None in found:
+        place = found.index(None)
+        where = f"row {table.row(place)} of {table.origin}"
+        raise Refusal(f"column {name!r} holds {words[place]!r} in {where}, which is neither yes (1) nor no (0)")
+    return np.array(found, dtype=np.float64)
+
+
+def _refuse_missing(table: Table, name: str, missing: Array) -> None:
+    if missing.any():
+        where = f"lacks a value in row {table.row(int(missing.argmax()))} ({int(missing.sum())} in all)"
+        raise Refusal(
+            f"column {name!r} of {table.origin} {where}",
+            "complete it, or leave out its situation; where an alternative was not available, it may lack anything but "
+            "names: --availability is for the column that is 0 there",
+        )

@@ -15,10 +15,10 @@ from majorant.cli.output import on_terminal, show, show_json, show_table, spoken
 from majorant.cli.refusals import Refusal, in_options
 
 if TYPE_CHECKING:
-    from majorant.cli.readers import Source
+    from majorant.cli.readers import Tables
     from majorant.cli.schema import Wanted
-    from majorant.comparison import Entry
     from majorant.core.labelled import Labelled
+    from majorant.plotting import Entry
 
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
 
@@ -65,11 +65,10 @@ def compare(
         raise typer.BadParameter(f"--C must be positive, got {C:g}")
     penalty = ridge if ridge is not None else 1.0 if C is None else 1.0 / C
 
-    from majorant.comparison import Problem, versions
-    from majorant.comparison import compare as compare_solvers
     from majorant.core.files import replacing
     from majorant.linear.multinomial import Binary, Multinomial
-    from majorant.plotting import draw_curves
+    from majorant.plotting import Problem, draw_curves, versions
+    from majorant.plotting import compare as compare_solvers
 
     with spoken_warnings():
         train, test, n = _read(reading.source(data), learning.wanted(target), test_size, seed)
@@ -105,7 +104,7 @@ def compare(
         show(f"\ncurves and results are in {out}")
 
 
-def _read(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
+def _read(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labelled, Labelled, int]:
     """Return rows to train on and rows to test on, of a file or a data set by name, and the number of classes."""
     import numpy as np
 
@@ -113,9 +112,8 @@ def _read(source: Source, wanted: Wanted, share: float, seed: int) -> tuple[Labe
     from majorant.cli.schema import read_split, split
     from majorant.core.labelled import Labelled
 
-    name = source.files[0]
-    if name in datasets.NAMES and not Path(name).exists():
-        X, y = datasets.load(name)  # with a constant column
+    if source.path in datasets.NAMES and not Path(source.path).exists():
+        X, y = datasets.load(source.path)  # with a constant column
         train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
         return train, test, int(y.max()) + 1
     data = read_split(source, wanted, share, seed)
@@ -135,11 +133,13 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     """Return the means over runs of how a solver ended, and what its tuning cost."""
     import numpy as np
 
+    from majorant.plotting import NEAR
+
     facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
     if entry.runs:
         facts |= {name: float(np.mean(entry.last(name))) for name in COLUMNS}
         facts["above_optimum"] = max(facts["objective"] / least - 1, 0.0)
-        facts["passes_to_1_percent"] = entry.passes_to(1.01 * least)
+        facts["passes_to_1_percent"] = entry.passes_to((1 + NEAR) * least)
     facts["tuning"] = None if entry.tuning is None else vars(entry.tuning)
     return facts
 

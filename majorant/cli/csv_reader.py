@@ -27,7 +27,7 @@ from pyarrow import compute
 from pyarrow import csv as arrow_csv
 
 from majorant.cli.refusals import NoRows, Refusal
-from majorant.cli.tables import Table, cells_of, number_in
+from majorant.cli.tables import Column, Table, is_number
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -54,7 +54,7 @@ def chunk_rows(rows: int | None, columns: int) -> int:
 
 
 def refuse_twice(names: Sequence[str], origin: str) -> None:
-    """Refuse two columns of one name; of columns without any, a table keeps the last."""
+    """Raise if two columns have one name; of columns without any, a table keeps the last."""
     twice = [name for name, times in Counter(filter(None, names)).items() if times > 1]
     if twice:
         raise Refusal(f"{origin} has two columns named {twice[0]!r}")
@@ -81,7 +81,7 @@ def read_csv(
     sample = list(itertools.islice(lines, SAMPLE))
     if not sample:
         raise NoRows(f"{origin} is empty")
-    mark = find_delimiter(sample, decimal) if delimiter is None else NAMED.get(delimiter, delimiter)
+    mark = _find_delimiter(sample, decimal) if delimiter is None else NAMED.get(delimiter, delimiter)
     mark = mark.replace("\\t", "\t")
     if len(mark) != 1:
         raise Refusal(f"delimiter must be one character or one of {', '.join(NAMED)}, got {delimiter!r}")
@@ -98,7 +98,7 @@ def read_csv(
         names = [f"c{i}" for i in range(1, len(first) + 1)]
         lines, read = itertools.chain(stood_on, lines), 0
     else:
-        if header is None and all(number_in(cell) is not None for cell in first):
+        if header is None and all(map(is_number, first)):
             raise Refusal(
                 f"the first line of {origin} holds numbers, not the names of columns",
                 "say --no-header to call them c1, c2, … or --header if these are the names",
@@ -108,8 +108,7 @@ def read_csv(
     row, rows = 1, chunk_rows(rows, len(names))
 
     def table(columns: Iterable[Any]) -> Table:
-        cells = {name: cells_of(column) for name, column in zip(names, columns, strict=True)}
-        return Table(origin, cells, row, decimal)
+        return Table(origin, {n: Column.of_cells(c, decimal) for n, c in zip(names, columns, strict=True)}, row)
 
     while batch := list(itertools.islice(lines, rows)):
         columns = arrow_columns(batch, len(names), mark)
@@ -120,13 +119,9 @@ def read_csv(
         row, read = row + len(batch), read + len(batch)
     records = csv_records(lines, origin, mark, read)
     while parsed := list(itertools.islice(records, rows)):
-        for number, record in enumerate(parsed, row):
+        for place, record in enumerate(parsed):
             if len(record) != len(names):
-                fields = f"{len(record)} field{'' if len(record) == 1 else 's'}"
-                there = "is 1 column" if len(names) == 1 else f"are {len(names)} columns"
-                marks = (mark for cell in (names[0], record[0]) for mark in COMMENTS if cell.startswith(mark))
-                hint = next((f"say --comment '{mark}' if lines that begin so are comments" for mark in marks), "")
-                raise Refusal(f"row {number} of {origin} has {fields}, but there {there}", hint)
+                _refuse_width(origin, row + place, record, names)
         yield table(zip(*parsed, strict=True))
         row += len(parsed)
     if row == 1:
@@ -135,7 +130,7 @@ def read_csv(
 
 def csv_records(lines: Iterable[str], origin: str, delimiter: str, read: int = 0) -> Iterator[list[str]]:
     """Yield the records of lines by the csv module, of which so many were read before."""
-    lines = map(str.strip, lines) if delimiter == " " else without_trailing_blanks(lines, delimiter)
+    lines = map(str.strip, lines) if delimiter == " " else _without_blanks(lines, delimiter)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         yield from reader
@@ -143,7 +138,7 @@ def csv_records(lines: Iterable[str], origin: str, delimiter: str, read: int = 0
         raise Refusal(f"{origin} is not well-formed near line {read + reader.line_num}: {problem}") from None
 
 
-def without_trailing_blanks(lines: Iterable[str], delimiter: str) -> Iterator[str]:
+def _without_blanks(lines: Iterable[str], delimiter: str) -> Iterator[str]:
     """Yield lines without spaces after their cells; the csv module leaves out those before. Quoted cells stay."""
     before, quoted = re.compile(f" +(?={re.escape(delimiter)}|[\\r\\n]|$)"), False
     for line in lines:
@@ -152,7 +147,15 @@ def without_trailing_blanks(lines: Iterable[str], delimiter: str) -> Iterator[st
         quoted ^= quotes % 2 == 1
 
 
-def find_delimiter(sample: list[str], decimal: str) -> str:
+def _refuse_width(origin: str, row: int, record: Sequence[str], names: Sequence[str]) -> None:
+    fields = f"{len(record)} field{'' if len(record) == 1 else 's'}"
+    columns = "is 1 column" if len(names) == 1 else f"are {len(names)} columns"
+    mark = next((mark for cell in (names[0], record[0]) for mark in COMMENTS if cell.startswith(mark)), None)
+    hint = "" if mark is None else f"say --comment '{mark}' if lines that begin so are comments"
+    raise Refusal(f"row {row} of {origin} has {fields}, but there {columns}", hint)
+
+
+def _find_delimiter(sample: list[str], decimal: str) -> str:
     """Return the mark that splits every line of the sample into equally many fields, the most of them.
 
     A space is one only if nothing else is: it may stand beside any other.

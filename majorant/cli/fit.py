@@ -10,14 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.evaluate import Tally, show_metrics
-from majorant.cli.model_file import check_model_path, warned_of_unseen
+from majorant.cli.model_file import Unseen, check_model_path
 from majorant.cli.options import (
     SOLVERS,
     AsJson,
@@ -31,13 +30,14 @@ from majorant.cli.options import (
     option,
     reading,
 )
-from majorant.cli.output import on_terminal, progress, show, show_json, spoken_warnings, tell
+from majorant.cli.output import note, on_terminal, progress, show, show_json, spoken_warnings
 from majorant.cli.refusals import Refusal
 from majorant.core.checks import needed
 
 if TYPE_CHECKING:
     from majorant import LogisticRegression
-    from majorant.cli.readers import Source
+    from majorant.callbacks import PassLine
+    from majorant.cli.readers import Tables
     from majorant.cli.schema import Schema, Wanted
     from majorant.cli.tables import Table
     from majorant.core.checks import Array
@@ -74,8 +74,8 @@ class Model:
     def settings(self, seed: int) -> dict[str, Any]:
         """Return the settings of the estimator."""
         settings = {name: value for name, value in vars(self).items() if name not in ("intercept", "weight")}
-        settings["class_weight"] = class_weights(self.class_weight)
-        return settings | {"fit_intercept": self.intercept, "random_state": seed}
+        weights = _class_weight(self.class_weight)
+        return settings | {"fit_intercept": self.intercept, "class_weight": weights, "random_state": seed}
 
 
 @dataclass(frozen=True)
@@ -195,29 +195,21 @@ def fit(
     """
     out_of_core.check(settings.solver, test_size)
     source, wanted = reading.source(*data), learning.wanted(target, settings.weight)
-    if out_of_core.in_batches and "-" in source.files:
+    if out_of_core.in_batches and "-" in source.paths:
         raise typer.BadParameter("--batches reads the rows again and again: name a file, not standard input")
-    first = data[0] if Path(data[0]).is_dir() else source.files[0]
+    first = data[0] if Path(data[0]).is_dir() else source.path
     path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
-    check_model_path(path, *source.files)
+    check_model_path(path, *source.paths)
     estimator_settings = settings.settings(seed)
-    checkpoint = out_of_core.checkpoint
-    check_model_path(checkpoint, *source.files)
-    if checkpoint is not None and Path(checkpoint).resolve() == Path(path).resolve():
-        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {checkpoint} for both")
-    resume_from = None
-    if out_of_core.resume and checkpoint is not None:
-        if Path(checkpoint).exists():
-            resume_from = checkpoint
-        else:
-            tell(f"there is no checkpoint {checkpoint} yet: the fit starts from the beginning")
+    resume_from = _checkpoint_to_resume(out_of_core, path, source)
     with spoken_warnings():
         from majorant import LogisticRegression, __version__
         from majorant.callbacks import Checkpoint, ProgressLine
 
         callbacks: list[Any] = []
-        if checkpoint is not None:
-            callbacks.append(Checkpoint(checkpoint, EVERY if out_of_core.every is None else out_of_core.every))
+        if out_of_core.checkpoint is not None:
+            seconds = EVERY if out_of_core.every is None else out_of_core.every
+            callbacks.append(Checkpoint(out_of_core.checkpoint, seconds))
         if not out_of_core.in_batches and on_terminal(sys.stderr):
             callbacks.append(ProgressLine(transient=True))
         estimator = LogisticRegression(**estimator_settings, callbacks=callbacks)
@@ -254,23 +246,38 @@ def fit(
     show(done.result)
     show(f"model written to {path}")
     if done.test is not None:
+        from majorant.cli.scores import show_metrics
+
         show_metrics(done.test, "Held out")
 
 
-def class_weights(text: str | None) -> Any:
+def _class_weight(text: str | None) -> Any:
     """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
     if text is None or text == "balanced":
         return text
-    from majorant.cli.tables import find_classes, whole_number
+    from majorant.cli.tables import find_classes, match_classes
 
     pairs = [pair.rpartition("=") for pair in listed(text)]
     try:
         weights = {label: float(weight) for label, _, weight in pairs}
     except ValueError:
         raise typer.BadParameter(f"--class-weight must be balanced or such as yes=2,no=1, got {text}") from None
-    if find_classes(weights, "class_weight").dtype.kind == "i":
-        return {whole_number(label): weight for label, weight in weights.items()}
-    return weights
+    labels = match_classes(list(weights), find_classes(weights, "class_weight"), "--class-weight", lambda row: row)
+    return dict(zip(labels.tolist(), weights.values(), strict=True))
+
+
+def _checkpoint_to_resume(out_of_core: OutOfCore, model: str, source: Tables) -> str | None:
+    """Return the checkpoint to go on from, if there is one; it must be possible to write it."""
+    path = out_of_core.checkpoint
+    check_model_path(path, *source.paths)
+    if path is not None and Path(path).resolve() == Path(model).resolve():
+        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {path} for both")
+    if not out_of_core.resume or path is None:
+        return None
+    if Path(path).exists():
+        return path
+    note(f"there is no checkpoint {path} yet: the fit starts from the beginning")
+    return None
 
 
 # --- training ---------------------------------------------------------------------------------------------
@@ -288,7 +295,7 @@ class Fit:
 
 
 def fit_whole(
-    source: Source,
+    source: Tables,
     wanted: Wanted,
     estimator: LogisticRegression,
     share: float | None,
@@ -297,24 +304,25 @@ def fit_whole(
 ) -> Fit:
     """Train on all rows, or on all but a share that the model is then tested on."""
     from majorant.cli.schema import read_split
+    from majorant.cli.scores import measure
 
     data = read_split(source, wanted, share, seed)
     schema, classes = data.schema, data.classes
-    check_class_weight(estimator, classes)
+    _check_class_weight(estimator, classes)
     X, y = schema.features(data.train), schema.labels(data.train, classes)
     started = time.perf_counter()
     estimator.fit(X, y, sample_weight=schema.weights(data.train), resume_from=resume_from)
     seconds = time.perf_counter() - started
     test = None
     if data.test is not None:
-        tally = Tally(classes)
-        for rows in warned_of_unseen([data.test], schema, f"the rows of {source.name} to test on"):
-            tally.add(schema.labels(rows, classes), estimator.predict_proba(schema.features(rows)))
-        test = tally.metrics()
+        unseen = Unseen(schema)
+        unseen.add(data.test)
+        unseen.tell(f"the rows of {source.name} to test on")
+        test = measure(schema.labels(data.test, classes), estimator.predict_proba(schema.features(data.test)), classes)
     return Fit(schema, len(data.train), seconds, str(estimator.result_), test)
 
 
-def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
+def fit_stream(source: Tables, wanted: Wanted, estimator: LogisticRegression, named: list[str], rows: int) -> Fit:
     """Train by ``partial_fit`` on chunks of so many rows.
 
     Classes, categories, means and scales come from a first pass; with the classes ``named``, from the first chunk.
@@ -337,21 +345,24 @@ def fit_stream(source: Source, wanted: Wanted, estimator: LogisticRegression, na
         first = next(complete_chunks(), None)
         if first is None:
             raise Refusal(f"{source.name} has no rows to learn from: each of them lacks a value")
-        schema, _ = Schema.learn(source, wanted, lambda: [first])
-    check_class_weight(estimator, classes)
+        schema, _ = Schema.learn(source, wanted, [first])
+    _check_class_weight(estimator, classes)
     seen = chunks = 0
+    unseen = Unseen(schema)
     with progress("streaming") as move:
-        for table in warned_of_unseen(complete_chunks(), schema, source.name):
+        for table in complete_chunks():
+            unseen.add(table)
             X, y = schema.features(table), schema.labels(table, classes)
             estimator.partial_fit(X, y, classes=classes, sample_weight=schema.weights(table))
             seen, chunks = seen + len(table), chunks + 1
             move(seen)
+    unseen.tell(source.name)
     sentence = f"one pass over {seen} rows in {chunks} chunks; nothing certifies a stream"
     return Fit(schema, seen, time.perf_counter() - started, sentence)
 
 
 def fit_batches(
-    source: Source,
+    source: Tables,
     wanted: Wanted,
     estimator: LogisticRegression,
     rows: int | None = None,
@@ -363,26 +374,18 @@ def fit_batches(
     Classes, categories, means and scales come from a first pass.
     """
     from majorant.callbacks import PassLine
-    from majorant.cli.schema import EncodedRows, Schema
+    from majorant.cli.schema import EncodedRows, Reading, Schema
 
     started = time.perf_counter()
     if scheduler is not None:  # whose workers were started in other folders
-        source = replace(source, paths=tuple(map(os.path.abspath, source.files)))
+        source = source.with_absolute_paths()
     line = PassLine()
-
-    def first_pass() -> Iterator[Table]:
-        line.begin("first pass")
-        for part in source.chunks(rows):
-            complete = wanted.complete(part)
-            line.watch(len(complete))
-            yield complete
-
     try:
         with connected(scheduler) as client:
-            schema, classes = Schema.learn(source, wanted, first_pass)
-            check_class_weight(estimator, classes)
+            schema, classes = Schema.learn(source, wanted, _FirstPass(source, wanted, rows, line))
+            _check_class_weight(estimator, classes)
             line.begin("fitting", max(line.rows, 1))
-            encoded = EncodedRows(source, wanted, schema, classes, rows, line.watch)
+            encoded = EncodedRows(source, Reading(wanted, schema, classes, rows), line.watch)
             estimator.set_params(callbacks=[*(estimator.callbacks or ()), line])
             try:
                 estimator.fit(encoded, executor=client, resume_from=resume_from)
@@ -397,7 +400,24 @@ def fit_batches(
     return Fit(schema, line.total or 0, time.perf_counter() - started, str(estimator.result_))
 
 
-def check_class_weight(estimator: LogisticRegression, classes: Array) -> None:
+@dataclass(frozen=True)
+class _FirstPass:
+    """The complete rows of a table, chunk by chunk, again for each iteration; a line says how many were read."""
+
+    tables: Tables
+    wanted: Wanted
+    rows: int | None
+    line: PassLine
+
+    def __iter__(self) -> Iterator[Table]:
+        self.line.begin("first pass")
+        for part in self.tables.chunks(self.rows):
+            complete = self.wanted.complete(part)
+            self.line.watch(len(complete))
+            yield complete
+
+
+def _check_class_weight(estimator: LogisticRegression, classes: Array) -> None:
     """Refuse weights of what is no class."""
     given = estimator.class_weight
     unknown = set(given) - set(classes.tolist()) if isinstance(given, dict) else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from majorant.cli.output import check_writable, tell
+from majorant.cli.output import check_writable, warn
 from majorant.cli.refusals import Refusal
 from majorant.core.checks import Array, one_of
 
 if TYPE_CHECKING:
     from majorant import LinearProbe, LogisticRegression
-    from majorant.cli.readers import Source
+    from majorant.cli.readers import Tables
     from majorant.cli.schema import Schema
     from majorant.cli.tables import Table
 
@@ -92,22 +92,28 @@ def check_model_path(path: str | None, *inputs: str, suffixes: tuple[str, ...] =
         raise Refusal(f"cannot write {path}: models are written as {known}; choose a name that ends so")
 
 
-def warned_of_unseen(tables: Iterable[Table], schema: Schema, origin: str) -> Iterator[Table]:
-    """Yield tables, and at their end warn of values of text that a model was not trained on, column by column."""
-    unseen: dict[str, Counter[str]] = {}
-    for table in tables:
-        for column, values in schema.encoding.unseen(table).items():
-            unseen.setdefault(column, Counter()).update(values)
-        yield table
-    for column, values in unseen.items():
-        if values:
-            shown = ", ".join(f"{value!r} ({count})" for value, count in values.most_common(SHOWN))
-            more = f" and {len(values) - SHOWN} more values" if len(values) > SHOWN else ""
-            tell(
-                f"column {column!r} of {origin} holds in {values.total()} rows what the model was not trained on, "
-                f"and what counts for nothing: {shown}{more}",
-                "warning",
-            )
+class Unseen:
+    """Counts values of text that a model was not trained on, table by table."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._counts: dict[str, Counter[str]] = {}
+
+    def add(self, table: Table) -> None:
+        """Take note of more rows."""
+        for column, values in self.schema.encoding.unseen(table).items():
+            self._counts.setdefault(column, Counter()).update(values)
+
+    def tell(self, origin: str) -> None:
+        """Print a warning for each column that has some."""
+        for column, values in self._counts.items():
+            if values:
+                shown = ", ".join(f"{value!r} ({count})" for value, count in values.most_common(SHOWN))
+                more = f" and {len(values) - SHOWN} more values" if len(values) > SHOWN else ""
+                warn(
+                    f"column {column!r} of {origin} holds in {values.total()} rows what the model was not trained on, "
+                    f"and what counts for nothing: {shown}{more}"
+                )
 
 
 @dataclass(frozen=True)
@@ -155,9 +161,11 @@ class TableModel:
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise Refusal(f"{path} says how it reads columns, but that is damaged ({problem!s:.200})") from None
 
-    def probabilities(self, source: Source) -> Iterator[Predicted]:
+    def probabilities(self, source: Tables) -> Iterator[Predicted]:
         """Yield what is predicted, chunk by chunk; values that were not trained on are warned of at the end."""
-        for table in warned_of_unseen(source.chunks(), self.schema, source.name):
+        unseen = Unseen(self.schema)
+        for table in source.chunks():
+            unseen.add(table)
             drop = self.schema.missing == "drop"
             kept = self.schema.encoding.complete(table) if drop else np.ones(len(table), dtype=bool)
             complete = table if kept.all() else table.take(np.flatnonzero(kept))
@@ -165,6 +173,7 @@ class TableModel:
             if len(complete):
                 probability = self.estimator.predict_proba(self.schema.features(complete))
             yield Predicted(table, kept, complete, probability)
+        unseen.tell(source.name)
 
 
 def probe_probabilities(probe: LinearProbe, X: Any) -> Iterator[Array]:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 if TYPE_CHECKING:
-    from majorant.cli.readers import Source
+    from majorant.cli.readers import Tables
     from majorant.cli.schema import Wanted
 
 READING = "Reading the file"
@@ -72,11 +72,12 @@ class TableReading:
         """The options that say something else than usually."""
         return {name: value for name, value in vars(self).items() if value != getattr(TableReading(), name)}
 
-    def source(self, *paths: str) -> Source:
+    def source(self, *paths: str) -> Tables:
         """Return files to be read so, as one table; a path may be a pattern, or a folder of Parquet files."""
-        from majorant.cli.readers import Source, files_of
+        from majorant.cli.readers import Files, Source, files_of
 
-        return Source(tuple(file for path in paths for file in files_of(path)), **vars(self))
+        found = [Source(file, **vars(self)) for path in paths for file in files_of(path)]
+        return found[0] if len(found) == 1 else Files(tuple(found))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import numpy as np
 import typer
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from majorant.linear.probe.scoring import SweepTable
 
 
-# Moves a bar on: how much is done, how much there is if one knows, and another title if there is one.
-Move: TypeAlias = Callable[..., None]
+class Moved(Protocol):
+    """What moves a bar on."""
+
+    def __call__(self, done: float, total: float | None = None, title: str | None = None) -> None:
+        """Show how much is done."""
 
 
 def on_terminal(stream: Any = None) -> bool:
@@ -42,26 +45,30 @@ def show(text: str) -> None:
     typer.echo(text)
 
 
-def tell(text: str, kind: str = "") -> None:
-    """Print one line on standard error, where it does not mix with results: an "error", a "warning" or no such kind."""
-    start = f"majorant: {kind}: " if kind else "majorant: "
-    typer.echo(start + in_options(" ".join(text.split())), err=True)
+def fail(text: str) -> None:
+    """Print one line that says what went wrong."""
+    typer.echo(f"majorant: error: {_one_line(text)}", err=True)
+
+
+def warn(text: str) -> None:
+    """Print one line that says what may be wrong."""
+    typer.echo(f"majorant: warning: {_one_line(text)}", err=True)
+
+
+def note(text: str) -> None:
+    """Print one line that somebody may want to know, where it does not mix with results."""
+    typer.echo(f"majorant: {_one_line(text)}", err=True)
 
 
 def show_json(values: dict[str, Any]) -> None:
     """Print one JSON object; what is not a number becomes null."""
-    typer.echo(json.dumps(plain(values), ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(_plain(values), ensure_ascii=False, indent=2))
 
 
 def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print a table: with rich on a terminal, as aligned text otherwise; so many columns are flush left."""
     if not on_terminal():
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        typer.echo(f"\n{title}")
-        for row in (header, *rows):
-            cells = zip(row, widths, strict=True)
-            sides = (cell.ljust(width) if i < left else cell.rjust(width) for i, (cell, width) in enumerate(cells))
-            typer.echo("  ".join(sides).rstrip())
+        typer.echo(f"\n{title}\n{_aligned([header, *rows], left)}")
         return
     from rich.console import Console
     from rich.table import Table
@@ -89,12 +96,15 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for warning in caught:
-        tell(str(warning.message), "warning")
+        warn(str(warning.message))
 
 
 @contextmanager
-def progress(title: str, *, stays: bool = False) -> Iterator[Move]:
-    """Show a bar on standard error while the block runs, if that is a terminal; yield what moves it on."""
+def progress(title: str, *, stays: bool = False) -> Iterator[Moved]:
+    """Show a bar on standard error while the block runs, if that is a terminal; yields what moves it on.
+
+    That is called with how much is done, how much there is if one knows, and another title if there is one.
+    """
     if not on_terminal(sys.stderr):
         yield lambda done, total=None, title=None: None
         return
@@ -121,12 +131,24 @@ def check_writable(path: str | None, *inputs: str) -> None:
         raise Refusal(f"cannot write {path}: it is a folder")
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
+def _one_line(text: str) -> str:
+    return in_options(" ".join(text.split()))
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        sides = [cell.ljust if i < left else cell.rjust for i, cell in enumerate(row)]
+        lines.append("  ".join(side(width) for side, width in zip(sides, widths, strict=True)).rstrip())
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [plain(entry) for entry in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return _plain(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,14 +24,12 @@ from majorant.cli.packing import PACKED, open_packing
 from majorant.cli.refusals import Refusal
 
 if TYPE_CHECKING:
-    from majorant.core.checks import Array
+    from majorant.cli.readers import Tables
 
 # Columns of predictions, and their types.
 Columns = dict[str, list[Any]]
 Types = dict[str, str]
 
-# Rows of a row group that is written.
-GROUP = 2**17
 # What predictions can be written as, by what a name ends with: text with that between cells, and two other formats.
 JSON, PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
 TEXTS = {"": ",", ".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t", **dict.fromkeys(JSON, "")}
@@ -79,104 +77,110 @@ def predict(
     if kind == "LinearProbe":
         refuse_options(model, kind, {"keep": keep, "missing": missing, **reading.given})
         check_writable(out, *data, model)
+        parts, types = _of_probe(model, data, features_name, proba)
     else:
         refuse_options(model, kind, {"features_name": features_name, "missing": missing if kind in CHOICES else None})
         source = reading.source(*data)
-        check_writable(out, *source.files, model)
-        if kept and not source.named:
-            raise Refusal(f"the columns of {source.name} have no names, so leave out --keep")
-    if kind in CHOICES:
-        from majorant.cli.choice_fit import predict_choices
-
-        found = predict_choices(model, source, kept, chosen=False)
-        kept = list(dict.fromkeys([*filter(None, (found.layout.group, found.layout.alternative)), *kept]))
-        types = {"prediction": "int64", "probability": "float64"}
-        columns: Columns = {name: found.table.text(name) for name in kept}
-        columns |= {"prediction": found.prediction.tolist(), "probability": found.probability.tolist()}
-        parts = iter([columns])
-    else:
-        probabilities: Iterator[tuple[Columns, Array | None, Array]]
-        if kind == "LinearProbe":
-            from majorant import LinearProbe
-            from majorant.cli import arrays
-
-            estimator: Any = LinearProbe.load(model)
-            features = (arrays.features(file, features_name) for file in data)
-            probabilities = (({}, None, p) for X in features for p in probe_probabilities(estimator, X))
+        check_writable(out, *source.paths, model)
+        if kind in CHOICES:
+            parts, types = _of_choices(model, source, kept)
         else:
-            trained = TableModel.load(model, missing=missing)
-            estimator = trained.estimator
-            probabilities = (
-                ({name: part.table.text(name) for name in kept}, part.kept, part.probability)
-                for part in trained.probabilities(source)
-            )
-        classes = estimator.classes_
-        kind_of_label = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}.get(classes.dtype.kind, "string")
-        types = {"prediction": kind_of_label}
-        if proba:
-            types |= {f"p({name})": "float64" for name in classes}
-        parts = predicted(probabilities, classes, proba)
-    lost = next((name for name in kept if name in types), None)
-    if lost is not None:
-        raise Refusal(f"--keep cannot copy a column named {lost!r}: what is predicted has that name; rename it")
-    rows = write(parts, out, suffix, dict.fromkeys(kept, "string") | types)
+            parts, types = _of_table(model, source, missing, proba, kept)
+    rows = _write(parts, out, suffix, types)
     if out != "-":
         show(f"{rows} predictions written to {out}")
 
 
-def predicted(parts: Iterable[tuple[Columns, Array | None, Array]], classes: Array, proba: bool) -> Iterator[Columns]:
-    """Yield the likeliest classes and, if asked, the probabilities of all, beside columns that are kept.
+def _of_table(
+    path: str, source: Tables, missing: str | None, proba: bool, keep: list[str]
+) -> tuple[Iterator[Columns], Types]:
+    import numpy as np
 
-    A part has these columns, which of its rows are complete (None is all), and the probabilities of those alone.
-    """
-    for kept, complete, probability in parts:
-        columns: Columns = {"prediction": classes[probability.argmax(axis=1)].tolist()}
-        if proba:
-            columns |= {f"p({name})": probability[:, c].tolist() for c, name in enumerate(classes)}
-        if complete is not None and not complete.all():
-            for name, values in columns.items():
-                filled = [None] * len(complete)
-                for row, value in zip(complete.nonzero()[0], values, strict=True):
-                    filled[row] = value
-                columns[name] = filled
-        yield kept | columns
+    from majorant.cli.tables import Matrix
+
+    trained = TableModel.load(path, missing=missing)
+    classes = trained.estimator.classes_
+
+    def parts() -> Iterator[Columns]:
+        for part in trained.probabilities(source):
+            if keep and isinstance(part.table, Matrix):
+                raise Refusal(f"the columns of {source.name} have no names, so leave out --keep")
+            columns: Columns = {name: part.table.text(name) for name in keep}
+            found = _predicted(classes, part.probability, proba)
+            if not part.kept.all():
+                for name, values in found.items():
+                    column = np.full(len(part.table), None)
+                    column[part.kept] = values
+                    found[name] = column.tolist()
+            yield columns | found
+
+    return parts(), _types(classes, proba, keep)
 
 
-def write(parts: Iterator[Columns], out: str, suffix: str, types: Types) -> int:
+def _of_probe(path: str, data: list[str], name: str | None, proba: bool) -> tuple[Iterator[Columns], Types]:
+    from majorant import LinearProbe
+    from majorant.cli.arrays import features
+
+    probe = LinearProbe.load(path)
+    chunks = (chunk for file in data for chunk in probe_probabilities(probe, features(file, name)))
+    return (_predicted(probe.classes_, chunk, proba) for chunk in chunks), _types(probe.classes_, proba, [])
+
+
+def _of_choices(path: str, source: Tables, keep: list[str]) -> tuple[Iterator[Columns], Types]:
+    from majorant.cli.choice_fit import predict_choices
+
+    found = predict_choices(path, source, keep, chosen=False)
+    names = [name for name in (found.layout.group, found.layout.alternative) if name is not None]
+    names = list(dict.fromkeys([*names, *keep]))
+    _check_kept(names, ["probability"])
+    columns: Columns = {name: found.table.text(name) for name in names}
+    columns |= {"prediction": found.prediction.tolist(), "probability": found.probability.tolist()}
+    types = dict.fromkeys(names, "string") | {"prediction": "int64", "probability": "float64"}
+    return iter([columns]), types
+
+
+def _predicted(classes: Any, probability: Any, proba: bool) -> Columns:
+    """Return the likeliest classes and, if asked, the probabilities of all."""
+    columns: Columns = {"prediction": classes[probability.argmax(axis=1)].tolist()}
+    if proba:
+        columns |= {f"p({name})": probability[:, c].tolist() for c, name in enumerate(classes)}
+    return columns
+
+
+def _types(classes: Any, proba: bool, keep: list[str]) -> Types:
+    chances = [f"p({name})" for name in classes] if proba else []
+    _check_kept(keep, chances)
+    kind = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}.get(classes.dtype.kind, "string")
+    return dict.fromkeys(keep, "string") | {"prediction": kind} | dict.fromkeys(chances, "float64")
+
+
+def _check_kept(names: list[str], chances: list[str]) -> None:
+    lost = next((name for name in names if name in ("prediction", *chances)), None)
+    if lost is not None:
+        raise Refusal(f"--keep cannot copy a column named {lost!r}: what is predicted has that name; rename it")
+
+
+def _write(parts: Iterator[Columns], out: str, suffix: str, types: Types) -> int:
     """Write predictions as they come; return how many there are."""
     from majorant.core.files import replacing
 
     if out == "-":
-        return write_text(parts, standard_output(), ".csv")
+        return _write_text(parts, standard_output(), ".csv")
     with replacing(out) as temporary:
-        if suffix in PARQUET:
-            return write_parquet(parts, temporary, types)
-        with open_packing(temporary) as file:
-            return write_text(parts, file, suffix)
+        if suffix not in PARQUET:
+            with open_packing(temporary) as file:
+                return _write_text(parts, file, suffix)
+        from majorant.cli.readers import parquet_writer
+
+        rows = 0
+        with parquet_writer(temporary, types) as write:
+            for columns in parts:
+                write(columns)
+                rows += len(columns["prediction"])
+        return rows
 
 
-def write_parquet(parts: Iterator[Columns], path: Path, types: Types) -> int:
-    """Write predictions to a Parquet file, in row groups of which one is held; return how many there are."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in types.items()])
-    held: list[Any] = []
-    rows = waiting = 0
-    with parquet.ParquetWriter(path, schema) as writer:
-        for columns in parts:
-            held.append(pa.record_batch(columns, schema))
-            rows, waiting = rows + held[-1].num_rows, waiting + held[-1].num_rows
-            if waiting >= GROUP:
-                writer.write_table(pa.Table.from_batches(held))
-                held, waiting = [], 0
-        if held:
-            writer.write_table(pa.Table.from_batches(held))
-    return rows
-
-
-def write_text(parts: Iterator[Columns], file: Any, suffix: str) -> int:
-    """Write predictions as CSV or the like, or as lines of JSON; return how many there are."""
+def _write_text(parts: Iterator[Columns], file: Any, suffix: str) -> int:
     writer = None if suffix in JSON else csv.writer(file, delimiter=TEXTS.get(suffix, ","), lineterminator="\n")
     rows = 0
     for columns in parts:

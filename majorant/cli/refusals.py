@@ -27,11 +27,27 @@ class NoRows(Refusal):
 
 
 # What sentences of the library call their arguments, and the options that set these.
-NAMES = (
-    "C base c2 class_weight cluster covariance decimal delimiter encoding format max_iter membership membership_C "
-    "metric min_freq missing patience separator solver tol"
-)
-OPTIONS = {name: "--" + name.replace("_", "-") for name in NAMES.split()} | {
+OPTIONS = {
+    "C": "--C",
+    "base": "--base",
+    "c2": "--c2",
+    "class_weight": "--class-weight",
+    "cluster": "--cluster",
+    "covariance": "--covariance",
+    "decimal": "--decimal",
+    "delimiter": "--delimiter",
+    "encoding": "--encoding",
+    "format": "--format",
+    "max_iter": "--max-iter",
+    "membership": "--membership",
+    "membership_C": "--membership-C",
+    "metric": "--metric",
+    "min_freq": "--min-freq",
+    "missing": "--missing",
+    "patience": "--patience",
+    "separator": "--separator",
+    "solver": "--solver",
+    "tol": "--tol",
     "Cs": "--cs",
     "n_classes": "--classes",
     "persons": "--person",

@@ -7,30 +7,29 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from majorant.cli.readers import Source
+from majorant.cli.readers import Source, Tables, settle_types
 from majorant.cli.refusals import NoRows, Refusal
 from majorant.cli.tables import (
     LABELS,
     OTHER_DECIMAL,
+    Column,
     Matrix,
+    MixedColumns,
     Table,
-    distinct,
     find_classes,
-    is_string,
-    is_usable,
+    is_number,
     looks_numeric,
     match_classes,
-    number_in,
     widened,
 )
 from majorant.core.checks import Array, one_of
-from majorant.sources.base import Chunk, Labels, as_rows
+from majorant.sources.base import Chunk, Labels, Piece, as_rows
 from majorant.sources.base import Source as Rows
 
 MISSING_RULES = ("error", "mean", "drop")
@@ -45,11 +44,6 @@ STRAY, MEASURED, HARDLY_REPEATED = 0.1, 20, 5
 ONE_OF = 50
 # Below this share of non-zeros the features are kept as a sparse matrix.
 DENSE = 0.2
-FILL_OR_DROP = "say --missing mean to fill it in, or --missing drop to leave such rows out"
-
-
-# A function that goes through the tables of a file from the beginning.
-Tables: TypeAlias = Callable[[], Iterable[Table]]
 
 
 # --- features of named columns ----------------------------------------------------------------------------
@@ -57,12 +51,27 @@ Tables: TypeAlias = Callable[[], Iterable[Table]]
 
 @dataclass(frozen=True)
 class Numeric:
-    """A column of numbers: the feature (x − center) / scale, with ``mean`` in place of a missing x."""
+    """A column of numbers: (x − center) / scale, and ``mean`` in place of a missing one."""
 
     name: str
     mean: float
     center: float = 0.0
     scale: float = 1.0
+
+    @property
+    def names(self) -> list[str]:
+        """Return the name of the feature."""
+        return [self.name]
+
+    def encode(self, table: Table, missing: str) -> Array:
+        """Return the feature as one column."""
+        values = table.numbers(self.name)
+        refuse_missing(table, self.name, missing)
+        if np.isinf(values).any():
+            row = table.row(int(np.argmax(np.isinf(values))))
+            raise Refusal(f"column {self.name!r} of {table.origin} is infinite in row {row}")
+        filled = np.where(np.isnan(values), self.mean, values)
+        return ((filled - self.center) / self.scale)[:, None]
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,19 @@ class Category:
 
     name: str
     levels: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the features."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+    def encode(self, table: Table, missing: str) -> Any:
+        """Return the features as a sparse matrix."""
+        refuse_missing(table, self.name, missing)
+        number = {level: i for i, level in enumerate(self.levels)}
+        found = np.array([number.get(value or "", -1) for value in table.text(self.name)])
+        rows = np.flatnonzero(found >= 0)
+        return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=(len(found), len(self.levels)))
 
 
 @dataclass(frozen=True)
@@ -82,18 +104,36 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """Return the names of the features."""
-        names = (
-            [p.name] if isinstance(p, Numeric) else [f"{p.name}={level}" for level in p.levels] for p in self.parts
-        )
-        return [name for of_column in names for name in of_column]
+        return [name for part in self.parts for name in part.names]
 
     @property
     def levels(self) -> dict[str, int]:
         """Return how many different values each column of text has."""
         return {part.name: len(part.levels) for part in self.parts if isinstance(part, Category)}
 
-    def check(self, table: Table) -> None:
-        """Refuse a table that lacks a column."""
+    def encode(self, table: Table, missing: str) -> Any:
+        """Return the features, dense or, where most of them are zero, sparse. Other columns are left out."""
+        self._check(table)
+        blocks: list[Any] = [part.encode(table, missing) for part in self.parts]
+        if len(self.parts) < DENSE * len(self.names):
+            return sp.hstack(blocks, format="csr")
+        return np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
+
+    def unseen(self, table: Table) -> dict[str, Counter[str]]:
+        """Return for each column of text which values are none of its levels, and how often they occur."""
+        self._check(table)
+        unseen = {p.name: table.column(p.name).counts() for p in self.parts if isinstance(p, Category)}
+        for part in self.parts:
+            for level in part.levels if isinstance(part, Category) else ():
+                unseen[part.name].pop(level, None)
+        return unseen
+
+    def complete(self, table: Table) -> Array:
+        """Return which rows lack nothing."""
+        self._check(table)
+        return table.complete_rows(part.name for part in self.parts)
+
+    def _check(self, table: Table) -> None:
         if isinstance(table, Matrix):
             raise Refusal(f"the model was trained on named columns, which {table.origin} does not have")
         absent = [part.name for part in self.parts if part.name not in table.columns]
@@ -101,104 +141,76 @@ class Columns:
             more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
             raise Refusal(f"{table.origin} lacks the column {absent[0]!r} that the model was trained on{more}")
 
-    def encode(self, table: Table, missing: str) -> Any:
-        """Return the features, dense or, where most of them are zero, sparse. Other columns are left out."""
-        self.check(table)
-        width = len(self.names)
-        blocks: list[Any] = []
-        for part in self.parts:
-            if missing != "mean":
-                table.refuse_missing(part.name, table.missing(part.name), FILL_OR_DROP)
-            if isinstance(part, Numeric):
-                values = table.numbers(part.name)
-                filled = np.where(np.isnan(values), part.mean, values)
-                blocks.append(((filled - part.center) / part.scale)[:, None])
-                continue
-            number = {level: i for i, level in enumerate(part.levels)}
-            words, codes = distinct(table.column(part.name))
-            found = np.array([*(number.get(word, -1) for word in words), -1])[codes]
-            rows = np.flatnonzero(found >= 0)
-            shape = len(table), len(part.levels)
-            blocks.append(sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=shape))
-        if len(self.parts) < DENSE * width:
-            return sp.hstack(blocks, format="csr")
-        return np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
 
-    def unseen(self, table: Table) -> dict[str, Counter[str]]:
-        """Return for each column of text which values are none of its levels, and how often they occur."""
-        self.check(table)
-        unseen = {}
-        for part in self.parts:
-            if isinstance(part, Category):
-                unseen[part.name] = counts_of(table, part.name)
-                for level in part.levels:
-                    unseen[part.name].pop(level, None)
-        return unseen
-
-    def complete(self, table: Table) -> Array:
-        """Return which rows lack nothing."""
-        self.check(table)
-        return table.complete(part.name for part in self.parts)
+def refuse_missing(table: Table, name: str, missing: str) -> None:
+    """Raise if a value is missing and nothing is to be put in its place."""
+    lacking = table.column(name).missing() if missing != "mean" else np.zeros(0)
+    if lacking.any():
+        where = f"lacks a value in row {table.row(int(np.argmax(lacking)))} ({int(lacking.sum())} in all)"
+        raise Refusal(
+            f"column {name!r} of {table.origin} {where}",
+            "say --missing mean to fill it in, or --missing drop to leave such rows out",
+        )
 
 
-def counts_of(table: Table, name: str) -> Counter[str]:
-    """Return how often each value of a column occurs, in the order of their first rows."""
-    words, codes = distinct(table.column(name))
-    return Counter(dict(zip(words, np.bincount(codes[codes >= 0], minlength=len(words)).tolist(), strict=True)))
+def empty_column(name: str, origin: str, rows: int) -> Refusal:
+    """Return the refusal of a column that lacks a value in every row."""
+    return Refusal(f"column {name!r} of {origin} is empty in all {rows} rows", f"leave it out with --drop {name!r}")
 
 
 @dataclass
-class ColumnFacts:
-    """What is known of a column after some tables: moments of numbers, or how often each value of text occurs.
+class _Moments:
+    """Count, mean and sum of squares about the mean of a column (Chan, Golub & LeVeque 1983)."""
 
-    Moments are those of Chan, Golub & LeVeque (1983).
-    """
-
-    name: str
-    is_text: bool
-    decimal: str | None  # the mark of fractions, had the column been numbers; None where the file says that it is text
-    empty: bool = True
     count: int = 0
     mean: float = 0.0
-    squares: float = 0.0  # about the mean
+    squares: float = 0.0
+    empty: bool = True
+
+    def update(self, values: Array) -> None:
+        self.empty &= bool(np.isnan(values).all())
+        seen = values[np.isfinite(values)]
+        if not len(seen):
+            return
+        total, mean = self.count + len(seen), float(seen.mean())
+        apart = mean - self.mean
+        self.squares += float(((seen - mean) ** 2).sum()) + apart**2 * self.count * len(seen) / total
+        self.mean += apart * len(seen) / total
+        self.count = total
+
+    def finish(self, name: str, standardize: bool) -> Numeric:
+        if not standardize:
+            return Numeric(name, self.mean)
+        deviation = float(np.sqrt(self.squares / max(self.count, 1)))
+        return Numeric(name, self.mean, self.mean, deviation if deviation > 0 else 1.0)
+
+
+@dataclass
+class _Levels:
+    """How often a column of text has each value; ``decimal`` is the mark of fractions, had it been numbers."""
+
+    decimal: str | None
     counts: Counter[str] = field(default_factory=Counter)
     first_word: tuple[str, str] | None = None  # the first cell that is no number, and its file
 
-    def add(self, table: Table) -> None:
-        """Take note of the rows of one more table."""
-        if self.is_text:
-            self.counts.update(counts_of(table, self.name))
-            self.empty = not self.counts
-            if self.first_word is None and self.decimal is not None and isinstance(at := table.floats(self.name), int):
-                cell = f"{table.columns[self.name][at].as_py()!r:.80}"
-                self.first_word = f"{cell} in row {table.row(at)}", table.origin
-            return
-        values = table.numbers(self.name)
-        values = values[~np.isnan(values)]
-        if len(values):
-            total, mean = self.count + len(values), float(values.mean())
-            apart = mean - self.mean
-            self.squares += float(((values - mean) ** 2).sum()) + apart**2 * self.count * len(values) / total
-            self.mean += apart * len(values) / total
-            self.count, self.empty = total, False
+    @property
+    def empty(self) -> bool:
+        return not self.counts
 
-    def encoding(self, standardize: bool) -> Numeric | Category:
-        """Return how the column becomes features."""
-        if self.is_text:
-            return Category(self.name, tuple(sorted(self.counts)))
-        if not standardize:
-            return Numeric(self.name, self.mean)
-        deviation = float(np.sqrt(self.squares / max(self.count, 1)))
-        return Numeric(self.name, self.mean, self.mean, deviation if deviation > 0 else 1.0)
+    def update(self, name: str, table: Table) -> None:
+        column = table.column(name)
+        self.counts.update(column.counts())
+        if self.first_word is None and column.kind == "cells" and isinstance(place := column.numbers(), int):
+            cell = f"{column.values[place].as_py()!r:.80}"
+            self.first_word = f"{cell} in row {table.row(place)}", table.origin
 
-    def question(self, chosen: bool, rows: int) -> None:
-        """Refuse text that is no category: numbers in another notation or but for a few cells, or names of rows.
+    def question(self, name: str, chosen: bool, rows: int) -> None:
+        """Refuse a column that holds no categories: numbers in another notation or but for a few cells, names of rows.
 
         Columns that were chosen by name may hold names of rows, and of another notation is only warned.
         """
-        name = self.name
         if self.decimal is not None and all(map(looks_numeric, self.counts)):
-            misread = sorted(level for level in self.counts if number_in(level, self.decimal) is None)
+            misread = sorted(level for level in self.counts if not is_number(level, self.decimal))
             if misread:
                 sentence = f"column {name!r} holds numbers such as {misread[0]!r} that are taken for text"
                 if not chosen:
@@ -207,7 +219,7 @@ class ColumnFacts:
                 warnings.warn(f"{sentence}; {OTHER_DECIMAL}", stacklevel=2)
         if self.decimal is not None and self.first_word is not None:
             filled = self.counts.total()
-            other = [count for level, count in self.counts.items() if number_in(level, self.decimal) is None]
+            other = [count for level, count in self.counts.items() if not is_number(level, self.decimal)]
             words, numbers = sum(other), len(self.counts) - len(other)
             measured = numbers >= MEASURED or (numbers >= HARDLY_REPEATED and 2 * numbers >= filled - words)
             if words <= max(STRAY * filled, 1) and (measured or (words == 1 and filled >= ONE_OF)):
@@ -225,68 +237,55 @@ class ColumnFacts:
             )
 
 
-def learn_columns(tables: Tables, wanted: Wanted) -> tuple[Columns, Array]:
-    """Return the features of tables with named columns, and the classes; the tables may be gone through twice.
+class ColumnLearner:
+    """Learns :class:`Columns` from the features of tables; those in ``text`` hold text whatever they look like."""
 
-    A column that turns out to hold text after a while is one of text from the start: hence the second time.
-    """
-    text = frozenset(wanted.categorical)
-    while True:
-        facts: dict[str, ColumnFacts] = {}
-        labels: set[str] = set()
-        mixed: set[str] = set()
-        names: list[str] | None = None
-        rows = 0
-        for part in tables():
-            table = wanted.complete(part)
-            if names is None:
-                first, names = part, wanted.columns(table)
-            if not len(table):
-                continue
-            rows, origin = rows + len(table), table.origin
-            for name in names:
-                is_text = table.is_text(name) or name in text
-                if wanted.missing != "mean":
-                    lacking = table.missing(name)
-                    if lacking.all() and len(table) > 1:
-                        raise empty_column(name, origin, len(table))
-                    table.refuse_missing(name, lacking, FILL_OR_DROP)
-                if name not in facts:
-                    cells = is_string(table.columns[name].type)
-                    facts[name] = ColumnFacts(name, is_text, table.decimal if cells else None)
-                if is_text and not facts[name].is_text:
-                    mixed.add(name)
-                elif name not in mixed:
-                    facts[name].add(table)
-            labels.update(read_labels(table, wanted.target)[0])
-        if not mixed:
-            break
-        text |= mixed
-    if not labels:
-        raise Refusal("there are no rows to learn from: each of them lacks a value")
-    classes = find_classes(labels, wanted.target or "label")
-    empty = [empty_column(name, origin, rows) for name, fact in facts.items() if fact.empty]
-    if len(empty) == len(facts):
-        raise empty[0]
-    for problem in empty:
-        warnings.warn(f"{problem.args[0]}: it is left out", stacklevel=2)
-    filled = [fact for fact in facts.values() if not fact.empty]
-    for fact in filled:
-        if fact.is_text and fact.name not in wanted.categorical:
-            fact.question(bool(wanted.features), rows)
-    for name in wanted.nameless(first):
-        floats = first.floats(name) if is_usable(first.columns[name].type) and not first.is_text(name) else 0
-        counts = isinstance(floats, np.ndarray) and bool((np.diff(floats) == 1).all()) and floats[0] in (0, 1)
-        which = f"column {name!r}" if name else "a column without a name"
-        why = "counts the rows, as an index that pandas wrote does, and" if counts else "is no feature: it"
-        remedy = "give it another name in the file to use it"
-        warnings.warn(f"{which} in {first.origin} {why} is left out; {remedy}", stacklevel=2)
-    return Columns(tuple(fact.encoding(wanted.standardize) for fact in filled)), classes
+    def __init__(self, wanted: Wanted, names: Sequence[str], text: frozenset[str]) -> None:
+        self.wanted, self.names, self.text = wanted, names, text | frozenset(wanted.categorical)
+        self._seen: dict[str, _Moments | _Levels] = {}
+        self._mixed: set[str] = set()
+        self._rows, self._origin = 0, ""
 
+    def update(self, table: Table) -> None:
+        """Take note of more rows."""
+        self._rows, self._origin = self._rows + len(table), table.origin
+        for name in self.names:
+            column = table.column(name)
+            is_text = name in self.text or column.is_text
+            if self.wanted.missing != "mean" and (lacking := column.missing()).any():
+                if lacking.all() and len(table) > 1:
+                    raise empty_column(name, table.origin, len(table))
+                refuse_missing(table, name, self.wanted.missing)
+            decimal = column.decimal if column.kind == "cells" else None
+            seen = self._seen.setdefault(name, _Levels(decimal) if is_text else _Moments())
+            if isinstance(seen, _Levels):
+                seen.update(name, table)
+            elif is_text:
+                self._mixed.add(name)
+            else:
+                seen.update(table.numbers(name))
 
-def empty_column(name: str, origin: str, rows: int) -> Refusal:
-    """Return the refusal of a column that lacks a value in every row."""
-    return Refusal(f"column {name!r} of {origin} is empty in all {rows} rows", f"leave it out with --drop {name!r}")
+    def finish(self) -> Columns:
+        """Return what was learnt, without columns that are empty throughout.
+
+        Raises :class:`MixedColumns` of all that began as numbers and held text later.
+        """
+        if self._mixed:
+            raise MixedColumns(self._mixed)
+        empty = [empty_column(name, self._origin, self._rows) for name, seen in self._seen.items() if seen.empty]
+        if len(empty) == len(self._seen):
+            raise empty[0]
+        for problem in empty:
+            warnings.warn(f"{problem.args[0]}: it is left out", stacklevel=2)
+        parts: list[Numeric | Category] = []
+        for name, seen in self._seen.items():
+            if isinstance(seen, _Moments) and not seen.empty:
+                parts.append(seen.finish(name, self.wanted.standardize))
+            elif isinstance(seen, _Levels) and not seen.empty:
+                if name not in self.wanted.categorical:
+                    seen.question(name, bool(self.wanted.features), self._rows)
+                parts.append(Category(name, tuple(sorted(seen.counts))))
+        return Columns(tuple(parts))
 
 
 # --- features by number -----------------------------------------------------------------------------------
@@ -321,11 +320,11 @@ class Indices:
             X = widened(X, stop)
         X = X[:, self.first : stop]
         if not np.isfinite(X.sum()):
-            values = sp.coo_array(X)
-            bad = np.flatnonzero(~np.isfinite(values.data))
+            found = sp.coo_array(X)
+            bad = np.flatnonzero(~np.isfinite(found.data))
             if len(bad):
-                row, feature = (int(place[bad[0]]) for place in values.coords)
-                where = f"{values.data[bad[0]]} in row {table.row(row)}"
+                row, feature = (int(place[bad[0]]) for place in found.coords)
+                where = f"{found.data[bad[0]]} in row {table.row(row)}"
                 raise Refusal(f"feature {self.first + feature} of {table.origin} is {where}")
         if self.scale is None:
             return X
@@ -341,31 +340,38 @@ class Indices:
         return np.ones(len(table), dtype=bool)
 
 
-def learn_indices(tables: Iterable[Table], standardize: bool) -> tuple[Indices, Array]:
-    """Return the features of matrices, with their standard deviations if asked, and the classes."""
-    least, rows, labels = 1, 0, set()
-    sums = np.zeros((2, 0))
-    for table in tables:
+class IndexLearner:
+    """Learns :class:`Indices` from matrices: which features there are and, if asked, their standard deviations."""
+
+    def __init__(self, standardize: bool) -> None:
+        self.standardize = standardize
+        self._least, self._rows = 1, 0
+        self._sums = np.zeros((2, 0))
+
+    def update(self, table: Table) -> None:
+        """Take note of more rows."""
         assert isinstance(table, Matrix)
         X = table.X
-        rows += len(table)
+        self._rows += len(table)
         # svmlight counts from 1; a file that has a feature 0, and any array, counts from 0.
         if not sp.issparse(X) or (X.indices == 0).any():
-            least = 0
-        if X.shape[1] > sums.shape[1]:
-            sums = np.pad(sums, ((0, 0), (0, X.shape[1] - sums.shape[1])))
+            self._least = 0
+        if X.shape[1] > self._sums.shape[1]:
+            self._sums = np.pad(self._sums, ((0, 0), (0, X.shape[1] - self._sums.shape[1])))
         squares = X.multiply(X) if sp.issparse(X) else X * X
-        for total, part in zip(sums, (X, squares), strict=True):
+        for total, part in zip(self._sums, (X, squares), strict=True):
             total[: X.shape[1]] += np.asarray(part.sum(axis=0)).ravel()
-        labels.update(read_labels(table, None)[0])
-    classes, width = find_classes(labels, "label"), sums.shape[1] - least
-    if width < 1:
-        raise Refusal("there are no features: every row is empty")
-    if not standardize:
-        return Indices(least, width), classes
-    mean, square = sums / rows
-    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))[least:]
-    return Indices(least, width, tuple(np.where(deviation > 0, deviation, 1.0).tolist())), classes
+
+    def finish(self) -> Indices:
+        """Return what was learnt."""
+        width = self._sums.shape[1] - self._least
+        if width < 1:
+            raise Refusal("there are no features: every row is empty")
+        if not self.standardize:
+            return Indices(self._least, width)
+        mean, square = self._sums / self._rows
+        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))[self._least :]
+        return Indices(self._least, width, tuple(np.where(deviation > 0, deviation, 1.0).tolist()))
 
 
 # --- what is wanted, and what was learnt ------------------------------------------------------------------
@@ -389,10 +395,10 @@ class Wanted:
     def __post_init__(self) -> None:
         one_of("missing", self.missing, MISSING_RULES)
 
-    def check(self, source: Source) -> None:
+    def check(self, source: Tables) -> None:
         """Refuse what does not go with the format."""
         if source.named and self.target is None:
-            raise no_target(next(source.chunks(1)))
+            raise _no_target(next(source.chunks(1)).columns, source.name)
         if not source.named and (self.target or self.weight or self.features or self.drop or self.categorical):
             raise Refusal(
                 f"the columns of {source.name} have no names",
@@ -408,7 +414,7 @@ class Wanted:
         """Return the names of the features."""
         for name in (self.target, self.weight, *self.features, *self.drop, *self.categorical):
             if name is not None:
-                table.require(name)
+                table.named(name)
         nameless = self.nameless(table)
         others = [name for name in table.columns if name not in (self.target, self.weight, *self.drop, *nameless)]
         names = [name for name in self.features or others if name in others]
@@ -425,7 +431,8 @@ class Wanted:
         """Return the rows to learn from: those that lack nothing, if such are to be dropped."""
         if self.missing != "drop" or isinstance(table, Matrix):
             return table
-        kept = table.complete(name for name in (*self.columns(table), self.target, self.weight) if name is not None)
+        used = [name for name in (*self.columns(table), self.target, self.weight) if name is not None]
+        kept = table.complete_rows(used)
         return table if kept.all() else table.take(np.flatnonzero(kept))
 
 
@@ -438,81 +445,106 @@ class Schema:
     weight: str | None
     missing: str
 
-    @classmethod
-    def learn(cls, source: Source, wanted: Wanted, tables: Tables | None = None) -> tuple[Self, Array]:
-        """Return the schema and the classes, from a pass over a source, or over other tables; there may be a second."""
-        wanted.check(source)
-        tables = source.chunks if tables is None else tables
-        encoding: Columns | Indices
-        if source.named:
-            encoding, classes = learn_columns(tables, wanted)
-        else:
-            encoding, classes = learn_indices(tables(), wanted.standardize)
-        return cls(encoding, wanted.target, wanted.weight, wanted.missing), classes
-
     def features(self, table: Table) -> Any:
         """Return X."""
         return self.encoding.encode(table, self.missing)
 
     def labels(self, table: Table, classes: Array) -> Array:
         """Return the labels as entries of ``classes``."""
-        return match_classes(*read_labels(table, self.target), classes, table.origin, table.row)
+        return match_classes(read_labels(table, self.target), classes, table.origin, table.row)
 
     def weights(self, table: Table) -> Array | None:
         """Return the weights of the rows, if there are any."""
         if self.weight is None or isinstance(table, Matrix):
             return None
-        table.refuse_missing(self.weight, table.missing(self.weight), FILL_OR_DROP)
-        return not_negative(table, self.weight)
+        weights = Numeric(self.weight, 1.0).encode(table, "error")[:, 0]
+        refuse_negative(weights, self.weight, table)
+        return weights
 
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
-        return {**asdict(self), "kind": "columns" if isinstance(self.encoding, Columns) else "indices"}
+        kind = "columns" if isinstance(self.encoding, Columns) else "indices"
+        return {**asdict(self), "kind": kind}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Return what :meth:`to_json` wrote."""
-        saved = data["encoding"]
+        found = data["encoding"]
         encoding: Columns | Indices
         if data["kind"] == "columns":
             encoding = Columns(
                 tuple(
                     Category(part["name"], tuple(part["levels"])) if "levels" in part else Numeric(**part)
-                    for part in saved["parts"]
+                    for part in found["parts"]
                 )
             )
         else:
-            scale = None if saved["scale"] is None else tuple(saved["scale"])
-            encoding = Indices(saved["first"], saved["width"], scale)
+            scale = None if found["scale"] is None else tuple(found["scale"])
+            encoding = Indices(found["first"], found["width"], scale)
         return cls(encoding, data["target"], data["weight"], data["missing"])
 
+    @classmethod
+    def learn(cls, source: Tables, wanted: Wanted, parts: Iterable[Table] | None = None) -> tuple[Self, Array]:
+        """Return the schema and the classes, from one pass over a source, or from some parts of it."""
+        wanted.check(source)
 
-def read_labels(table: Table, target: str | None) -> tuple[list[str], Array]:
-    """Return the different labels as text, and which of them each row has; a row that has none is refused."""
+        def one_pass(text: frozenset[str]) -> tuple[Self, Array]:
+            learner: ColumnLearner | IndexLearner | None = None
+            labels: set[str] = set()
+            first: Table | None = None
+            for part in source.chunks() if parts is None else parts:
+                table = wanted.complete(part)
+                if learner is None:
+                    first = part
+                    if isinstance(table, Matrix):
+                        learner = IndexLearner(wanted.standardize)
+                    else:
+                        learner = ColumnLearner(wanted, wanted.columns(table), text)
+                if len(table):
+                    learner.update(table)
+                    labels.update(read_labels(table, wanted.target))
+            if learner is None or first is None or not labels:
+                raise Refusal("there are no rows to learn from: each of them lacks a value")
+            classes = find_classes(labels, wanted.target or "label")
+            encoding = learner.finish()
+            for name in () if isinstance(first, Matrix) else wanted.nameless(first):
+                _warn_of_nameless(first.columns[name], name, first.origin)
+            return cls(encoding, wanted.target, wanted.weight, wanted.missing), classes
+
+        return settle_types(one_pass, frozenset())
+
+
+def read_labels(table: Table, target: str | None) -> list[str]:
+    """Return the labels as text, refusing a row that has none."""
     name = LABELS if isinstance(table, Matrix) else target
     if name is None:
-        raise no_target(table)
-    words, codes = distinct(table.column(name))
-    if (codes < 0).any():
-        where = f"row {table.row(int(np.argmax(codes < 0)))} of {table.origin}"
+        raise _no_target(table.columns, table.origin)
+    labels = table.text(name)
+    if None in labels:
+        where = f"row {table.row(labels.index(None))} of {table.origin}"
         raise Refusal(f"{where} has no label", "say --missing drop to leave such rows out")
-    return words, codes
+    return [label for label in labels if label is not None]
 
 
-def no_target(table: Table) -> Refusal:
-    """Return the refusal of a table for which nobody says what to predict."""
-    names = ", ".join(filter(None, table.columns))
-    return Refusal(f"choose the column of {table.origin} to predict with --target; it has {names}")
-
-
-def not_negative(table: Table, name: str) -> Array:
-    """Return a column of weights, none of which is below zero."""
-    weights = table.numbers(name)
+def refuse_negative(weights: Array, name: str, table: Table) -> None:
+    """Refuse weights below zero."""
     if (weights < 0).any():
         place = int(np.argmax(weights < 0))
         where = f"the weight {weights[place]:g} in row {table.row(place)}, below zero"
         raise Refusal(f"column {name!r} of {table.origin} holds {where}")
-    return weights
+
+
+def _no_target(columns: Iterable[str], origin: str) -> Refusal:
+    names = ", ".join(filter(None, columns))
+    return Refusal(f"choose the column of {origin} to predict with --target; it has {names}")
+
+
+def _warn_of_nameless(column: Column, name: str, origin: str) -> None:
+    which = f"column {name!r}" if name else "a column without a name"
+    values = column.numbers() if column.usable and not column.is_text else 0
+    counts = isinstance(values, np.ndarray) and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
+    why = "counts the rows, as an index that pandas wrote does, and" if counts else "is no feature: it"
+    warnings.warn(f"{which} in {origin} {why} is left out; give it another name in the file to use it", stacklevel=2)
 
 
 # --- rows to train on -------------------------------------------------------------------------------------
@@ -528,22 +560,22 @@ class Split:
     classes: Array
 
 
-def read_split(source: Source, wanted: Wanted, share: float | None, seed: int) -> Split:
+def read_split(source: Tables, wanted: Wanted, share: float | None, seed: int) -> Split:
     """Read a source whole and keep a share of each class for a test, if one is given."""
     wanted.check(source)
     whole = source.read(wanted.as_written)
     table = wanted.complete(whole)
     if not len(table):
         for column in () if isinstance(whole, Matrix) else wanted.columns(whole):
-            if whole.missing(column).all():
+            if whole.column(column).missing().all():
                 raise empty_column(column, whole.origin, len(whole))
         raise Refusal(f"{source.name} has no rows to learn from: each of them lacks a value")
     if share is None:
-        return Split(table, None, *Schema.learn(source, wanted, lambda: [table]))
-    words, codes = read_labels(table, wanted.target)
-    train, test = split(np.unique(words, return_inverse=True)[1][codes], share, seed)
+        return Split(table, None, *Schema.learn(source, wanted, [table]))
+    codes = np.unique(read_labels(table, wanted.target), return_inverse=True)[1]
+    train, test = split(codes, share, seed)
     part = table.take(train)
-    return Split(part, table.take(test), *Schema.learn(source, wanted, lambda: [part]))
+    return Split(part, table.take(test), *Schema.learn(source, wanted, [part]))
 
 
 def split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
@@ -570,30 +602,42 @@ def split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRows(Rows):
-    """The complete rows of tables, encoded by a schema; they are read again and again, file by file.
+class Reading:
+    """How tables become rows: by what was learnt of their columns, without those that lack what they must have."""
 
-    A part of them (a file, or some row groups of Parquet) is of the same class, and can be read by a worker.
-    """
-
-    source: Source
     wanted: Wanted
     schema: Schema
     classes: Array
     rows: int | None = None  # of a chunk
-    watcher: Callable[[int], None] | None = None  # told how many rows were read
 
-    def pieces(self) -> Sequence[EncodedRows]:
-        """Return the parts."""
-        return [replace(self, source=piece, watcher=None) for piece in self.source.pieces()]
+
+@dataclass(frozen=True, eq=False)
+class EncodedPiece:
+    """A file, or some row groups of one."""
+
+    source: Source
+    reading: Reading
 
     def read(self) -> Iterator[Chunk]:
         """Yield the rows."""
+        wanted, schema, classes = self.reading.wanted, self.reading.schema, self.reading.classes
         with suppress(NoRows):
-            for part in self.source.chunks(self.rows):
-                table = self.wanted.complete(part)
+            for part in self.source.chunks(self.reading.rows):
+                table = wanted.complete(part)
                 if len(table):
-                    names = self.schema.labels(table, self.classes)
-                    labels = Labels(self.classes, np.searchsorted(self.classes, names))
-                    X, weights = as_rows(self.schema.features(table)), self.schema.weights(table)
-                    yield Chunk(X, labels, weights, part.origin, part.first_row)
+                    labels = Labels(classes, np.searchsorted(classes, schema.labels(table, classes)))
+                    X = as_rows(schema.features(table))
+                    yield Chunk(X, labels, schema.weights(table), part.origin, part.first_row)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows(Rows):
+    """The rows of a table that is read again and again; one piece for each file, or for some row groups of Parquet."""
+
+    tables: Tables
+    reading: Reading
+    watcher: Callable[[int], None] | None = None  # told how many rows were read
+
+    def pieces(self) -> Sequence[Piece]:
+        """Return the pieces."""
+        return [EncodedPiece(source, self.reading) for source in self.tables.pieces()]

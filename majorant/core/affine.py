@@ -1,7 +1,12 @@
-"""Design matrices with a constant column, and with columns measured from a centre, without a copy of X.
+"""Rows that are somewhere else.
 
-Also: where columns are and how far they spread, rows of several matrices one after the other, rows that were not read,
-and reading what people have as a design.
+Rows of several designs, one after the other.
+
+Where columns are, and how far they spread: found of some rows at a time, and added up.
+
+A constant column, and columns measured from their centres, without a copy of the rest.
+
+Reading what people have as a design matrix.
 """
 
 from __future__ import annotations
@@ -15,9 +20,106 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from majorant.core import kernels
-from majorant.core.checks import Array, finite_array, refuse_non_finite
+from majorant.core.checks import Array, finite_array, lazy, refuse_non_finite
 from majorant.core.kernels.sparse import Stored
 from majorant.core.matrix import ZERO, CsrDesign, DenseDesign, Design, as_they_are, laid_out
+
+
+@dataclass(frozen=True, eq=False)
+class Absent(Design):
+    """What is known of rows that have not been read: a task that looks at labels and scores alone needs no more."""
+
+    rows: int
+    like: Design
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.like.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision that they would be multiplied in."""
+        return self.like.dtype
+
+    @property
+    def centre(self) -> Array | None:
+        """Where their columns are measured from."""
+        return self.like.centre
+
+    @property
+    def density(self) -> float:
+        """The share of them that is stored."""
+        return self.like.density
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored are non-zeros."""
+        return self.like.is_sparse
+
+    def project(self, W: Array) -> Array:
+        """Raise: nobody should ask."""
+        self._are_absent()
+
+    def pull_back(self, R: Array) -> Array:
+        """Raise."""
+        self._are_absent()
+
+    def part(self, rows: slice | Array) -> Design:
+        """Raise."""
+        self._are_absent()
+
+    def toarray(self) -> Array:
+        """Raise."""
+        self._are_absent()
+
+    def _are_absent(self) -> NoReturn:
+        raise TypeError("these rows were not read: a task that looks at rows must not say that it does not")
+
+
+def joined(designs: Sequence[Design]) -> Design:
+    """Return all rows as one matrix; what the designs have in common, such as a centre, is that of the first."""
+    first = designs[0]
+    if len(designs) == 1:
+        return first
+    if isinstance(first, Constant):
+        parts = [each for each in designs if isinstance(each, Constant)]
+        if any(not np.array_equal(each.centred, first.centred) for each in parts):
+            return Constant(joined([each.uncentred().inner for each in parts]), first.origin)
+        sources = [each.source for each in parts if each.source is not None]
+        source = joined(sources) if sources else None
+        return Constant(joined([each.inner for each in parts]), first.origin, first.centred, source)
+    if first.is_sparse:
+        return CsrDesign(sp.vstack([each.csr() for each in designs], format="csr"))
+    return DenseDesign(np.concatenate([each.toarray() for each in designs]))
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean and variance of the columns of all rows seen so far."""
+
+    rows: int
+    weight: float
+    mean: Array
+    variance: Array
+
+    @classmethod
+    def of(cls, X: Any, weight: Array | None) -> Moments:
+        """Return those of a chunk."""
+        each = np.ones(X.shape[0]) if weight is None else weight
+        return cls(len(each), float(each.sum()), *read_design("X", X).moments(each))
+
+    def __add__(self, other: Moments) -> Moments:
+        total = self.weight + other.weight
+        share, apart = other.weight / total, other.mean - self.mean
+        variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart**2
+        return Moments(self.rows + other.rows, total, self.mean + share * apart, variance)
+
+    def widened(self, columns: int) -> Moments:
+        """Return those of rows that have zeros in further columns."""
+        more = np.zeros(columns - len(self.mean))
+        return Moments(self.rows, self.weight, np.append(self.mean, more), np.append(self.variance, more))
+
 
 # Numbers that are written out once, and kept: Hessians of small data are found at every step.
 FEW = 2**15
@@ -27,6 +129,7 @@ FEW_CENTRED = 2**18
 ROUNDING = 64
 
 
+@dataclass(frozen=True, eq=False)
 class Constant(Design):
     """[X − 1cᵀ, 1]: columns measured from a centre, and a last column of ones, neither of them stored.
 
@@ -43,20 +146,10 @@ class Constant(Design):
         X before that, where the subtraction cannot be undone without rounding.
     """
 
-    def __init__(
-        self,
-        inner: Design,
-        origin: Array | None = None,
-        centred: bool | Array = False,
-        source: Design | None = None,
-    ) -> None:
-        self.inner, self.origin, self.centred, self.source = inner, origin, centred, source
-        self.shape, self.dtype, self.centre = (inner.shape[0], inner.shape[1] + 1), inner.dtype, origin
-        self.density, self.is_sparse, self.counts_pairs = inner.density, inner.is_sparse, inner.counts_pairs
-        shift = None if origin is None or np.all(centred) else np.where(centred, 0.0, origin)
-        self.shift = shift if shift is not None and shift.any() else None  # what is still to be subtracted from X
-        self.finds_columns_at_once = self.shift is None and inner.finds_columns_at_once
-        self._written: Array | None = None
+    inner: Design
+    origin: Array | None = None
+    centred: bool | Array = False
+    source: Design | None = None
 
     @classmethod
     def of_sparse(cls, X: CsrDesign, centre: Array, stored: Array) -> Constant:
@@ -69,11 +162,46 @@ class Constant(Design):
             return cls(X, centre)
         return cls(X.less(np.where(stored, centre, 0.0)), centre, stored, X)
 
+    @lazy
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, the constant one included."""
+        return self.inner.shape[0], self.inner.shape[1] + 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of X."""
+        return self.inner.dtype
+
+    @property
+    def centre(self) -> Array | None:
+        """Where columns are measured from."""
+        return self.origin
+
+    @property
+    def density(self) -> float:
+        """The share of X that is stored; the ones are not."""
+        return self.inner.density
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+        return self.inner.is_sparse
+
+    @lazy
+    def shift(self) -> Array | None:
+        """What is still to be subtracted from X."""
+        if self.origin is None or np.all(self.centred):
+            return None
+        shift = np.where(self.centred, 0.0, self.origin)
+        return shift if shift.any() else None
+
     def without_ones(self) -> Array:
+        """Return X − 1cᵀ written out."""
         X = self.inner.dense()
         return X if self.shift is None else X - self.shift
 
     def project(self, W: Array) -> Array:
+        """Return W [X − 1cᵀ, 1]ᵀ."""
         if not W[:, :-1].any():  # where most fits start
             return np.repeat(W[:, -1:], self.shape[0], axis=1)
         constant = W[:, -1:] if self.shift is None else W[:, -1:] - (W[:, :-1] @ self.shift)[:, None]
@@ -82,10 +210,11 @@ class Constant(Design):
         return scores
 
     def pull_back(self, R: Array) -> Array:
+        """Return R [X − 1cᵀ, 1]."""
         total, G = R.sum(axis=1), np.empty((len(R), self.shape[1]))
         G[:, -1] = total
         if isinstance(self.inner, DenseDesign):
-            self.inner.pull_back(R, G[:, :-1])
+            self.inner.write_back(R, G[:, :-1])
         else:
             G[:, :-1] = self.inner.pull_back(R)
         if self.shift is not None:
@@ -93,18 +222,26 @@ class Constant(Design):
         return G
 
     def stored(self) -> Stored | None:
+        """Return what is stored of X; the ones are not."""
         inner = self.inner.stored()
         shift = ZERO if self.shift is None else self.shift
         return None if inner is None else Stored(inner.rows, shift, constant=True)
 
     def part(self, rows: slice | Array) -> Constant:
+        """Return some rows, with the same centre."""
         source = None if self.source is None else self.source.part(rows)
         return Constant(self.inner.part(rows), self.origin, self.centred, source)
 
     def toarray(self) -> Array:
         """Return the whole matrix, written out; that of a few rows is remembered."""
-        if self._written is not None:
-            return self._written
+        few = FEW if self.shift is None else FEW_CENTRED
+        return self._remembered if self.shape[0] * self.shape[1] <= few else self._written_out()
+
+    @lazy
+    def _remembered(self) -> Array:
+        return self._written_out()
+
+    def _written_out(self) -> Array:
         X, shift = self.inner.toarray(), self.shift
         written = np.empty(self.shape, X.dtype if shift is None else np.result_type(X, shift))
         written[:, -1] = 1.0
@@ -112,8 +249,6 @@ class Constant(Design):
             written[:, :-1] = X
         else:
             np.subtract(X, shift, out=written[:, :-1])  # there: fresh memory for a copy takes longer than to subtract
-        if written.size <= (FEW if shift is None else FEW_CENTRED):
-            self._written = written
         return written
 
     def csr(self) -> sp.csr_array:
@@ -127,6 +262,7 @@ class Constant(Design):
         return as_they_are(sp.csr_array, (data, indices, X.indptr + before), self.shape)
 
     def uncentred(self) -> Constant:
+        """Return the matrix with columns measured from zero."""
         if self.source is not None:
             return Constant(self.source)
         if self.origin is None or not np.any(self.centred):
@@ -165,6 +301,7 @@ class Constant(Design):
         return some.inner if some.shift is None else DenseDesign(some.toarray()[:, :-1])
 
     def occurring(self) -> tuple[Array, Array]:
+        """Return the columns that are not empty, as a dense array, and which they are."""
         if not isinstance(self.inner, CsrDesign):
             return super().occurring()
         occurs = self.inner.not_empty() | (False if self.shift is None else self.shift != 0)
@@ -172,9 +309,11 @@ class Constant(Design):
         return self.columns(which).dense(), which
 
     def times(self, M: Array) -> Array:
+        """Return [X − 1cᵀ, 1] M."""
         return self.inner.times(M[:-1]) + (M[-1] if self.shift is None else M[-1] - self.shift @ M[:-1])
 
     def pull_back_squares(self, R: Array) -> Array:
+        """Return R times the squares of the entries."""
         total, squares = R.sum(axis=1, keepdims=True), self.inner.pull_back_squares(R)
         if self.shift is not None:
             moved = total * self.shift**2
@@ -183,36 +322,52 @@ class Constant(Design):
             squares[squares <= rounding] = 0.0
         return np.column_stack([squares, total])
 
+    @property
+    def finds_columns_at_once(self) -> bool:
+        """Whether those of X are, and nothing is subtracted."""
+        return self.shift is None and self.inner.finds_columns_at_once
+
     def column_norms(self) -> Array:
+        """Return for each column how large its sum of products is before anything cancels."""
         root, norms = np.sqrt(self.shape[0]), self.inner.column_norms()
         return np.append(norms if self.shift is None else norms + root * np.abs(self.shift), root)
 
     def frobenius_norm(self) -> float:
+        """Return a bound on the norm of the matrix as one long vector, before anything cancels."""
         shift = 0.0 if self.shift is None else float(np.linalg.norm(self.shift))
         return self.inner.frobenius_norm() + float(np.sqrt(self.shape[0])) * (shift + 1.0)
 
     def absolute(self) -> tuple[Constant, Array]:
         """Return |X − 1cᵀ| with its column of ones, and the sum of each row."""
         if self.shift is not None and isinstance(self.inner, CsrDesign):
-            # What is not stored, |c|, becomes a centre of its own: nothing is written out.
-            X, far = self.inner.csr().copy(), np.abs(self.shift)
-            X.data = np.abs(X.data - self.shift[X.indices]) - far[X.indices]
-            return Constant(CsrDesign(X), -far), np.asarray(X.sum(axis=1)).ravel() + far.sum() + 1.0
+            return self._absolute_of_sparse(self.inner, np.abs(self.shift))
         inner = self.inner if self.shift is None else DenseDesign(self.toarray()[:, :-1])
         magnitude, total = inner.absolute()
         return Constant(magnitude), total + 1.0
 
-    def gram(self, B: Array, dtype: Any = np.float64) -> Array:
-        """Return that of the inner matrix, bordered by its sums, where it need not be written out for that."""
+    def _absolute_of_sparse(self, inner: CsrDesign, far: Array) -> tuple[Constant, Array]:
+        """Return the same with what is not stored, |c|, as a centre of its own: nothing is written out."""
+        assert self.shift is not None
+        X = inner.csr().copy()
+        X.data = np.abs(X.data - self.shift[X.indices]) - far[X.indices]
+        return Constant(CsrDesign(X), -far), np.asarray(X.sum(axis=1)).ravel() + far.sum() + 1.0
+
+    def _dense_grams(self, B: Array, dtype: Any) -> Array:
+        """Return those of the inner matrix, bordered by its sums, where it need not be written out for that."""
         written_out = self.shift is not None or self.shape[0] * self.shape[1] <= FEW
         if len(B) > 1 or written_out or not isinstance(self.inner, DenseDesign):
-            return super().gram(B, dtype)
+            return super()._dense_grams(B, dtype)
         p, weight = self.shape[1] - 1, B[0]
-        whole = np.empty((p + 1, p + 1))
-        whole[:p, :p] = self.inner.gram(B, dtype)
-        whole[p, :p] = whole[:p, p] = self.inner.pull_back(weight)[0]
-        whole[p, p] = weight.sum()
+        whole = np.empty((1, 1, p + 1, p + 1))
+        whole[0, 0, :p, :p] = self.inner._dense_grams(B, dtype)[0, 0]
+        whole[0, 0, p, :p] = whole[0, 0, :p, p] = self.inner.pull_back(weight)[0]
+        whole[0, 0, p, p] = weight.sum()
         return whole
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether the inner matrix does."""
+        return self.inner.counts_pairs
 
     def triangles(self, weights: Array) -> Array:
         """Return the triangles of the inner matrix, bordered by its column sums, and moved to the centre."""
@@ -232,63 +387,6 @@ class Constant(Design):
             for triangle, columns in zip(whole, lost, strict=True):
                 triangle[:p][columns] = triangle[:, :p][:, columns] = 0.0
         return whole
-
-
-class Absent(Design):
-    """What is known of rows that have not been read: functions of labels and scores alone need no more."""
-
-    def __init__(self, rows: int, like: Design) -> None:
-        self.shape, self.dtype, self.centre = (rows, like.shape[1]), like.dtype, like.centre
-        self.density, self.is_sparse = like.density, like.is_sparse
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError("these rows were not read: what looks at rows must not be marked as if it did not")
-
-    project = pull_back = part = toarray = _refuse  # type: ignore[assignment]
-
-
-def joined(designs: Sequence[Design]) -> Design:
-    """Return all rows as one matrix; what the designs have in common, such as a centre, is that of the first."""
-    first = designs[0]
-    if len(designs) == 1:
-        return first
-    if isinstance(first, Constant):
-        parts = [design for design in designs if isinstance(design, Constant)]
-        if any(not np.array_equal(part.centred, first.centred) for part in parts):
-            return Constant(joined([part.uncentred().inner for part in parts]), first.origin)
-        sources = [part.source for part in parts if part.source is not None]
-        source = joined(sources) if sources else None
-        return Constant(joined([part.inner for part in parts]), first.origin, first.centred, source)
-    if first.is_sparse:
-        return CsrDesign(sp.vstack([design.csr() for design in designs], format="csr"))
-    return DenseDesign(np.concatenate([design.toarray() for design in designs]))
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Mean and variance of the columns of all rows seen so far."""
-
-    rows: int
-    weight: float
-    mean: Array
-    variance: Array
-
-    @classmethod
-    def of(cls, X: Any, weight: Array | None) -> Moments:
-        """Return those of a chunk."""
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        return cls(len(weight), float(weight.sum()), *read_design("X", X).moments(weight))
-
-    def __add__(self, other: Moments) -> Moments:
-        total = self.weight + other.weight
-        share, apart = other.weight / total, other.mean - self.mean
-        variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart**2
-        return Moments(self.rows + other.rows, total, self.mean + share * apart, variance)
-
-    def widened(self, columns: int) -> Moments:
-        """Return those of rows that have zeros in further columns."""
-        more = np.zeros(columns - len(self.mean))
-        return Moments(self.rows, self.weight, np.append(self.mean, more), np.append(self.variance, more))
 
 
 # A column is centred if its mean is so many standard deviations from zero.
@@ -326,12 +424,17 @@ def read_csr(X: Any) -> CsrDesign:
     csr = X.tocsr()
     if csr.dtype != np.float32:
         csr = csr.astype(np.float64, copy=False)
-    if not csr.has_canonical_format:  # of few non-zeros to sort them is quicker than to load a kernel
-        few = csr.nnz < WORTH_COMPILING or csr.shape[0] >= np.iinfo(np.int32).max
-        if few or kernels.products.repeats(csr.indices, csr.indptr, csr.shape[1]):
-            csr = csr.copy()
-            csr.sum_duplicates()
+    if not csr.has_canonical_format and _may_repeat(csr):
+        csr = csr.copy()
+        csr.sum_duplicates()
     return CsrDesign(csr)
+
+
+def _may_repeat(csr: Any) -> bool:
+    """Return whether a row may store a column twice; of few non-zeros to sort them is quicker than to load a kernel."""
+    if csr.nnz < WORTH_COMPILING or csr.shape[0] >= np.iinfo(np.int32).max:
+        return True
+    return kernels.products.repeats(csr.indices, csr.indptr, csr.shape[1])
 
 
 def with_constant(design: Design, weight: Array | None = None, center: bool | ArrayLike | Centre = False) -> Design:

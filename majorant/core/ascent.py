@@ -1,10 +1,10 @@
-"""A start for sequences: dual ascent in rounds, as long as it contracts well.
+"""Dual ascent for sequences, a start for quasi-Newton steps: rounds of visits, as long as they contract well.
 
 Each sequence is moved exactly as far as the dual objective rises (a model's
 :class:`~majorant.core.model.DualAscent`), so there is no step size. The first rounds visit all sequences, later
-ones those that promise most: what a visit brought the last time says what another one would. Neither F nor the dual
-objective is evaluated on the way; promises tell when to look. The mean of θ over a round is far better than θ at its
-end: what is looked at is that of a round of its own, since a mean that is worth it takes many looks at θ.
+ones those that promise most: what a visit gained the last time says what another one would. Neither F nor the dual
+objective is evaluated on the way; promises tell when to evaluate F. The mean of θ over a round is far better than θ at
+its end. It is taken of the last round before F is evaluated alone, since a good mean takes many snapshots of θ.
 
 Rounds are the work of one thread. Groups of sequences that move copies of θ, added up eight times a round, each settle
 what is frequent for themselves, and together go too far: four diverged on CoNLL-2000. If each expects the others to
@@ -24,31 +24,23 @@ from typing import Any
 import numpy as np
 
 from majorant.core.checks import Array
-from majorant.core.curvature import Diagonal, Factorize
+from majorant.core.curvature import Diagonal
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.starts import Begun, Unridged, from_online_pass
 
 # With fewer sequences than this, too much of θ moves at a time.
 LEAST_ROWS = 30
-# Rounds over all sequences before promises are believed.
-FULL_ROUNDS = 2
-# Later rounds visit those that make up this share of all promises; those of others grow, and none is quite forgotten.
-COVERED, AGEING, LEAST = 0.8, 1.5, 0.02
-# The first look is worth its price when no more than this share of the dual objective is promised; then less each time.
+# Rounds over all sequences. Later ones visit those that make up this share of all promises; those of others grow.
+FULL_ROUNDS, COVERED, AGEING = 2, 0.8, 1.5
+# F is evaluated when rounds to come promise this share of the dual objective; then when this share of that is left.
 FIRST_LOOK, NEXT_LOOK = 2e-3, 0.1
 # Of θ in a round, to be averaged: where F is stiff, θ strays to all sides.
 SNAPSHOTS = 100
-# A round is slow if promises shrink to more than this share, before the first look and after; so many slow ones end it.
-SLOW, VERY_SLOW, PATIENCE = 0.9, 0.98, 2
-# The same where every round is a pass. Those that settle what is rare are slow, and certificates wait for them.
-SLOW_PASS = 0.87
-# Where the next look is more passes away than this, quasi-Newton steps certify sooner.
+# Rounds end after so many in succession that leave more than this share of what was promised; or after so many at all.
+PATIENCE, SLOW, MOST_ROUNDS = 2, 0.9, 500
+# Where the next evaluation of F is more passes away than this, quasi-Newton steps certify sooner.
 FAR = 5.0
-MOST_ROUNDS = 500
-# Of the diagonal that scales steps. Attributes of a token are far from independent, so the diagonal is too stiff where
-# they are frequent: at c2 ≤ 0.01, 0.75 saves an eighth of the passes of 1, and 0.5 loses as much where tokens are many.
-POWER = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +53,7 @@ class Ascent:
     rate: float = 0.0  # to which share of itself that shrank
     passes: float = 1.0  # of the last round
     rounds: int = 0
-    slow: int = 0
+    slow: int = 0  # rounds in succession
     look: float = FIRST_LOOK
     finite: bool = True
 
@@ -69,32 +61,6 @@ class Ascent:
     def contracts(self) -> bool:
         """Whether further rounds are worth it."""
         return self.finite and self.slow < PATIENCE and self.rounds < MOST_ROUNDS
-
-    @property
-    def near(self) -> bool:
-        """Whether another round is enough for a look at F to be worth its price, or the last that there is."""
-        return not self.contracts or (self.rounds >= FULL_ROUNDS and self._left * self.rate <= self._enough)
-
-    @property
-    def far(self) -> bool:
-        """Whether the next look is so far away that quasi-Newton steps are worth more."""
-        if not 0 < self.rate < 1:
-            return self.rate > 0
-        return bool(self.passes * np.log(NEXT_LOOK) / np.log(self.rate) > FAR)
-
-    @property
-    def done(self) -> bool:
-        """Whether a look at F is worth its price."""
-        return not self.contracts or (self.rounds > FULL_ROUNDS and self._left <= self._enough)
-
-    @property
-    def _left(self) -> float:
-        """What all rounds to come promise."""
-        return self.promised * max(1.0, self.rate / max(1 - self.rate, 1e-9)) if self.rate < 1 else np.inf
-
-    @property
-    def _enough(self) -> float:
-        return self.look * abs(self.work.value)
 
     def revived(self, objective: Objective) -> Ascent:
         """Return the same with the sequences that marginals are of."""
@@ -106,23 +72,25 @@ class Ascent:
         """Return the point after a few more rounds; where they have ended, what steps from there are scaled by."""
         after = ascend(objective, self, seed)
         point = objective.point(after.theta) if after.finite else None
-        if point is None or not point.value <= objective.value_at_zero():
-            return _started_over(objective, seed)
-        if after.contracts and not after.far:
+        if point is None or not point.value <= objective.value_at_zero():  # numbers ran off, or marginals had no room
+            begun = from_online_pass(objective, np.zeros(objective.size), seed)
+            why = "dual ascent did not lead to the optimum, so an online pass made the start instead"
+            return replace(begun, remark=why)
+        far = after.rate > 0  # rounds that no longer contract never get there
+        if 0 < after.rate < 1:
+            far = bool(after.passes * np.log(NEXT_LOOK) / np.log(after.rate) > FAR)
+        if after.contracts and not far:
             return Begun(point, sweeps=after)
+
+        # The metric is the root of the diagonal of the Hessian: attributes of a token are far from independent, so the
+        # diagonal itself is too stiff where they are frequent. It is that of the marginals, which are nearer to those
+        # at the optimum than the ones of θ: with a small penalty θ has to grow far, and p(1 − p) to shrink, while
+        # marginals begin at what was observed.
+        objective.spend(curvatures=1)
+        metric = Diagonal(np.sqrt(after.work.hessian_diagonal() + objective.ridge), majorizes=False)
         done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
         best = point if before is None or point.value < before.value else before
-        return Begun(best, after.scale(objective), least_factor=0.0, account=done)
-
-    def scale(self, objective: Objective) -> Factorize:
-        """Return what steps are scaled by: a power of the diagonal of the Hessian, of the marginals that there are.
-
-        These are nearer to those at the optimum than the ones of θ: with a small penalty θ has to grow far, and
-        p(1 − p) to shrink, while marginals begin at what was observed.
-        """
-        objective.spend(curvatures=1)
-        entries = (self.work.hessian_diagonal() + objective.ridge) ** POWER
-        return Unridged(Diagonal(entries, majorizes=False).factorized())
+        return Begun(best, Unridged(metric.factorized()), least_factor=0.0, account=done)
 
 
 def suits(objective: Objective, theta: Array) -> bool:
@@ -146,66 +114,44 @@ def marginals(objective: Objective) -> Any:
 
 
 def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
-    """Return the state after as many rounds as it takes for a look at F to be worth its price."""
-    ascent = replace(ascent, work=_as_it_was(objective, ascent, seed))
-    averaged = False
-    while not (averaged and ascent.done) and ascent.finite:
-        averaged = ascent.near
-        ascent = _after_round(objective, ascent, seed, SNAPSHOTS if averaged else 1)
-    theta = ascent.work.average() if ascent.finite else ascent.theta
+    """Return the state after as many rounds as it takes for F to be worth evaluating, with the mean θ of the last."""
+    work, averaged = _rewound(objective, ascent, seed), False
+    ascent = replace(ascent, work=work)
+    while ascent.finite:
+        # What all rounds to come promise, a geometric series; and what is worth evaluating F, or is not worth a round.
+        rate, enough = ascent.rate, ascent.look * abs(work.value)
+        remaining = ascent.promised * max(1.0, rate / max(1 - rate, 1e-9)) if rate < 1 else np.inf
+        if averaged and (not ascent.contracts or remaining <= enough):
+            break
+        averaged = not ascent.contracts or (ascent.rounds >= FULL_ROUNDS and remaining * rate <= enough)
+        order = _order(work, seed)
+        finite = work.visit(order, SNAPSHOTS if averaged else 1)
+        passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum())
+        objective.spend(passes=passes)
+        rate = promised / ascent.promised if promised > 0 else 0.0
+        slow, rounds = ascent.slow + 1 if rate > SLOW else 0, ascent.rounds + 1
+        ascent = replace(ascent, promised=promised, rate=rate, passes=passes, rounds=rounds, slow=slow, finite=finite)
+    theta = work.average() if ascent.finite else ascent.theta
     return replace(ascent, theta=theta, look=ascent.look * NEXT_LOOK)
 
 
-def _as_it_was(objective: Objective, ascent: Ascent, seed: int) -> Any:
-    """Return the marginals after the rounds of a state: they move in place, and those of earlier ones found again."""
-    if ascent.work.rounds == ascent.rounds:
-        return ascent.work
-    start = marginals(objective)
-    while start.rounds < ascent.rounds:
-        start.visit(_order(start, seed))
-    return start
-
-
-def _started_over(objective: Objective, seed: int) -> Begun:
-    """Return the start without dual ascent, and say so: numbers ran off, or there was no room left for marginals."""
-    begun = from_online_pass(objective, np.zeros(objective.size), seed)
-    return replace(begun, remark="dual ascent did not lead to the optimum, so an online pass made the start instead")
-
-
-def _after_round(objective: Objective, ascent: Ascent, seed: int, snapshots: int = 1) -> Ascent:
-    """Return the state after one more round."""
+def _rewound(objective: Objective, ascent: Ascent, seed: int) -> Any:
+    """Return the marginals after the rounds of a state: they move in place, so those of an earlier one are redone."""
     work = ascent.work
-    order = _order(work, seed)
-    finite = work.visit(order, snapshots)
-    passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum())
-    objective.spend(passes=passes)
-    rate = promised / ascent.promised if promised > 0 else 0.0
-    slow = ascent.slow + 1 if rate > _slow(ascent) else 0
-    return replace(
-        ascent, promised=promised, rate=rate, passes=passes, rounds=ascent.rounds + 1, slow=slow, finite=finite
-    )
-
-
-def _slow(ascent: Ascent) -> float:
-    """Return the share of themselves that promises shrink to in a slow round."""
-    if not ascent.work.selects:
-        return SLOW_PASS
-    return SLOW if ascent.look == FIRST_LOOK else VERY_SLOW
+    if work.rounds != ascent.rounds:
+        work = marginals(objective)
+        while work.rounds < ascent.rounds:
+            work.visit(_order(work, seed))
+    return work
 
 
 def _order(work: Any, seed: int) -> Array:
-    """Return the sequences of the next round."""
-    everyone = work.rounds < FULL_ROUNDS or not work.selects
-    chosen = np.arange(len(work.gains)) if everyone else _most_promising(work)
+    """Return the sequences of the next round: all, or those that promise most; promises of the others grow."""
+    chosen = np.arange(len(work.gains))
+    if work.rounds >= FULL_ROUNDS and work.selects:
+        ranked = np.argsort(-work.gains / np.maximum(work.lengths, 1))
+        covered = np.cumsum(work.gains[ranked])
+        enough = int(np.searchsorted(covered, COVERED * covered[-1])) + 1
+        chosen = ranked[:enough]
+        work.gains[ranked[enough:]] *= AGEING
     return np.random.default_rng([seed, work.rounds]).permutation(chosen)
-
-
-def _most_promising(work: Any) -> Array:
-    """Return the sequences that promise most for their length; let the promises of the others grow."""
-    gains = work.gains
-    np.maximum(gains, LEAST * gains.mean(), out=gains)
-    ranked = np.argsort(-gains / np.maximum(work.lengths, 1))
-    covered = np.cumsum(gains[ranked])
-    enough = int(np.searchsorted(covered, COVERED * covered[-1])) + 1
-    gains[ranked[enough:]] *= AGEING
-    return ranked[:enough]

@@ -1,7 +1,8 @@
-"""Design matrices X (t×p), dense and sparse: the only code that sees the numbers of X.
+"""What a design matrix can do. Parameters of a class model are a matrix W (n×p), scores are class-major (n×t).
 
-Parameters of a class model are a matrix W (n×p); scores W Xᵀ are class-major (n×t), residuals R have their shape, and
-R X is a gradient. Products are found in the precision of X and returned in double precision.
+X as an array.
+
+X by its non-zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from majorant.core.checks import Array
 from majorant.core.kernels.sparse import Csr, Stored
 from majorant.core.threads import empty, even_parts, even_slices, for_each, mapped, threads
 
-# Scalars of the rows that are taken at a time: their weighted copies then stay in cache.
+# Rows are taken so many scalars at a time: the weighted copies of X then stay in cache.
 CHUNK = 2**19
 # Columns of the tiles that large Gram matrices are found in.
 TILE = 256
@@ -32,20 +33,20 @@ ZERO = np.empty(0)
 class Design(ABC):
     """A matrix X (t×p) that is multiplied by parameters and by residuals, and asked for nothing else.
 
-    Its ``shape``, its ``dtype`` (float64 or float32) and four methods make one: :meth:`project`, :meth:`pull_back`,
-    :meth:`part` and :meth:`toarray`. The others are written in terms of these, some rows at a time, and may be made
-    faster.
+    Its :attr:`shape`, its :attr:`dtype` and four methods make one: :meth:`project`, :meth:`pull_back`, :meth:`part` and
+    :meth:`toarray`. The others are written in terms of these, some rows at a time, and may be made faster. Products are
+    found in the precision of X and returned in double precision.
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    centre: Array | None = None  # where columns are measured from, if not from zero
-    density: float = 1.0  # the share of X that is stored
-    is_sparse: bool = False  # whether what is stored of X are its non-zeros
-    counts_pairs: bool = False  # whether :meth:`triangles` beats products of matrices
-    finds_columns_at_once: bool = False  # whether norms of columns take no longer than that of all of X
-    place: Any = None  # the device where X is multiplied, if that is not this processor
-    gram_slowness: float = 1.0  # how much longer products for Gram matrices take than others
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows t and columns p."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The precision in which X is multiplied: float64 or float32."""
 
     @abstractmethod
     def project(self, W: Array) -> Array:
@@ -66,22 +67,42 @@ class Design(ABC):
     # --- what may be made faster --------------------------------------------------------------------------
 
     @property
+    def centre(self) -> Array | None:
+        """Where columns are measured from, if not from zero."""
+        return None
+
+    @property
     def epsilon(self) -> float:
         """How far a factor of a product may be off, relative to itself."""
         return float(np.finfo(self.dtype).eps)
-
-    @property
-    def narrowing(self) -> int | None:
-        """How many numbers :meth:`narrowed` copies; None where there is no lower precision."""
-        return None if self.dtype == np.float32 else self.shape[0] * self.shape[1]
 
     def beside(self, array: Any) -> Any:
         """Return what belongs to rows, such as labels, where the rows are."""
         return array
 
+    @property
+    def place(self) -> Any:
+        """Where it is multiplied, if not by this processor."""
+        return None
+
     def here(self) -> Design:
         """Return X in the memory of this process, if it is on a device."""
         return self
+
+    @property
+    def gram_slowness(self) -> float:
+        """How much longer products for Gram matrices take than others, which may be of a lower precision."""
+        return 1.0
+
+    @property
+    def density(self) -> float:
+        """The share of X that is stored."""
+        return 1.0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether what is stored of X are its non-zeros."""
+        return False
 
     def stored(self) -> Stored | None:
         """Return what compiled loops over rows may read, if these are stored one after the other."""
@@ -109,14 +130,25 @@ class Design(ABC):
 
     def widened(self) -> Design:
         """Return X in double precision."""
+        pass
+
         return DenseDesign(self.dense())
 
     def narrowed(self) -> Design:
         """Return X in a lower precision, itself if there is none."""
+        pass
+
         return self if self.dtype == np.float32 else DenseDesign(self.toarray().astype(np.float32))
+
+    @property
+    def narrowing(self) -> int | None:
+        """How many numbers are copied for that; None where there is no lower precision."""
+        return None if self.dtype == np.float32 else self.shape[0] * self.shape[1]
 
     def columns(self, which: Array) -> Design:
         """Return some columns, given in rising order."""
+        pass
+
         return DenseDesign(self.toarray()[:, which])
 
     def occurring(self) -> tuple[Array, Array]:
@@ -132,6 +164,11 @@ class Design(ABC):
         parts = (R[:, some] @ self.part(some).dense() ** 2 for some in self.chunks())
         return sum(parts, np.zeros((len(R), self.shape[1])))
 
+    @property
+    def finds_columns_at_once(self) -> bool:
+        """Whether norms of columns, with nothing to subtract from them, take no longer than that of all of X."""
+        return False
+
     def column_norms(self) -> Array:
         """Return for each column how large its sum of products is before anything cancels: ‖x‖, and of the centre."""
         return np.sqrt(np.maximum(self.pull_back_squares(np.ones((1, self.shape[0])))[0], 0.0))
@@ -142,6 +179,8 @@ class Design(ABC):
 
     def absolute(self) -> tuple[Design, Array]:
         """Return ``|X|`` and the sum of each of its rows."""
+        pass
+
         magnitude = np.abs(self.toarray())
         return DenseDesign(magnitude), magnitude.sum(axis=1, dtype=np.float64)
 
@@ -165,38 +204,19 @@ class Design(ABC):
         3), or as many sums over the pairs of non-zeros in a row.
         """
         n, p = len(B), self.shape[1]
-        full, upper = np.empty((n, p, n, p)), np.triu_indices(n)
-        if self.counts_pairs:
-            triangles = self.triangles(np.ascontiguousarray(B[upper]))
-            if n == 1:
-                return mirrored(triangles[0])
-            for c, e, triangle in zip(*upper, triangles, strict=True):
-                full[c, :, e] = full[e, :, c] = triangle + np.triu(triangle, 1).T
-            return full.reshape(n * p, n * p)
-
-        grams = np.zeros((n, n, p, p))
-        step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
-        for start in range(0, self.shape[0], step):
-            some = slice(start, start + step)
-            x = self.toarray() if step >= self.shape[0] else self.part(some).toarray()
-            if square:  # half the work
-                add_gram(weighted_rows(x, np.sqrt(B[0, 0, some]), dtype), grams[0, 0])
-                continue
-            # Of several classes a difference is left, which single precision may turn negative.
-            x = x.astype(np.float64, copy=False)
-            xt = np.ascontiguousarray(x.T)
-
-            def add_class(c: int, x: Array = x, xt: Array = xt, some: slice = some) -> None:
-                kept = empty((n, p, len(x)))[c:]  # of one size, so that all classes use the same memory
-                weighted = np.multiply(B[c, c:, None, some], xt, out=kept).reshape(-1, len(x))
-                grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
-
-            for_each(add_class, range(n))
+        grams = self._sparse_grams(B) if self.counts_pairs else self._dense_grams(B, dtype)
         if n == 1:
             return grams[0, 0]
-        for c, e in zip(*upper, strict=True):
-            full[c, :, e] = full[e, :, c] = grams[c, e]
+        full = np.empty((n, p, n, p))
+        for c in range(n):
+            for e in range(c, n):
+                full[c, :, e] = full[e, :, c] = grams[c, e]
         return full.reshape(n * p, n * p)
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether X is so sparse that :meth:`triangles` beats products of matrices."""
+        return False
 
     def triangles(self, weights: Array) -> Array:
         """Return Σ_j w[k, j] x_j x_jᵀ for every row k of w, upper triangles, as an (m, p, p) array."""
@@ -213,6 +233,40 @@ class Design(ABC):
         step = max(CHUNK // self.shape[1], 128)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
+    def _dense_grams(self, B: Array, dtype: Any) -> Array:
+        n, p = len(B), self.shape[1]
+        grams = np.zeros((n, n, p, p))
+        step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
+        for start in range(0, self.shape[0], step):
+            some = slice(start, start + step)
+            x = self.toarray() if step >= self.shape[0] else self.part(some).toarray()
+            if square:  # half the work
+                root = weighted_rows(x, np.sqrt(B[0, 0, some]), dtype)
+                add_gram(root, grams[0, 0])
+                continue
+            # Of several classes a difference is left, which single precision may turn negative.
+            x = x.astype(np.float64, copy=False)
+            xt = np.ascontiguousarray(x.T)
+
+            def add_class(c: int, x: Array = x, xt: Array = xt, some: slice = some) -> None:
+                kept = empty((n, p, len(x)))[c:]  # of one size, so that all classes use the same memory
+                weighted = np.multiply(B[c, c:, None, some], xt, out=kept).reshape(-1, len(x))
+                grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
+
+            for_each(add_class, range(n))
+        return grams
+
+    def _sparse_grams(self, B: Array) -> Array:
+        n, p = len(B), self.shape[1]
+        upper = np.triu_indices(n)
+        triangles = self.triangles(np.ascontiguousarray(B[upper]))
+        if n == 1:
+            return mirrored(triangles[0])[None, None]
+        grams = np.empty((n, n, p, p))
+        for c, e, triangle in zip(*upper, triangles, strict=True):
+            grams[c, e] = triangle + np.triu(triangle, 1).T
+        return grams
+
 
 def first_weighted(weight: Array) -> int:
     """Return the number of the first row that has a weight: measured from it, a constant column is exactly zero."""
@@ -221,12 +275,12 @@ def first_weighted(weight: Array) -> int:
 
 def weighted_rows(x: Array, weight: Array, dtype: Any) -> Array:
     """Return rows times their weights, in some precision."""
-    result, factor = empty(x.shape, dtype), weight[:, None].astype(x.dtype, copy=False)
+    result, each = empty(x.shape, dtype), weight[:, None].astype(x.dtype, copy=False)
     if threads() == 1:
-        return np.multiply(x, factor, out=result, casting="same_kind")
+        return np.multiply(x, each, out=result, casting="same_kind")
 
     def weigh(some: slice) -> None:
-        np.multiply(x[some], factor[some], out=result[some], casting="same_kind")
+        np.multiply(x[some], each[some], out=result[some], casting="same_kind")
 
     for_each(weigh, even_slices(len(x), CHUNK // 16 // x.shape[1]))
     return result
@@ -273,29 +327,39 @@ class DenseDesign(Design):
 
     array: Array
 
-    def __post_init__(self) -> None:
-        X = self.array
-        long = X.shape[1] >= LONG_ROW and X.size >= BEYOND_CACHE and X.flags.c_contiguous
-        # Compiled loops multiply long rows by a vector sooner than BLAS does: to read them is what takes the time.
-        vars(self).update(shape=X.shape, dtype=X.dtype, finds_columns_at_once=long)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the array."""
+        return self.array.dtype
 
     def project(self, W: Array) -> Array:
-        X = self.array
-        scores = np.matmul(W.astype(X.dtype, copy=False), X.T, out=empty((len(W), len(X)), X.dtype))
+        """Return W Xᵀ."""
+        shape, X = (len(W), len(self.array)), self.array
+        scores = np.matmul(W.astype(X.dtype, copy=False), X.T, out=empty(shape, X.dtype))
         return scores if X.dtype == np.float64 else _copied(scores, np.float64)
 
-    def pull_back(self, R: Array, out: Array | None = None) -> Array:
-        """Return R X, written to an array in double precision if there is one."""
-        out = np.empty((len(R), self.shape[1])) if out is None else out
-        if len(R) == 1 and self.finds_columns_at_once:
+    def pull_back(self, R: Array) -> Array:
+        """Return R X."""
+        result = np.empty((len(R), self.shape[1]))
+        self.write_back(R, result)
+        return result
+
+    def write_back(self, R: Array, out: Array) -> None:
+        """Write R X to an array in double precision."""
+        if len(R) == 1 and self._is_long:
             kernels.products.pull_back(self.array, R[0], out[0])
-            return out
+            return
         # While matmul makes few numbers of many, no other thread runs; while dot does, they do.
         R = R if self.dtype == np.float64 else _copied(R, self.dtype)
         out[...] = np.dot(R[0], self.array) if len(R) == 1 else np.dot(R, self.array)
-        return out
 
     def part(self, rows: slice | Array) -> DenseDesign:
+        """Return some rows."""
         if isinstance(rows, slice) or rows.dtype == bool:
             return DenseDesign(self.array[rows])
         taken = np.empty((len(rows), self.shape[1]), self.dtype)
@@ -308,34 +372,39 @@ class DenseDesign(Design):
         return DenseDesign(taken)
 
     def stored(self) -> Stored | None:
+        """Return the array, if its rows lie side by side."""
         return Stored(self.array, ZERO, constant=False) if self.array.flags.c_contiguous else None
 
     def toarray(self) -> Array:
+        """Return the array itself."""
         return self.array
 
     def widened(self) -> DenseDesign:
+        """Return X in double precision."""
         return DenseDesign(self.array.astype(np.float64))
 
     def narrowed(self) -> DenseDesign:
-        return self if self.dtype == np.float32 else self.less(None, np.float32)
+        """Return X in single precision."""
+        if self.dtype == np.float32:
+            return self
+        result = np.empty(self.shape, np.float32)
 
-    def less(self, centre: Array | None, dtype: Any) -> DenseDesign:
-        """Return X − 1cᵀ in some precision, rounded once."""
-        result = np.empty(self.shape, dtype)
+        def copy(some: slice) -> None:
+            result[some] = self.array[some]
 
-        def write(some: slice) -> None:
-            result[some] = self.array[some] if centre is None else self.array[some] - centre
-
-        for_each(write, self.chunks())
+        for_each(copy, self.chunks())
         return DenseDesign(result)
 
     def columns(self, which: Array) -> DenseDesign:
+        """Return some columns."""
         return self if len(which) == self.array.shape[1] else DenseDesign(self.array[:, which])
 
     def times(self, M: Array) -> Array:
+        """Return X M."""
         return self.array @ M
 
     def pull_back_squares(self, R: Array) -> Array:
+        """Return R X²."""
         many = len(self.array) >= WORTH_COMPILING or self.array.size >= BEYOND_CACHE
         if len(R) == 1 and many and self.array.flags.c_contiguous:
             squares = np.empty((1, self.shape[1]))
@@ -343,17 +412,42 @@ class DenseDesign(Design):
             return squares
         R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
         for some in even_parts(len(self.array), -(-self.array.size // SQUARED)):
-            x = self.array[some]
-            total += np.dot(R[:, some], np.square(x, out=empty(x.shape, x.dtype)))
+            total += np.dot(R[:, some], _squares(self.array[some]))
         return total
 
+    @property
+    def _is_long(self) -> bool:
+        """Whether compiled loops multiply the rows by a vector sooner than BLAS does."""
+        X = self.array
+        return X.shape[1] >= LONG_ROW and X.size >= BEYOND_CACHE and X.flags.c_contiguous
+
+    @property
+    def finds_columns_at_once(self) -> bool:
+        """Whether to read X is what takes the time."""
+        return self._is_long
+
     def frobenius_norm(self) -> float:
+        """Return the norm of X as one long vector."""
         return float(np.linalg.norm(self.array.ravel()))
+
+    def less(self, centre: Array, dtype: Any) -> DenseDesign:
+        """Return X − 1cᵀ, rounded once."""
+        result = np.empty(self.shape, dtype=dtype)
+
+        def subtract(some: slice) -> None:
+            result[some] = self.array[some] - centre
+
+        for_each(subtract, self.chunks())
+        return DenseDesign(result)
 
 
 def laid_out(X: Array, dtype: Any = None) -> Array:
     """Return an array whose rows lie side by side, at addresses that suit its numbers: products copy any other."""
     return np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _squares(array: Array) -> Array:
+    return np.square(array, out=empty(array.shape, array.dtype))
 
 
 def _copied(array: Array, dtype: Any) -> Array:
@@ -376,22 +470,39 @@ class CsrDesign(Design):
     """A SciPy CSR matrix of shape (t, p), float64 or float32."""
 
     matrix: Any
-    is_sparse = True
 
-    def __post_init__(self) -> None:
-        X, (t, p) = self.matrix, self.matrix.shape
-        density = X.nnz / max(t * p, 1)
-        vars(self).update(shape=X.shape, dtype=X.dtype, density=density, counts_pairs=density < DENSE_ENOUGH)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the non-zeros."""
+        return self.matrix.dtype
+
+    @property
+    def density(self) -> float:
+        """The share of X that is not zero."""
+        return self.matrix.nnz / (self.shape[0] * self.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """True."""
+        return True
 
     def project(self, W: Array) -> Array:
+        """Return W Xᵀ."""
         scores = empty((len(W), self.shape[0]))
         scores[...] = (self.matrix @ W.T.astype(self.dtype, copy=False)).T
         return scores
 
     def pull_back(self, R: Array) -> Array:
+        """Return R X."""
         return np.asarray((self._transposed @ R.T.astype(self.dtype, copy=False)).T, dtype=np.float64)
 
     def part(self, rows: slice | Array) -> CsrDesign:
+        """Return some rows; those of a slice are views."""
         if not isinstance(rows, slice):
             return CsrDesign(self.matrix[rows])
         start, stop, _ = rows.indices(self.shape[0])
@@ -402,21 +513,27 @@ class CsrDesign(Design):
         return CsrDesign(as_they_are(type(X), arrays, (stop - start, X.shape[1])))
 
     def stored(self) -> Stored:
+        """Return the non-zeros."""
         return Stored(Csr.of(self.matrix), ZERO, constant=False)
 
     def toarray(self) -> Array:
+        """Return X, zeros included."""
         return self.matrix.toarray()
 
     def csr(self) -> sp.csr_array:
+        """Return X."""
         return sp.csr_array(self.matrix)
 
     def widened(self) -> CsrDesign:
+        """Return X in double precision."""
         return CsrDesign(self.matrix.astype(np.float64))
 
     def columns(self, which: Array) -> CsrDesign:
+        """Return some columns."""
         return self if len(which) == self.shape[1] else CsrDesign(self.matrix[:, which])
 
     def occurring(self) -> tuple[Array, Array]:
+        """Return the columns that are not empty, as a dense array, and which they are."""
         which = np.flatnonzero(self.not_empty())
         return self.columns(which).dense(), which
 
@@ -427,9 +544,11 @@ class CsrDesign(Design):
         return occurs
 
     def times(self, M: Array) -> Array:
+        """Return X M."""
         return self.matrix @ M
 
     def pull_back_squares(self, R: Array) -> Array:
+        """Return R X²."""
         squares = np.zeros((len(R), self.shape[1]))
         if len(R) == 1 and self.matrix.nnz >= SPARSE_WORTH_COMPILING:
             kernels.products.csr_gram_diagonal(Csr.of(self.matrix), R[0], squares[0])
@@ -445,24 +564,27 @@ class CsrDesign(Design):
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
     def _pull_back_squares(self, R: Array) -> Array:
-        X = self.matrix
-        squares = as_they_are(sp.csc_array, (X.data**2, X.indices, X.indptr), X.shape[::-1])
-        return np.asarray((squares @ R.T.astype(self.dtype, copy=False)).T)
-
-    @cached_property
-    def _transposed(self) -> Any:
-        X = self.matrix
-        return as_they_are(sp.csc_array, (X.data, X.indices, X.indptr), X.shape[::-1])
+        return np.asarray((self._with_columns(self.matrix.data**2) @ R.T.astype(self.dtype, copy=False)).T)
 
     @cached_property
     def _in_order(self) -> Any:
         """The matrix with the columns of each row in order."""
         return self.matrix if self.matrix.has_sorted_indices else self.matrix.sorted_indices()
 
+    @cached_property
+    def _transposed(self) -> Any:
+        return self._with_columns(self.matrix.data)
+
+    def _with_columns(self, data: Array) -> Any:
+        """Return a transposed matrix with other non-zeros."""
+        return as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.shape[::-1])
+
     def frobenius_norm(self) -> float:
+        """Return the norm of the non-zeros."""
         return float(np.linalg.norm(self.matrix.data))
 
     def absolute(self) -> tuple[CsrDesign, Array]:
+        """Return |X| and the sum of each of its rows."""
         magnitude = abs(self.matrix)
         return CsrDesign(magnitude), np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
 
@@ -470,8 +592,8 @@ class CsrDesign(Design):
         """Return whether any column is stored in enough rows: of a share f of them mean² ≤ f/(1 − f) variance."""
         indices, indptr = self.matrix.indices, self.matrix.indptr
         stored = np.concatenate([indices[indptr[j] : indptr[j + 1]] for j in rows.tolist()])
-        of_row = np.repeat(weight, indptr[rows + 1] - indptr[rows])
-        share = np.bincount(stored, of_row, minlength=1).max() / weight.sum()
+        each = np.repeat(weight, indptr[rows + 1] - indptr[rows])
+        share = np.bincount(stored, each, minlength=1).max() / weight.sum()
         return bool(share >= (1 - 1e-9) * deviations**2 / (1 + deviations**2))
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
@@ -509,6 +631,11 @@ class CsrDesign(Design):
         data = X.data.astype(np.float64)
         data -= centre[X.indices]
         return CsrDesign(as_they_are(type(X), (data.astype(X.dtype, copy=False), X.indices, X.indptr), X.shape))
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether few enough entries are stored."""
+        return self.density < DENSE_ENOUGH
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -22,9 +23,12 @@ from majorant.core.files import replacing
 # Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
 Progress: TypeAlias = Callable[[str, int, int], None]
 
+CHUNK = 2**16
+TIMEOUT = 30.0
+
 
 class MissingDataError(FileNotFoundError):
-    """A data set is not on this machine and cannot be downloaded; the message says what to put where."""
+    """A data set is neither here nor to be had; the message says what to put where."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,12 @@ class DataFile:
     origin: str = ""
 
 
+def folders() -> list[Path]:
+    """Return the folders that are searched, in order; the last is the cache."""
+    named = os.environ.get("MAJORANT_DATA")
+    return [*([Path(named)] if named else []), cache_folder()]
+
+
 def cache_folder() -> Path:
     """Return the cache of this user."""
     base = os.environ.get("XDG_CACHE_HOME")
@@ -56,54 +66,71 @@ def cache_folder() -> Path:
 
 
 def find(file: DataFile) -> Path | None:
-    """Return the path of a file in the folder MAJORANT_DATA or in the cache; None if it is in neither."""
-    named = os.environ.get("MAJORANT_DATA")
-    folders = [*([Path(named)] if named else []), cache_folder()]
-    return next((folder / file.path for folder in folders if (folder / file.path).exists()), None)
+    """Return the path of a file that is already here."""
+    return next((folder / file.path for folder in folders() if (folder / file.path).exists()), None)
 
 
 def fetch(file: DataFile, progress: Progress | None = None) -> Path:
-    """Return the path of a file; download it, check it and write it to the cache if it is not on this machine."""
-    found = find(file)
-    if found is not None:
-        return found
-    cache = cache_folder()
-    shown = Path("~") / cache.relative_to(Path.home()) if cache.is_relative_to(Path.home()) else cache
-    remedy = f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {shown}"
+    """Return the path of a file, downloading it if it is not here."""
+    here = find(file)
+    if here is not None:
+        return here
     if not file.url:
-        raise MissingDataError(f"{file.path} is missing: {remedy}; {file.origin}")
-    path, received = cache / file.path, bytearray()
+        raise MissingDataError(f"{file.path} is missing: {_where_to_put(file)}; {file.origin}")
     try:
-        with urllib.request.urlopen(file.url, timeout=30.0) as response:
-            expected = int(response.headers.get("Content-Length") or 0)
-            while part := response.read(2**16):
-                received += part
-                (progress or progress_line)(path.name, len(received), expected)
+        received = _download(file, progress or progress_line)
     except (urllib.error.URLError, OSError) as problem:
-        reason = getattr(problem, "reason", problem)
-        unreachable = f"{file.path} is missing and {file.url} cannot be reached ({reason})"
-        raise MissingDataError(f"{unreachable}: {remedy}") from None
-    packed = received[:2] == b"\x1f\x8b"
-    checksum = hashlib.sha256(gzip.decompress(received) if packed else received).hexdigest()
-    if checksum != file.sha256:
-        raise ValueError(
-            f"{file.url} is not the file it was: its sha256 is {checksum}, expected {file.sha256}; nothing was kept. "
-            f"If you trust another copy, {remedy}"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_bytes(gzip.compress(received) if path.suffix == ".gz" and not packed else received)
-    return path
+        raise MissingDataError(
+            f"{file.path} is missing and {file.url} cannot be reached ({_reason(problem)}): {_where_to_put(file)}"
+        ) from None
+    return _keep(file, received)
 
 
 def progress_line(name: str, received: int, expected: int) -> None:
-    """Rewrite a line on the terminal; write nothing where standard error is no terminal."""
-    line = Line(every=0.0)
-    if not line.is_terminal:
+    """Rewrite a line on the terminal; say nothing elsewhere."""
+    if not sys.stderr.isatty():
         return
     share = f" of {expected / 1e6:.1f}" if expected else ""
-    text = f"downloading {name}: {received / 1e6:.1f}{share} MB"
+    text, line = f"downloading {name}: {received / 1e6:.1f}{share} MB", Line(sys.stderr)
     if received == expected:
         line.finish(text)
     else:
-        line.write(lambda now: text)
+        line.write(text)
+
+
+def _download(file: DataFile, progress: Progress) -> bytes:
+    name, parts, received = Path(file.path).name, [], 0
+    with urllib.request.urlopen(file.url, timeout=TIMEOUT) as response:
+        expected = int(response.headers.get("Content-Length") or 0)
+        while part := response.read(CHUNK):
+            parts.append(part)
+            received += len(part)
+            progress(name, received, expected)
+    return b"".join(parts)
+
+
+def _keep(file: DataFile, received: bytes) -> Path:
+    """Check what was received and write it to the cache, gzipped if its place in the layout says so."""
+    packed = received[:2] == b"\x1f\x8b"
+    found = hashlib.sha256(gzip.decompress(received) if packed else received).hexdigest()
+    if found != file.sha256:
+        raise ValueError(
+            f"{file.url} is not the file it was: its sha256 is {found}, expected {file.sha256}; nothing was kept. "
+            f"If you trust another copy, {_where_to_put(file)}"
+        )
+    path = cache_folder() / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
+    with replacing(path) as temporary:
+        temporary.write_bytes(contents)
+    return path
+
+
+def _where_to_put(file: DataFile) -> str:
+    cache = cache_folder()
+    shown = Path("~") / cache.relative_to(Path.home()) if cache.is_relative_to(Path.home()) else cache
+    return f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {shown}"
+
+
+def _reason(problem: Exception) -> str:
+    return str(getattr(problem, "reason", problem))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -54,8 +54,6 @@ class TensorDesign(Design):
     precision: Precision
     constant: bool = False
     origin: Array | None = None
-    kind: torch.dtype = field(init=False, repr=False)
-    lower: Precision | None = field(init=False, repr=False)
 
     @classmethod
     def of(cls, rows: torch.Tensor, device: torch.device | None = None) -> TensorDesign:
@@ -85,37 +83,46 @@ class TensorDesign(Design):
 
     # --- what it is ---------------------------------------------------------------------------------------
 
-    def __post_init__(self) -> None:
-        narrow, lower = self.precision != "double", None
-        if self.precision != "fast" and has_fast_units(self.device):
-            lower = "fast"
-        elif not narrow:
-            lower = "single"
-        vars(self).update(
-            shape=(self.rows.shape[0], self.rows.shape[1] + self.constant),
-            dtype=np.dtype(np.float32 if narrow else np.float64),  # of sums
-            kind=torch.float32 if narrow else torch.float64,  # what rows are converted to
-            place=self.device,
-            centre=self.origin,
-            gram_slowness=FASTER if self.precision == "fast" else 1.0,
-            lower=lower,  # the next lower precision that is any faster
-        )
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, the constant one included."""
+        return self.rows.shape[0], self.rows.shape[1] + self.constant
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of sums."""
+        return np.dtype(np.float64 if self.precision == "double" else np.float32)
+
+    @property
+    def place(self) -> torch.device:
+        """The device."""
+        return self.device
 
     @property
     def epsilon(self) -> float:
+        """How far a factor may be off."""
         return EPSILON[self.precision]
 
     @property
-    def narrowing(self) -> int | None:
-        return None if self.lower is None else 0  # nothing is copied
+    def centre(self) -> Array | None:
+        """Where columns are measured from."""
+        return self.origin
+
+    @property
+    def kind(self) -> torch.dtype:
+        """The type that rows are converted to."""
+        return torch.float64 if self.precision == "double" else torch.float32
 
     def beside(self, array: Any) -> torch.Tensor:
+        """Return what belongs to rows or columns as a tensor on the device."""
         return torch.as_tensor(array).to(self.device)
 
     def here(self) -> DenseDesign:
+        """Return the whole matrix in the memory of this process."""
         return DenseDesign(self.toarray())
 
     def part(self, rows: Any) -> TensorDesign:
+        """Return some rows: a slice as a view, numbers as a copy."""
         if not isinstance(rows, slice):
             rows = torch.as_tensor(rows).to(self.rows.device)
         return replace(self, rows=self.rows[rows])
@@ -126,12 +133,31 @@ class TensorDesign(Design):
 
     def narrowed(self) -> TensorDesign:
         """Return the same rows, to be multiplied in the next lower precision that is any faster."""
-        return self if self.lower is None else replace(self, precision=self.lower)
+        lower = self._lower
+        return self if lower is None else replace(self, precision=lower)
+
+    @property
+    def narrowing(self) -> int | None:
+        """Numbers that are copied for that: none."""
+        return None if self._lower is None else 0
+
+    @property
+    def _lower(self) -> Precision | None:
+        if self.precision != "fast" and has_fast_units(self.device):
+            return "fast"
+        return "single" if self.precision == "double" else None
+
+    @property
+    def gram_slowness(self) -> float:
+        """How much faster other products are."""
+        return FASTER if self.precision == "fast" else 1.0
 
     def uncentred(self) -> TensorDesign:
+        """Return the same rows with columns measured from zero."""
         return replace(self, origin=None)
 
     def toarray(self) -> Array:
+        """Return the whole matrix here, written out."""
         X = self._matrix()
         if self.constant:
             X = torch.cat([X, X.new_ones(len(X), 1)], dim=1)
@@ -145,6 +171,7 @@ class TensorDesign(Design):
     # --- products -----------------------------------------------------------------------------------------
 
     def project(self, W: Any) -> Any:
+        """Return W [X − 1cᵀ, 1]ᵀ."""
         V = self.beside(W)
         coefficients = V[:, :-1] if self.constant else V
         W_there = coefficients.T.to(self.kind)
@@ -154,10 +181,12 @@ class TensorDesign(Design):
             return torch.addmm(V[:, -1].to(self.kind), self._matrix(), W_there).T
 
     def pull_back(self, R: Any) -> Any:
+        """Return R [X − 1cᵀ, 1]."""
         S = self.beside(R)
         return self._bordered(self.multiply(S.to(self.kind), self._matrix()).double(), S)
 
     def pull_back_squares(self, R: Any) -> Any:
+        """Return R times the squares of the entries."""
         S = self.beside(R).to(self.kind)
         total = S.new_zeros(len(S), self.rows.shape[1], dtype=torch.float64)
         for some in self.chunks():
@@ -165,6 +194,7 @@ class TensorDesign(Design):
         return self._bordered(total, S)
 
     def times(self, M: Any) -> Any:
+        """Return [X − 1cᵀ, 1] M."""
         return self.project(self.beside(M).T).T
 
     def gram(self, B: Any, dtype: Any = np.float64) -> Any:
@@ -196,6 +226,7 @@ class TensorDesign(Design):
         return np.append(norms, np.sqrt(self.shape[0])) if self.constant else norms
 
     def frobenius_norm(self) -> float:
+        """Return the norm of the matrix as one long vector."""
         return float(np.linalg.norm(self.column_norms()))
 
     def absolute(self) -> tuple[TensorDesign, Any]:
@@ -205,6 +236,7 @@ class TensorDesign(Design):
         return replace(self, rows=magnitude, origin=None), sums
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
+        """Return the weighted mean and variance of every column."""
         share, weighs = self.beside(weight / weight.sum()), first_weighted(weight)
         first = self._stored(slice(weighs, weighs + 1))[0]
         off = sum((share[some] @ (self._stored(some) - first) for some in self.chunks()), torch.zeros(()))
@@ -247,16 +279,17 @@ def multiplied(a: torch.Tensor, b: torch.Tensor, *, fast: bool) -> torch.Tensor:
         return a @ b
 
 
+def units(kind: torch.dtype, device: torch.device, *, fast: bool) -> AbstractContextManager[None]:
+    """Return a context in which products in single precision use fast units, or do not."""
+    chosen = kind == torch.float32 and device.type == "cuda"
+    return _units("tf32" if fast else "ieee") if chosen else nullcontext()
+
+
 @contextmanager
-def units(kind: torch.dtype, device: torch.device, *, fast: bool) -> Iterator[None]:
-    """Let products in single precision use fast units of a GPU, or not, and leave PyTorch's settings as they were."""
-    if kind != torch.float32 or device.type != "cuda":
-        yield
-        return
+def _units(which: str) -> Iterator[None]:
+    """Choose how PyTorch multiplies in single precision, and leave its settings as they were."""
     products: Any = torch.backends.cuda.matmul
-    name, value = ("fp32_precision", "tf32" if fast else "ieee")
-    if not hasattr(products, name):
-        name, value = "allow_tf32", fast  # type: ignore[assignment]
+    name, value = ("fp32_precision", which) if hasattr(products, "fp32_precision") else ("allow_tf32", which == "tf32")
     before = getattr(products, name)
     setattr(products, name, value)
     try:

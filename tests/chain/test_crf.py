@@ -16,10 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from majorant import Chain, ChainCRF, held_out
-from majorant.chain import feature_index
-from majorant.chain.feature_index import Universe, observed_pairs
-from majorant.chain.tokens import Vocabulary, encode, read_sequences, token_weights
-from majorant.data import Sequences
+from majorant.chain import features
+from majorant.chain.feature_index import Universe
+from majorant.chain.features import observed_pairs, read_sequences, sequences, token_weights
+from majorant.chain.tokens import Vocabulary, encode
 from majorant.estimators import saving
 
 WORDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "house"], "VERB": ["sat", "ran"], "ADJ": ["big", "red"]}
@@ -338,8 +338,8 @@ def test_frequencies_are_those_of_crfsuite(tmp_path, monkeypatch, least, every):
     names = {"feature.minfreq": least, "feature.possible_states": every, "feature.possible_transitions": every}
     theirs = crfsuite_features(tmp_path, data, Y, **names)
     model = ChainCRF(min_freq=least, all_possible_states=every, all_possible_transitions=every)
-    for largest in (feature_index.LARGEST_TABLE, 1):
-        monkeypatch.setattr(feature_index, "LARGEST_TABLE", largest)
+    for largest in (features.LARGEST_TABLE, 1):
+        monkeypatch.setattr(features, "LARGEST_TABLE", largest)
         ours = model.fit(data, Y)
         # A value of 0 has no slope, so CRFsuite leaves its weight of 0 out of the file.
         states = {pair for pair in ours.state_features_ if pair[0] != "flag"}
@@ -437,7 +437,7 @@ def test_held_out_metrics_of_weighted_sequences():
         tokens, labels, len(classes), len(vocabulary), min_freq=0, all_states=False, all_transitions=False
     )
     universe = Universe.of(*found, len(classes), len(vocabulary))
-    data = Sequences.from_tokens(universe, tokens, labels, token_weights(np.arange(len(X)), tokens.starts))
+    data = sequences(universe, tokens, labels, token_weights(np.arange(len(X)), tokens.starts))
     metrics = held_out(Chain(), data)
     zero = np.zeros(universe.size)
     assert metrics["test_log_likelihood"](zero) == pytest.approx(-np.log(4))

@@ -134,7 +134,7 @@ def test_marginals_of_an_earlier_state_are_found_again_to_the_last_bit():
     late = ascent.ascend(F, early, 5)
     assert late.work is early.work
     assert late.rounds > early.rounds
-    again = ascent._as_it_was(F, early, 5)
+    again = ascent._rewound(F, early, 5)
     assert again is not early.work
     for one, other in zip(kept, (*again._kept, *again._weights[:3]), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -287,11 +287,13 @@ def test_steps_take_over_where_the_next_look_is_far(monkeypatch):
 
 def test_rounds_cover_what_promises_most_and_forget_nobody():
     class Work:
-        gains, lengths = np.array([10.0, 0.0, 1.0, 1.0]), np.array([1, 1, 1, 100])
+        gains, lengths, rounds, selects = np.array([10.0, 0.0, 1.0, 1.0]), np.array([1, 1, 1, 100]), 2, True
 
     work = Work()
-    assert set(ascent._most_promising(work)) == {0}
-    np.testing.assert_allclose(work.gains, [10.0, 1.5 * 0.02 * 3.0, 1.5, 1.5])
+    assert set(ascent._order(work, 0)) == {0}
+    np.testing.assert_allclose(work.gains, [10.0, 0.0, 1.5, 1.5])
+    work.selects = False
+    assert set(ascent._order(work, 0)) == {0, 1, 2, 3}
 
 
 def test_a_run_is_resumed_where_it_stopped():

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from majorant import Chain, ChainCRF, Chunks, Objective, QuasiNewton, minimize
-from majorant.chain import streamed
+from majorant.chain import source
 from majorant.chain.dual import AscentInBlocks, ChainAscent
-from majorant.chain.streamed import Encoded, Size, StreamedSequences
+from majorant.chain.source import StreamedSequences
+from majorant.chain.tokens import Encoded, Size, Tokens
 from majorant.core import ascent
 from majorant.core.ascent import Ascent
 from majorant.solvers import LBFGS
@@ -25,10 +26,10 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 def both(seed=0, t=60, numbers=None, monkeypatch=None, **kind):
     """The same sequences in memory and in blocks of about so many numbers."""
     data = sequences(lengths=tuple(np.random.default_rng(seed).integers(0, 7, size=t)), seed=seed, **kind)
-    record = Encoded(data.starts, data.indptr, data.attributes, data.values, data.y, data.weight)
+    record = Encoded(Tokens(data.starts, data.indptr, data.attributes, data.values), data.y, data.weight)
     if numbers is not None:
-        monkeypatch.setattr(streamed, "BLOCK", numbers)
-        monkeypatch.setattr(streamed, "PARAMETERS_PER_TOKEN", np.inf)
+        monkeypatch.setattr(source, "BLOCK", numbers)
+        monkeypatch.setattr(source, "TOKENS_PER_PARAMETER", 0.0)
     universe = replace(data.universe, number=np.arange(data.universe.n_attributes, dtype=np.uint32))
     labels = np.arange(universe.n, dtype=np.int32)
     size = Size(len(data), data.n_tokens, len(data.attributes))
@@ -84,7 +85,7 @@ def test_words_take_fewer_passes_than_without(monkeypatch):
     words = [np.minimum(rng.zipf(1.3, size=12), 2000) for _ in range(400)]
     X = [[[f"w{w}", f"s{w % 17}", f"p{v % 31}"] for v, w in pairwise([0, *each])] for each in words]
     y = [[f"l{w % 5 if rng.random() < 0.9 else rng.integers(5)}" for w in each] for each in words]
-    monkeypatch.setattr(streamed, "BLOCK", 2**12)
+    monkeypatch.setattr(source, "BLOCK", 2**12)
     passes = []
     for suits in (ascent.suits, lambda objective, theta: False):
         monkeypatch.setattr(ascent, "suits", suits)
@@ -99,7 +100,7 @@ def test_marginals_of_a_state_from_a_file_are_found_again(monkeypatch):
     F = Objective(Chain(), blocks, ridge=0.7)
     early = ascent.ascend(F, Ascent(ascent.marginals(F), np.zeros(F.size)), 5)
     before = early.work.gains.copy()
-    again = ascent._as_it_was(F, early.revived(F), 5)
+    again = ascent._rewound(F, early.revived(F), 5)
     assert again.rounds == early.rounds
     np.testing.assert_array_equal(again.gains, before)
 
@@ -108,7 +109,7 @@ def test_where_there_is_no_room_the_start_is_another(monkeypatch):
     _, blocks = both(n=3)
     F = Objective(Chain(), blocks, ridge=0.7)
     assert ascent.suits(F, np.zeros(F.size))
-    uneven = StreamedSequences(blocks.records, blocks.universe, blocks.numbers, blocks.size)
+    uneven = StreamedSequences(blocks._records, blocks.universe, blocks._numbers, blocks.size)
     assert not ascent.suits(Objective(Chain(), uneven, ridge=0.7), np.zeros(F.size))
     monkeypatch.setattr(cache, "SHARE", 0.0)
     assert not ascent.suits(F, np.zeros(F.size))

@@ -80,8 +80,8 @@ def online_scores(x, begin, m, θ, floor, U, width):
 
 
 @numba.njit
-def online_move(x, begin, m, P, y, weight, θ, D):
-    online.move_states(x, begin, m, P, y, weight, θ, D)
+def online_move(x, begin, m, P, y, weight, share, θ, D):
+    online.move_states(x, begin, m, P, y, weight, share, θ, D)
 
 
 def viterbi(U, A, starts, y):
@@ -224,7 +224,7 @@ def test_the_bound_of_one_token_is_that_of_a_row(n):
 # ---------------------------------------------------------------- one pass online
 
 
-def run_online(tokens, weight, order, Θ, D, A, DA):
+def run_online(tokens, weight, order, share, Θ, D, A, DA):
     """Return what the kernel makes of parameters and metric; pairs without a parameter are left out of both."""
     θ, metric = Θ[tokens.there].copy(), D[tokens.there].copy()
     steps, of_steps = transitions(0, 0.0), np.full((WIDTH, WIDTH), np.inf)
@@ -235,6 +235,7 @@ def run_online(tokens, weight, order, Θ, D, A, DA):
         tokens.y,
         weight,
         order,
+        share,
         FLOOR,
         forward_backward.room_for(STARTS, WIDTH),
         (0,),
@@ -255,16 +256,14 @@ def test_an_online_pass_is_its_definition(values, uneven, scale, prior):
     """From zero; from anywhere; and from where a model is surely wrong in a metric that says nothing."""
     tokens, rng = Tokens(values=values), np.random.default_rng(5)
     weight = rng.uniform(0.2, 3.0, size=TOKENS) if uneven else np.ones(TOKENS)
-    order = np.array([3, 0, 1, 2, 0])
+    order, share = np.array([3, 0, 1, 2, 0]), 0.25
     Θ = scale * np.where(tokens.there, rng.normal(size=tokens.there.shape), 0.0)
     D = np.where(tokens.there, prior * rng.uniform(1, 2, size=Θ.shape), np.inf)
     DA = prior * rng.uniform(1, 2, size=(N, N))
     DA[0, 1] = np.inf  # a transition without a parameter
     A = scale * rng.normal(size=(N, N)) * np.isfinite(DA)
-    found = run_online(tokens, weight, order, Θ, D, A, DA)
-    expected = kernel_oracles.online_pass(
-        tokens.F, STARTS, tokens.y, weight, order, online.SHARE, online.LEAP, Θ, D, A, DA
-    )
+    found = run_online(tokens, weight, order, share, Θ, D, A, DA)
+    expected = kernel_oracles.online_pass(tokens.F, STARTS, tokens.y, weight, order, share, online.LEAP, Θ, D, A, DA)
     theta, metric, steps, of_steps = expected
     for one, other in zip(found, (theta[tokens.there], metric[tokens.there], steps, of_steps), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
@@ -283,7 +282,7 @@ def test_no_token_moves_a_score_by_more_than_a_leap(weight):
     )
     θ, D = np.array([-50.0, 50.0, 0.0, 0.0]), np.full(4, 1e-9)
     before, P = np.array([2.0, -1.0]) @ θ.reshape(2, 2), np.array([[0.0, 1.0]])
-    online_move(x, 0, 1, P, np.array([0]), np.array([weight]), θ, D)
+    online_move(x, 0, 1, P, np.array([0]), np.array([weight]), 0.25, θ, D)
     after = np.array([2.0, -1.0]) @ θ.reshape(2, 2)
     np.testing.assert_allclose(after - before, [8.0, -8.0], rtol=1e-12)
     np.testing.assert_array_equal(D, 1e-9)  # p(1 − p) is zero

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from majorant import BatchMajorization, Chain, Objective, QuasiNewton, Threads, minimize
-from majorant.chain import latent
+from majorant.chain import latent_crf
 from majorant.chain.feature_index import Universe
 from majorant.chain.model import split_scores
 from majorant.data import Sequences
@@ -106,11 +106,11 @@ def test_labels_come_back_from_their_states(states):
     for seed in range(5):
         data, rng = make(3, (4, 0, 2, 3), seed=seed, share=0.6, values=True), np.random.default_rng(seed)
         model, twin = LatentChain(states), hidden(data, states)
-        back = latent.without_states(twin, model.owner)
+        back = latent_crf.of_labels(twin, model.owner)
         theta = rng.normal(size=data.universe.size)
         for a, b in zip(Chain().loss_and_gradient(theta, back), Chain().loss_and_gradient(theta, data), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-12)
-        ours = latent.copied(theta, back.universe, twin.universe, model.owner)
+        ours = latent_crf.copied(theta, back.universe, twin.universe, model.owner)
         np.testing.assert_array_equal(ours, copied(theta, data.universe, twin.universe, model.owner))
 
 

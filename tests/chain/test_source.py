@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from majorant import ChainCRF, Chunks, Parquet
 from majorant.chain.feature_index import PairSums
 from majorant.chain.sequences import _stretches
-from majorant.chain.streamed import Encoded, evened
+from majorant.chain.tokens import Encoded, Tokens, evened
 from majorant.core.online import OnlineStream
 from majorant.sources import cache
 
@@ -125,9 +125,9 @@ def test_blocks_are_joined_and_cut(small, monkeypatch):
     """However large chunks, records and blocks are, and whoever works on them."""
     X, y, weight = corpus()
     if small:
-        monkeypatch.setattr("majorant.chain.streamed.RECORD", 50)
-        monkeypatch.setattr("majorant.chain.streamed.BLOCK", 120)
-        monkeypatch.setattr("majorant.chain.streamed.PARAMETERS_PER_TOKEN", np.inf)
+        monkeypatch.setattr("majorant.chain.source.RECORD", 50)
+        monkeypatch.setattr("majorant.chain.source.BLOCK", 120)
+        monkeypatch.setattr("majorant.chain.source.TOKENS_PER_PARAMETER", 0.0)
     theirs = fit(X, y, weight)
     for size in (1, 100):
         ours, shared = (fit(in_chunks(X, y, weight, size=size), n_jobs=n) for n in (1, 2))
@@ -240,7 +240,7 @@ def test_chunks_that_are_empty_or_weigh_nothing_do_not_matter():
 
 def as_lists(encoded):
     """Every sequence as a list of its tokens: label, weight, attributes and values."""
-    tokens = encoded
+    tokens = encoded.tokens
     values = np.ones(len(tokens.attributes)) if tokens.values is None else tokens.values
     weight = np.ones(len(encoded.y)) if encoded.weight is None else encoded.weight
     ends = tokens.indptr.tolist()
@@ -256,14 +256,14 @@ def some_encoded(rng):
     t = int(lengths.sum())
     counts = rng.integers(0, 4, t)
     many = int(counts.sum())
-    tokens = (
+    tokens = Tokens(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
         rng.integers(0, 9, many).astype(np.uint32),
         rng.normal(size=many) if rng.random() < 0.5 else None,
     )
     weight = rng.uniform(size=t) if rng.random() < 0.5 else None
-    return Encoded(*tokens, rng.integers(0, 3, t).astype(np.int32), weight)
+    return Encoded(tokens, rng.integers(0, 3, t).astype(np.int32), weight)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -276,13 +276,13 @@ def test_evened_chunks_hold_the_same_sequences(seed):
     largest = max((len(s) + sum(len(a) for *_, a, _ in s) for some in given for s in as_lists(some)), default=0)
     assert all(chunk.size.numbers < 2 * numbers + largest for chunk in found)
     for each in found:
-        copied = Encoded(*each.arrays())
+        copied = Encoded.from_arrays(each.arrays())
         assert as_lists(copied) == as_lists(each)
 
 
 @pytest.mark.parametrize("waiting", [1, 30, 2**20])
 def test_pairs_are_summed_in_order(waiting, monkeypatch):
-    monkeypatch.setattr("majorant.chain.feature_index.PairSums.WAITING", waiting)
+    monkeypatch.setattr("majorant.chain.feature_index.WAITING", waiting)
     rng, sums, naive = np.random.default_rng(waiting), PairSums(), {}
     for number in range(20):
         first, second = rng.integers(0, 2**31, 5)[rng.integers(0, 5, 40)], rng.integers(0, 2**16, 40) % 3

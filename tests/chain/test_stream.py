@@ -11,11 +11,10 @@ import pytest
 
 from majorant import Chain, ChainCRF
 from majorant.chain import crf
-from majorant.chain.feature_index import GrowingUniverse, Stack, Universe, observed_pairs
-from majorant.chain.tokens import Vocabulary, read_sequences
-from majorant.chain.weights import FittedWeights
+from majorant.chain.feature_index import GrowingUniverse, Stack, Universe
+from majorant.chain.features import FittedWeights, observed_pairs, read_sequences, sequences
+from majorant.chain.tokens import Vocabulary
 from majorant.core.online import OnlineStream
-from majorant.data import Sequences
 
 LABELS = ["P", "Q", "R"]
 
@@ -49,7 +48,7 @@ class Twin:
         )
         keys = [("pair", k) for k in universe.pairs.tolist()] + [("step", k) for k in universe.steps.tolist()]
         start = np.array([self.known.get(key, (0.0, 2 * self.c2)) for key in keys])
-        data = Sequences.from_tokens(universe, tokens, labels, None)
+        data = sequences(universe, tokens, labels, None)
         after = OnlineStream(Chain(), start[:, 0], start[:, 1]).learn(data, np.arange(len(data)))
         self.known = dict(zip(keys, zip(after.theta.tolist(), after.precision.tolist(), strict=True), strict=True))
 

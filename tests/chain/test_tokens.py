@@ -175,10 +175,10 @@ def test_names_that_wait_are_the_same_names_and_have_the_same_numbers(packing):
 
 
 def test_numbers_of_texts_survive_waiting(packing):
-    waiting, sequences = Vocabulary(["a:x", "b"]), [[{"a": "x", "b": 1.0}, {"a": "y"}]]
-    before = encode(sequences, waiting).attributes.tolist()
+    waiting, tokens = Vocabulary(["a:x", "b"]), [{"a": "x", "b": 1.0}, {"a": "y"}]
+    before = waiting.numbers_of_items(tokens, grow=False)
     waiting.pack()
-    assert encode(sequences, waiting).attributes.tolist() == before == [0, 1]
+    assert waiting.numbers_of_items(tokens, grow=False) == before == [0, 1, UNKNOWN]
 
 
 def test_names_with_what_stands_between_names_do_not_wait(packing):

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LogisticRegression
-from majorant.cli.readers import Source, files_of
-from majorant.cli.schema import EncodedRows, Schema, Wanted
+from majorant.cli.readers import Files, Source, files_of
+from majorant.cli.schema import EncodedRows, Reading, Schema, Wanted
 from tests.cli.test_scale import COLUMNS, EXACT, in_parts, same_models, warned_of
 from tests.commands import call, flowers, shell, write
 
@@ -23,8 +23,8 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 def test_pieces_travel(folder):
     data = in_parts(flowers(), folder / "parts", "parquet", row_group_size=7)
-    source, wanted = Source(tuple(files_of(str(data)))), Wanted("kind", drop=["id"])
-    rows = EncodedRows(source, wanted, *Schema.learn(source, wanted), rows=5)
+    source, wanted = Files(tuple(map(Source, files_of(str(data))))), Wanted("kind", drop=["id"])
+    rows = EncodedRows(source, Reading(wanted, *Schema.learn(source, wanted), rows=5))
     pieces = rows.pieces()
     assert len(pieces) == 3
     for piece in pieces:

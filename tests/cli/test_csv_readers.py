@@ -12,7 +12,7 @@ pytest.importorskip("typer")
 
 from majorant.cli import csv_reader
 from majorant.cli.readers import Source
-from majorant.cli.tables import Table, cells_of
+from majorant.cli.tables import Column
 
 # Two rows at a time, so that there are borders to get wrong.
 ROWS = 2
@@ -101,8 +101,7 @@ def observed(source, rows=ROWS):
 def looks(part, name):
     text = part.text(name)
     try:
-        nowhere = np.zeros(len(part), dtype=bool)
-        return text, [repr(number) for number in part.numbers(name, nowhere).tolist()]
+        return text, [repr(number) for number in part.numbers(name).tolist()]
     except ValueError as problem:
         assert part.is_text(name)
         return text, str(problem)
@@ -212,7 +211,7 @@ def test_any_file(tmp_path_factory, rows, delimiter, quoting, data):
 
 
 def test_equal_cells_are_one_object():
-    cells = Table("t", {"a": cells_of(["a 1", "b", "a 1", ""])}, decimal=".").text("a")
+    cells = Column.of_cells(["a 1", "b", "a 1", ""]).text()
     assert cells == ["a 1", "b", "a 1", None]
     assert cells[0] is cells[2]
 

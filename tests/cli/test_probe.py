@@ -9,11 +9,12 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LinearProbe
-from majorant.cli.arrays import read
+from majorant.cli.arrays import FEATURES, LABELS, ArrayName, read
 from tests.commands import CONTROL, call
 from tests.linear.test_probe import embeddings
 
 X, Y = embeddings(classes=3, rows=150, columns=5)
+OF_FEATURES, OF_LABELS = ArrayName(None, FEATURES, "features"), ArrayName(None, LABELS, "labels")
 QUICK = ("--cs", "0.01,0.1,1", "--json")
 
 
@@ -84,10 +85,10 @@ def test_every_kind_of_file_holds_the_same_rows(folder):
         np.save(f"shards/{k}.npy", X[50 * k : 50 * (k + 1)])
     files = ("X.npy", "both.npz", "both.safetensors", "lists.parquet", "columns.parquet", "shards")
     for file in files:
-        assert np.array_equal(read(file, "features", None), X), file
+        assert np.array_equal(read(file, OF_FEATURES), X), file
     for file in ("y.npy", "both.npz", "lists.parquet", "columns.parquet"):
-        assert np.array_equal(read(file, "labels", None), Y), file
-    assert np.array_equal(read("both.safetensors", "labels", None), codes)
+        assert np.array_equal(read(file, OF_LABELS), Y), file
+    assert np.array_equal(read("both.safetensors", OF_LABELS), codes)
     assert probed("both.npz")["C"] == probed("shards", "y.npy")["C"]
 
 

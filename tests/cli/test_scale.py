@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LogisticRegression, callbacks
-from majorant.cli.evaluate import Tally
+from majorant.cli import scores
 from majorant.cli.readers import files_of
 from majorant.cli.schema import Schema
 from tests.commands import call, flowers, invoke, read, shell, warned, write, write_svmlight
@@ -290,7 +290,7 @@ def test_other_fits_are_not_resumed(folder):
 @pytest.mark.parametrize("missing", [None, "drop"])
 @pytest.mark.parametrize("target", ["kind", "weight"])
 def test_predictions_are_the_same_in_every_format(folder, target, missing, monkeypatch):
-    monkeypatch.setattr("majorant.cli.predict.GROUP", 50)
+    monkeypatch.setattr("majorant.cli.readers.GROUP", 50)
     monkeypatch.setattr("majorant.cli.readers.Source.chunks.__defaults__", (16,))
     columns = flowers()
     data = write(folder / "t.csv", columns)
@@ -322,7 +322,7 @@ def test_scores_add_up():
         y = classes[rng.integers(n, size=200)]
         P = np.maximum(P, 0.005)
         predicted = classes[P.argmax(axis=1)]
-        tally = Tally(classes)
+        tally = scores.Tally(classes)
         for some in np.array_split(np.arange(200), 7):
             tally.add(y[some], P[some])
         found = tally.metrics()

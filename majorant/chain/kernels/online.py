@@ -12,21 +12,19 @@ from majorant.core.checks import Array
 from majorant.core.kernels.compiler import compile_in_place, compile_part
 from majorant.core.kernels.sparse import Occurrences
 
-# The share of the diagonal that dominates a token's own curvature, ‖v‖₁ |v| p(1 − p), that the precision gathers.
-SHARE = 0.25
 # More than this a score does not move for one token or, of a transition, for one sequence.
 LEAP = 8.0
 
 
 @compile_in_place
 def online_pass(
-    x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, floor: Array,
+    x: Occurrences, starts: Array, y: Array, weight: Array, order: Array, share: float, floor: Array,
     space: Array, width: Width, θ: Array, D: Array, A: Array, DA: Array,
 ) -> None:  # fmt: skip
     """Visit sequences in order: D gathers what a sequence says of the curvature, then θ moves by −g/D.
 
-    A token with marginals p and attributes of values v adds ¼ ‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
-    times in T tokens ½ x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
+    A token with marginals p and attributes of values v adds share·‖v‖₁ |v_a| p(1 − p) to D, a transition that happens x
+    times in T tokens 2·share·x(1 − x/T). A and DA hold the transitions and their part of the precision. Where a model
     is surely wrong p(1 − p) vanishes, so no step may move the score of a token by more than ``LEAP``.
     """
     room, many = laid_out(space, width), len(order)
@@ -38,8 +36,8 @@ def online_pass(
             exponentiate(A, floor, room)
             state_scores(x, begin, m, θ, floor, room.U)
             sweep(m, floor, room)
-            move_states(x, begin, m, room.P, y, weight, θ, D)
-            move_transitions(begin, m, room, y, weight, A, DA)
+            move_states(x, begin, m, room.P, y, weight, share, θ, D)
+            move_transitions(begin, m, room, y, weight, share, A, DA)
 
 
 @compile_part
@@ -54,7 +52,9 @@ def state_scores(x: Occurrences, begin: int, m: int, θ: Array, floor: Array, U:
 
 
 @compile_part
-def move_states(x: Occurrences, begin: int, m: int, P: Array, y: Array, weight: Array, θ: Array, D: Array) -> None:
+def move_states(
+    x: Occurrences, begin: int, m: int, P: Array, y: Array, weight: Array, share: float, θ: Array, D: Array
+) -> None:
     """Move the parameters of the attributes of one sequence, whose m tokens stand from ``begin`` on."""
     for t in range(m):
         first, last, w = x.indptr[begin + t], x.indptr[begin + t + 1], weight[begin + t]
@@ -66,14 +66,16 @@ def move_states(x: Occurrences, begin: int, m: int, P: Array, y: Array, weight: 
             for f in range(x.first[x.attributes[e]], x.first[x.attributes[e] + 1]):
                 p = P[t, x.label[f]]
                 observed = 1.0 if x.label[f] == y[begin + t] else 0.0
-                D[f] += w * SHARE * total * abs(v) * p * (1 - p)
+                D[f] += w * share * total * abs(v) * p * (1 - p)
                 slope = w * v * (p - observed)
                 least = abs(slope) * total / LEAP
                 θ[f] -= slope / (least if least > D[f] else D[f])  # max() takes long to compile
 
 
 @compile_part
-def move_transitions(begin: int, m: int, room: Room, y: Array, weight: Array, A: Array, DA: Array) -> None:
+def move_transitions(
+    begin: int, m: int, room: Room, y: Array, weight: Array, share: float, A: Array, DA: Array
+) -> None:
     """Move the transition parameters by what one sequence says; α is written over."""
     n, X, total = breadth(A), room.N, weight[begin]
     clear_rows(X, n)
@@ -85,7 +87,7 @@ def move_transitions(begin: int, m: int, room: Room, y: Array, weight: Array, A:
         for j in range(n):
             x = X[i, j] * room.T[i, j]
             most = x if x > total else total
-            DA[i, j] += 2 * SHARE * x * (1 - x / (most if most > 1e-300 else 1e-300))
+            DA[i, j] += 2 * share * x * (1 - x / (most if most > 1e-300 else 1e-300))
             X[i, j] = x
     for t in range(1, m):
         X[y[begin + t - 1], y[begin + t]] -= weight[begin + t]
