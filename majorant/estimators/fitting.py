@@ -34,7 +34,7 @@ from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal import ProximalMajorization
 from majorant.core.result import AnotherRunError, Fitted, Outcome, Progress, Result, Solution, counted
-from majorant.core.rows import widened
+from majorant.core.rows import most, widened
 from majorant.core.run import minimize
 from majorant.core.solver import Solver
 from majorant.core.stochastic import LowRankStochasticMajorization, StochasticMajorization
@@ -94,19 +94,19 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
     off, of_gradient = sizes.at_most(published, epsilon)
     if off > NEGLIGIBLE * max(before, WORTH_A_PASS) * found.value:
         off = objective.facts.magnitudes_by_column.of_loss(published, epsilon)
-    value, most = found.value - off, found.value + off
+    lower, upper = found.value - off, found.value + off
     slope = abs(float((found.gradient + objective.ridge * (certified - found.theta)) @ d))
     slope += of_gradient * norm(d) + 0.5 * float(objective.ridge @ d**2)
-    rise = slope + above_tangent(sqrt(2) * norm(d) * sizes.norm, sizes.heaviest, most)
-    least = max(DIFFERS * before, WORTH_A_PASS) * value
+    rise = slope + above_tangent(sqrt(2) * norm(d) * sizes.norm, sizes.heaviest, upper)
+    least = max(DIFFERS * before, WORTH_A_PASS) * lower
     spreads = objective.model.spreads(d[:, None], objective.like)
     if rise > least and spreads is not None:
         moved = float(objective.facts.small_blocks.total(partial(widened, partial(most, spreads.exact))).value)
-        rise = min(rise, slope + above_tangent(moved, sqrt(sizes.rows) * sizes.weights, most))
+        rise = min(rise, slope + above_tangent(moved, sqrt(sizes.rows) * sizes.weights, upper))
     if rise > least:
         loss = objective.facts.small_blocks.total(partial(widened, partial(objective.model.loss_at, published)))
         rise = min(rise, max(loss + objective.penalty.value(published) - found.value, 0.0) + 2 * off)
-    gap = (before * value + rise) / (value + rise) if value > 0 else 1.0
+    gap = (before * lower + rise) / (lower + rise) if lower > 0 else 1.0
     said, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))
     if before <= tol < gap:
         words += f", {before:.1e} {BEFORE_ROUNDING}"
