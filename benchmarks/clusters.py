@@ -167,13 +167,13 @@ def round_of_nothing(times: int = 200) -> float:
     from distributed import Client, LocalCluster
 
     from majorant import Binary, Labelled
-    from majorant.core.dask import Keepers
+    from majorant.core.dask import ActorBlocks, Actors
 
     gradient = partial(Binary().loss_and_gradient, np.zeros(1000))
     with _cluster(LocalCluster) as cluster, Client(cluster) as client:
         shares = [delayed([Labelled(np.eye(2, 1000), [0, 1])]) for _ in range(2)]
-        keepers = Keepers(client, shares, memory=1e9)
-        return float(np.median([report.seconds(lambda: keepers.total(gradient)) for _ in range(times)]))
+        blocks = ActorBlocks(Actors(client, shares, memory=1e9))
+        return float(np.median([report.seconds(lambda: blocks.total(gradient)) for _ in range(times)]))
 
 
 def _multinomial(rows, columns, classes, seed=0):

@@ -22,7 +22,6 @@ from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
 from majorant.core.kernels.sparse import Features
 from majorant.core.model import Model, require_data
 from majorant.core.rounding import SAFETY, Magnitudes
-from majorant.core.rows import giving_away
 
 # Bytes that the factors of one sequence may take.
 LARGEST_FACTORS = 2**31
@@ -187,7 +186,6 @@ class Chain(Model[Sequences]):
         observed = _observed_scores(batch)
         return as_loss(total - float(scores @ observed)), flat - observed
 
-    @giving_away  # gradients are as long as θ, of which there are few in memory
     def loss_and_gradient(self, theta: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and its gradient, sequence by sequence: scores are not kept."""
         if not batch.even:

@@ -44,7 +44,7 @@ from majorant.chain.features import (
 from majorant.chain.sequences import Sequences, inner_tokens
 from majorant.chain.tokens import UNKNOWN, Encoded, Size, Vocabulary, evened, split_rows
 from majorant.core.checks import Array
-from majorant.core.remote import AtWorkers, Elsewhere
+from majorant.core.remote import RemoteRows
 from majorant.core.rows import Data, Order, Reducer
 from majorant.estimators.source import (
     LARGEST_SHARE,
@@ -528,9 +528,9 @@ def _apart(pairs: Sequence[tuple[Any, Size]]) -> tuple[list[Any], list[Size]]:
 
 
 def _elsewhere(encoding: Encoding, blocks: Any, found: Found) -> Prepared:
-    data = Elsewhere(blocks, none_of(encoding.universe), found.size.sequences)
+    data = RemoteRows(blocks, none_of(encoding.universe), found.size.sequences)
     tokens = found.size.tokens
-    return Prepared(encoding.universe, encoding.classes, encoding.vocabulary, data, tokens, AtWorkers())
+    return Prepared(encoding.universe, encoding.classes, encoding.vocabulary, data, tokens)
 
 
 @dataclass(frozen=True)
@@ -563,7 +563,6 @@ class ShareOfSequences:
     encoding: EncodingFile
     pieces: Sequence[SequencePiece]
     sizes: Sequence[Size]
-    fits: bool = True  # what is in memory of them
 
     def __call__(self) -> Iterable[Sequences]:
         """Return the blocks."""

@@ -25,7 +25,7 @@ from majorant.core.curvature import for_large, grounded, lower_factor
 from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import Point
 from majorant.core.rounding import CALM, SAFETY, Unrest
-from majorant.core.rows import Again, Kept, widened
+from majorant.core.rows import Cached, Recompute, widened
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
@@ -275,16 +275,16 @@ def _unseen_decrease(F: Objective, at: Point) -> float:
     return UNSEEN**2 * F.penalty.dual_square(at.gradient) * F.penalty.least / (sizes.norm**2 * classes)
 
 
-def _wide_scores(F: Objective, at: Point) -> Kept:
+def _wide_scores(F: Objective, at: Point) -> Cached:
     """Return the scores at θ in double precision: those that are known, unless they were added up from afar."""
     if at.scores is not None and not F.narrow and at.reach <= NEAR * norm(at.theta):
         return at.scores
     F.spend(passes=0.5)
     find = partial(widened, partial(F.model.scores, at.theta))
-    return F.facts.small_blocks.map(find) if F.facts.keeps_scores_once else Again(find)
+    return F.facts.small_blocks.map(find) if F.facts.keeps_scores_once else Recompute(find)
 
 
-def _gradient_of_loss(F: Objective, theta: Array, residuals: Kept) -> Array:
+def _gradient_of_loss(F: Objective, theta: Array, residuals: Cached) -> Array:
     """Return the gradient that residuals make, or the one at θ where they were not kept."""
     blocks = F.facts.small_blocks
     if residuals is not None:

@@ -21,7 +21,7 @@ from majorant.core.labelled import Labelled
 from majorant.core.matrix import Design
 from majorant.core.model import AlongIntercepts, RowModel, total_weight, weigh, weights_of
 from majorant.core.rounding import SAFETY, ClassSpreads, Magnitudes
-from majorant.core.rows import without_rows
+from majorant.core.rows import labels_only
 
 # Of fewer scores NumPy finds the loss before Numba is loaded.
 WORTH_COMPILING = 2**11
@@ -47,7 +47,7 @@ class ClassModel(RowModel[Labelled]):
         """Return w p_c(1 − p_c) (n×t), the diagonal of the Hessian on scores."""
 
     @abstractmethod
-    @without_rows
+    @labels_only
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ) (n×n), the Hessian along the intercepts, and w p_c(1 − p_c) (n×t).
 
@@ -130,7 +130,7 @@ class ClassModel(RowModel[Labelled]):
         """Return the scores with so much more in every class."""
         return scores + intercepts[:, None]
 
-    @without_rows
+    @labels_only
     def farthest(self, scores: Array) -> float:
         """Return the largest finite ``|score|``."""
         farthest = float(np.abs(scores).max(initial=0.0))
@@ -148,7 +148,7 @@ class ClassModel(RowModel[Labelled]):
         H, weights = self.between_classes(residual, batch) if curved else (None, self.class_variances(residual, batch))
         return AlongIntercepts(loss, self.class_sums(residual), H, self.inner(weights, weights)), residual
 
-    @without_rows
+    @labels_only
     def class_totals(self, batch: Labelled) -> Array:
         """Return the weight of all rows of each label."""
         return batch.class_totals(max(self.coefficient_rows, 2))

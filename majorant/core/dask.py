@@ -1,11 +1,11 @@
-"""Blocks held by the workers of a Dask cluster, where what is kept with them stays as well.
+"""Blocks of the workers of a Dask cluster, in memory there, with their cached values, or computed at every round.
 
-Blocks in the memory of Dask workers, asked for sums without a detour.
+In memory, the share of each worker is held by an *actor* (a stateful object of Dask's), with the values that were
+cached with it under a name. A round is one call to each actor: no task is scheduled, so that it takes a few
+milliseconds. Many actors are called through each other, as a tree.
 
-A *keeper* (an actor of Dask's) holds the share of each worker, and what was kept with it under a name. A round is one
-call to every keeper: no task is scheduled, so that it takes a few milliseconds. Keepers are called through each other,
-as a tree, where there are many. One that is lost with its worker is made anew from its rows by another, and what it had
-kept is found again by its *recipe*, without anything that was kept before.
+An actor that is lost with its worker is made anew by another, from the rows. Values that it had cached are computed
+again of these alone, by a function that the client holds with the name (:class:`ShardRef`).
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import compress, count
+from itertools import count
 from typing import Any, ClassVar
 
-from majorant.core.remote import Rounds, work_on
-from majorant.core.rows import Again, Function, Gives, Kept, LocalBlocks, add, divided, found_again
-from majorant.core.threads import Spare, even_parts, hold_on_to_pages, numerics, recycling, sharing
+from majorant.core.remote import RemoteBlocks, UncachedBlocks
+from majorant.core.rows import Cached, Function, Gives, LocalBlocks, Recompute, add, split
+from majorant.core.threads import Spare, even_parts, hold_on_to_pages, recycling, sharing
 
-# Sums that are added up at a time.
+# Sums that are added up at a time, and actors that are called at a time.
 ARITY = 8
-# The share of the memory of all workers that may be kept with blocks, beside the rows.
-KEPT_SHARE = 0.2
+# The share of the memory of all workers that may be taken by cached values, beside the rows.
+CACHE_SHARE = 0.2
+# Seconds that Dask may take to notice that a worker is lost.
+NOTICED_WITHIN = 5.0
 
 
-class DaskBlocks(Rounds):
-    """Shares that Dask computes at every round, for they are too large to be held: nothing is kept with them.
+class DaskBlocks(UncachedBlocks):
+    """Shares that Dask computes at every round, for they are too large to be held.
 
     A share that is lost with its worker is computed again by another.
     """
@@ -41,30 +43,21 @@ class DaskBlocks(Rounds):
     def __init__(self, client: Any, shares: Sequence[Any]) -> None:
         self._client, self._shares = client, shares
 
-    def has_room(self, numbers: float) -> bool:
-        return False
-
-    def run(
-        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
-    ) -> tuple[Any, Kept]:
-        """Return the sum over all blocks; nothing is kept."""
+    def sum_of_shares(self, function: Function) -> Any:
         from dask import delayed
 
-        function, kept = found_again(function, kept)
-        assert not kept, "nothing is kept where rows are not"
-        self.rounds += 1
-        call = delayed(partial(_sum_of_share, function, gives), pure=False)
         # θ travels with each call: what is scattered would be lost with a worker, for good.
+        call = delayed(partial(_call_on_worker, function), pure=False)
         with large_graphs():
             sums = self._client.compute([call(share) for share in self._shares])
-        return self._added(sums), []
-
-    def _added(self, sums: Sequence[Any]) -> Any:
-        """Return the sum of all shares: as a tree by the workers, and the last few here."""
-        while len(sums) > ARITY:
-            some = [sums[k : k + ARITY] for k in range(0, len(sums), ARITY)]
-            sums = [self._client.submit(added, each, pure=False) for each in some]
+        while len(sums) > ARITY:  # a tree of sums that workers add up; the last few are added here
+            sums = [self._client.submit(added, sums[k : k + ARITY], pure=False) for k in range(0, len(sums), ARITY)]
         return added(self._client.gather(sums))
+
+
+def _call_on_worker(function: Function, share: Sequence[Any]) -> Any:
+    hold_on_to_pages()
+    return function(share)
 
 
 def large_graphs() -> AbstractContextManager[Any]:
@@ -77,139 +70,144 @@ def large_graphs() -> AbstractContextManager[Any]:
 
 def added(sums: Sequence[Any]) -> Any:
     """Return the sum of sums, which stay as they are."""
-    return reduce(lambda a, b: add(a, b, ours=False), sums)
+    return reduce(partial(add, in_place=False), sums)
 
 
-def _sum_of_share(function: Function, gives: Gives, share: Sequence[Any]) -> Any:
-    hold_on_to_pages()
-    with numerics(1):
-        return work_on(function, gives, share)[0]
-
-
-# How often a round is asked for again when keepers were lost, and how many seconds Dask may take to notice.
-ATTEMPTS = 20
-NOTICED_WITHIN = 5.0
-# Seconds in which a worker answers that can be called without the scheduler.
-REACHED_WITHIN = 1.0
-
-
-def kept_anew(function: Function, gives: Gives, of: tuple[Function, ...], block: Any) -> Any:
-    """Return what was kept, found from nothing but the block."""
-    return divided(gives, function(*[find(block) for find in of], block))[1]
+# --- what travels -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows as a keeper works on them: at most so many at a time, and in single precision or as they are."""
+    """The blocks that an actor works on: its share as it is, or cut to so many rows, or in single precision."""
 
-    name: int
+    name: int = -1
     rows: int | None = None
     narrow: bool = False
 
 
-UNCUT = Cut(-1)
-
-
 @dataclass(eq=False)
-class AtKeepers:
-    """What every keeper keeps under a name with its rows, cut so, until nobody here knows it any more."""
+class ShardRef:
+    """The name of values that every actor has cached with its share, in some cut, as long as the client knows it."""
 
-    recipe: Function
+    name: int
     cut: Cut
-    name: int = -1
+    recover: Function | None  # computes them of a block alone; it stays with the client
+
+    def __reduce__(self) -> Any:
+        return ShardRef, (self.name, self.cut, None)
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A function, names of what it is given, of what it keeps, and of what nobody knows any more."""
+    """The arguments of ``blocks.run`` or ``blocks.total_of_large`` as they travel to actors."""
 
     function: Function
     gives: Gives
-    names: Sequence[int]
-    name: int
-    unknown: Sequence[int] = ()
-    cut: Cut = UNCUT
+    cached: Sequence[ShardRef | Recompute]
+    name: int  # of the values that are to be cached
+    forget: Sequence[int] = ()  # names that the client does not know any more
+    cut: Cut = Cut()
     large: tuple[int, int] | None = None  # rows that are worth one result, and its size, where that is large
 
 
-class Keeper:
-    """A share in the memory of a worker."""
-
-    def __init__(self, blocks: Sequence[Any]) -> None:
-        from distributed import get_worker
-
-        self._rows, self._threads = list(blocks), int(get_worker().state.nthreads)
-        self._blocks: dict[int, LocalBlocks] = {}
-        self._kept: dict[int, Kept] = {}
-        hold_on_to_pages()
-        # Large arrays of every call, whatever the system does with memory: fresh pages would take as long as the work.
-        self._spare = Spare()
-
-    def run(self, message: bytes, others: Sequence[Any] = ()) -> Any:
-        """Return the sum over the share, and over those of other keepers, and keep the rest under a name."""
-        heads = asked(others, message)
-        call: Call = _unpacked(message)
-        for each in call.unknown:
-            self._kept.pop(each, None)
-            self._blocks.pop(each, None)
-        if self.lacks(call.names):
-            raise NotKept
-        with recycling(self._spare), sharing(self._threads):
-            total = self._total(call, self._as_cut(call.cut))
-        return added([total, *(each.result() for each in heads)])
-
-    def _total(self, call: Call, blocks: LocalBlocks) -> Any:
-        kept = [self._kept[each] for each in call.names]
-        if call.large is not None:
-            return blocks.total_of_large(call.function, *call.large, *kept)
-        total, self._kept[call.name] = blocks.run(call.function, *kept, gives=call.gives)
-        return total
-
-    def _as_cut(self, cut: Cut) -> LocalBlocks:
-        if cut.name not in self._blocks:
-            rows = [each.narrowed() for each in self._rows] if cut.narrow else self._rows
-            self._blocks[cut.name] = (
-                LocalBlocks(rows, self._threads) if cut.rows is None else LocalBlocks.cut(rows, cut.rows, self._threads)
-            )
-        return self._blocks[cut.name]
-
-    def lacks(self, names: Sequence[int]) -> list[int]:
-        """Return which of the names are not known here."""
-        return [each for each in names if each not in self._kept and each not in self._blocks]
+def refs(cached: Sequence[Cached]) -> Iterator[ShardRef]:
+    """Yield the references in cached values, also in those that are computed when they are needed."""
+    for part in cached:
+        if isinstance(part, Recompute):
+            yield from refs(part.cached)
+        else:
+            yield part
 
 
-class NotKept(Exception):
-    """A keeper was made anew, and does not know a name."""
+def recovery(cached: Cached) -> Function:
+    """Return a function that computes cached values of a block alone."""
+    if isinstance(cached, Recompute) and cached.recover is None:
+        return partial(recovered, cached.function, "cached", tuple(map(recovery, cached.cached)))
+    function: Function = cached.recover
+    return function
+
+
+def recovered(function: Function, gives: Gives, of: tuple[Function, ...], block: Any) -> Any:
+    """Return the value that a function gives to be cached, of values that are computed of the block alone."""
+    return split(function(*[compute(block) for compute in of], block), gives)[1]
 
 
 def packed(call: Call) -> bytes:
-    """Return a call as it travels: to all keepers the same, so that it is packed once for all of them."""
+    """Return a call as bytes: it is the same for all actors, and packed once."""
     from distributed.protocol import pickle
 
     message: bytes = pickle.dumps(call)
     return message
 
 
-def _unpacked(message: bytes) -> Call:
-    from distributed.protocol import pickle
-
-    call: Call = pickle.loads(message)
-    return call
+# --- actors -------------------------------------------------------------------------------------------------
 
 
-def asked(keepers: Sequence[Any], message: bytes) -> list[Any]:
-    """Return what is to come from a few keepers, each of which asks as many others."""
-    parts = [keepers[some] for some in even_parts(len(keepers), min(len(keepers), ARITY))] if keepers else []
+class ShardActor:
+    """A share in the memory of a worker, with values that are cached with it."""
+
+    def __init__(self, share: Sequence[Any]) -> None:
+        from distributed import get_worker
+
+        self._share, self._threads = list(share), int(get_worker().state.nthreads)
+        self._blocks: dict[int, LocalBlocks] = {}  # by the name of a cut
+        self._cached: dict[int, Cached] = {}
+        hold_on_to_pages()
+        # Large arrays of every call, whatever the system does with memory: fresh pages would take as long as the work.
+        self._spare = Spare()
+
+    def run(self, message: bytes, others: Sequence[Any] = ()) -> Any:
+        """Return the sum over this share and those of other actors, and cache values under a name."""
+        from distributed.protocol import pickle
+
+        answers = asked(others, message)
+        call: Call = pickle.loads(message)
+        for name in call.forget:
+            self._cached.pop(name, None)
+            self._blocks.pop(name, None)
+        if self.lacks([ref.name for ref in refs(call.cached)]):
+            raise NotCached
+        cut = call.cut
+        if cut.name not in self._blocks:
+            share = [block.narrowed() for block in self._share] if cut.narrow else self._share
+            whole = LocalBlocks(share, self._threads)
+            self._blocks[cut.name] = whole if cut.rows is None else LocalBlocks.cut(share, cut.rows, self._threads)
+        blocks, cached = self._blocks[cut.name], [self._values(part) for part in call.cached]
+        with recycling(self._spare), sharing(self._threads):
+            if call.large is None:
+                total, self._cached[call.name] = blocks.run(call.function, *cached, gives=call.gives)
+            else:
+                total = blocks.total_of_large(call.function, *call.large, *cached)
+        return added([total, *(answer.result() for answer in answers)])
+
+    def _values(self, cached: ShardRef | Recompute) -> Cached:
+        """Return values that are cached here."""
+        if isinstance(cached, Recompute):
+            return replace(cached, cached=tuple(map(self._values, cached.cached)))
+        return self._cached[cached.name]
+
+    def lacks(self, names: Sequence[int]) -> list[int]:
+        """Return which of the names are not known here."""
+        return [name for name in names if name not in self._cached and name not in self._blocks]
+
+
+class NotCached(Exception):
+    """An actor was made anew, and does not know a name."""
+
+
+def asked(actors: Sequence[Any], message: bytes) -> list[Any]:
+    """Return the answers that are to come from a few actors, each of which asks as many others."""
+    parts = [actors[part] for part in even_parts(len(actors), min(len(actors), ARITY))] if actors else []
     return [part[0].run(message, part[1:]) for part in parts]
 
 
-async def _answers(keepers: Sequence[Any], message: bytes) -> list[Any]:
-    """Return what keepers answer: all of a round is done by the thread of the client's loop, which wakes ours once."""
-    return await asyncio.gather(*asked(keepers, message))
+async def _answers(actors: Sequence[Any], message: bytes) -> list[Any]:
+    """Return the answers of actors: the thread of the client's loop does all of a round, and wakes ours once."""
+    return await asyncio.gather(*asked(actors, message))
 
 
-class Keepers(Rounds):
-    """Shares that keepers hold.
+class Actors:
+    """The actors of a cluster that hold the shares of some data, and the client's connection to them.
 
     Parameters
     ----------
@@ -217,114 +215,76 @@ class Keepers(Rounds):
     shares : sequence of delayed lists of blocks
         One for each worker.
     memory : float
-        Bytes that all of them have.
+        Bytes that all workers have.
     """
 
-    delay: ClassVar[float] = 6e6
-    holds_rows: ClassVar[bool] = True
-
     def __init__(self, client: Any, shares: Sequence[Any], memory: float) -> None:
-        self._client, self._shares, self._memory = client, shares, memory
-        self._names, self._unknown = count(), list[int]()
-        self._futures = [self._hired(number) for number in range(len(shares))]
-        self._keepers = self._met(self._futures)
+        self._client, self._shares, self.memory = client, shares, memory
+        self._names, self._forget = count(), list[int]()
+        self.rounds = 0
+        self._futures = [self._submitted(number) for number in range(len(shares))]
+        self.actors = self._connected(self._futures)
 
-    def has_room(self, numbers: float) -> bool:
-        return 8 * numbers <= KEPT_SHARE * self._memory
-
-    def fits(self, kept: Kept) -> bool:
-        return _fits(kept, UNCUT)
-
-    def run(
-        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
-    ) -> tuple[Any, Kept]:
-        return self.run_on(UNCUT, function, kept, gives, anew)
-
-    def narrowed(self) -> Rounds:
-        return CutKeepers(self, None, narrow=True)
-
-    def cut(self, rows: int) -> Rounds:
-        return CutKeepers(self, rows, narrow=False)
-
-    def name_of(self, what: object) -> int:
-        """Return a new name, which keepers forget once nobody here knows any more what it is the name of."""
+    def name_of(self, owner: object) -> int:
+        """Return a new name, which actors forget once its owner is gone."""
         name = next(self._names)
-        weakref.finalize(what, self._unknown.append, name)
+        weakref.finalize(owner, self._forget.append, name)
         return name
 
-    def run_on(
-        self,
-        cut: Cut,
-        function: Function,
-        kept: tuple[Kept, ...],
-        gives: Gives,
-        anew: Function | None = None,
-        large: tuple[int, int] | None = None,
-    ) -> tuple[Any, Kept]:
-        """Return the sum over rows that are cut, and the name of what was kept with them."""
-        recipe = anew or partial(kept_anew, function, gives, tuple(map(_recipe_of, kept)))
-        function, kept = found_again(function, kept)
+    def run(self, call: Call) -> Any:
+        """Return the sum of what all actors answer, and make those anew that are lost."""
         self.rounds += 1
-        new = AtKeepers(recipe, cut)
-        new.name = self.name_of(new)
-        call = Call(function, gives, [each.name for each in kept], new.name, list(self._unknown), cut, large)
-        total = self._round(call, kept)
-        del self._unknown[: len(call.unknown)]
-        return total, new
-
-    def _round(self, call: Call, kept: Sequence[AtKeepers]) -> Any:
+        call = replace(call, forget=list(self._forget))
         message = packed(call)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(20):  # a cluster that loses workers as often as that is not worth another
             try:
-                return added(self._client.sync(_answers, self._keepers, message))
-            except (NotKept, OSError, RuntimeError) as problem:
-                if not self._mended(kept, problem) or attempt == ATTEMPTS - 1:
+                total = added(self._client.sync(_answers, self.actors, message))
+                break
+            except (NotCached, OSError, RuntimeError) as problem:
+                if not self._mended(call, problem) or attempt == 19:
                     raise
-        raise AssertionError("a round ends")
+        del self._forget[: len(call.forget)]
+        return total
 
-    def _mended(self, kept: Sequence[AtKeepers], problem: Exception) -> bool:
-        """Make keepers anew that were lost; return whether that, or what they had kept, was the problem."""
-        lost = self._lost(wait=not isinstance(problem, NotKept))
-        for number in lost:
-            self._futures[number] = self._hired(number)
-        for number, keeper in zip(lost, self._met([self._futures[number] for number in lost]), strict=True):
-            self._keepers[number] = keeper
-        for keeper in self._keepers:
-            missing = keeper.lacks([each.name for each in kept]).result()
-            for each in kept:
-                if each.name in missing:
-                    keeper.run(packed(Call(each.recipe, "kept", (), each.name, cut=each.cut))).result()
-        return bool(lost) or isinstance(problem, NotKept)
-
-    def _lost(self, *, wait: bool) -> list[int]:
-        deadline = time.monotonic() + (NOTICED_WITHIN if wait else 0.0)
-        while True:
-            lost = [number for number, future in enumerate(self._futures) if future.status != "finished"]
-            if lost or time.monotonic() > deadline:
-                return lost
+    def _mended(self, call: Call, problem: Exception) -> bool:
+        """Make lost actors and lost values anew; return whether one of them was the problem."""
+        deadline = time.monotonic() + (0.0 if isinstance(problem, NotCached) else NOTICED_WITHIN)
+        while not (lost := [k for k, future in enumerate(self._futures) if future.status != "finished"]):
+            if time.monotonic() > deadline:
+                break
             time.sleep(0.05)
+        for number in lost:
+            self._futures[number] = self._submitted(number)
+        for number, actor in zip(lost, self._connected([self._futures[number] for number in lost]), strict=True):
+            self.actors[number] = actor
+        known = {ref.name: ref for ref in refs(call.cached)}
+        for actor in self.actors:
+            for name in actor.lacks(list(known)).result():
+                actor.run(packed(Call(recovery(known[name]), "cached", (), name, cut=known[name].cut))).result()
+        return bool(lost) or isinstance(problem, NotCached)
 
-    def _met(self, futures: Sequence[Any]) -> list[Any]:
-        """Return keepers, who from the first call on are called through the client that was current then."""
-        with self._client.as_current():
-            keepers = [future.result() for future in futures]
-            for answer in [keeper.lacks(()) for keeper in keepers]:
+    def _submitted(self, number: int) -> Any:
+        """Return the future of an actor, which Dask gives to the worker that has fewest.
+
+        The worker is not named: an actor that waits for a worker that was lost waits for good.
+        """
+        return self._client.submit(ShardActor, self._client.compute(self._shares[number]), actor=True, pure=False)
+
+    def _connected(self, futures: Sequence[Any]) -> list[Any]:
+        """Return actors, which are called directly, if their workers answer, rather than through the scheduler."""
+        with self._client.as_current():  # through which they are called from their first call on
+            actors = [future.result() for future in futures]
+            for answer in [actor.lacks(()) for actor in actors]:
                 answer.result()
         if self._client.direct_to_workers is None:
-            within_reach = _within_reach(self._client, [keeper._address for keeper in keepers])
-            for keeper in compress(keepers, within_reach):
-                keeper._client = Direct(self._client)
-        return keepers
-
-    def _hired(self, number: int) -> Any:
-        """Return the future of a keeper, which Dask gives to the worker that has fewest.
-
-        It is not told which: what waits for a worker that was lost waits for good.
-        """
-        return self._client.submit(Keeper, self._client.compute(self._shares[number]), actor=True, pure=False)
+            addresses = [actor._address for actor in actors]
+            for actor, answers in zip(actors, self._client.sync(_reachable, self._client, addresses), strict=True):
+                if answers:
+                    actor._client = DirectClient(self._client)
+        return actors
 
 
-class Direct:
+class DirectClient:
     """A client of Dask's that calls actors itself: by default all calls and answers pass through the scheduler."""
 
     direct_to_workers: ClassVar[bool] = True
@@ -336,67 +296,60 @@ class Direct:
         return getattr(self._client, name)
 
 
-def _within_reach(client: Any, addresses: Sequence[str]) -> list[bool]:
-    """Return which workers answer the client, who may be outside of what the workers call each other by."""
+async def _reachable(client: Any, addresses: Sequence[str]) -> list[bool]:
+    """Return which workers answer the client, who may be outside of the network of the workers."""
     from distributed.comm import connect
 
     async def answers(address: str) -> bool:
         try:
-            comm = await connect(address, timeout=REACHED_WITHIN, **client.connection_args)
+            comm = await connect(address, timeout=1.0, **client.connection_args)
         except (OSError, ValueError):
             return False
         await comm.close()
         return True
 
-    async def all_answer() -> list[bool]:
-        return await asyncio.gather(*map(answers, addresses))
-
-    found: list[bool] = client.sync(all_answer)
-    return found
+    return await asyncio.gather(*map(answers, addresses))
 
 
-class CutKeepers(Rounds):
-    """The shares of keepers, so many rows at a time; in single precision they are copies, as long as this is known."""
+class ActorBlocks(RemoteBlocks):
+    """The blocks that actors hold, in some cut: in single precision they are copies, as long as the client knows it."""
 
-    delay: ClassVar[float] = Keepers.delay
+    delay: ClassVar[float] = 6e6
     holds_rows: ClassVar[bool] = True
 
-    def __init__(self, keepers: Keepers, rows: int | None, *, narrow: bool) -> None:
-        self._keepers, self._cut = keepers, Cut(keepers.name_of(self), rows, narrow)
+    def __init__(self, actors: Actors, rows: int | None = None, *, narrow: bool = False) -> None:
+        self.actors = actors
+        self._cut = Cut() if rows is None and not narrow else Cut(actors.name_of(self), rows, narrow)
 
     @property
     def rounds(self) -> int:  # type: ignore[override]
-        """How often all keepers were asked for something."""
-        return self._keepers.rounds
+        """How often all actors were asked for a sum."""
+        return self.actors.rounds
 
     def has_room(self, numbers: float) -> bool:
-        return self._keepers.has_room(numbers)
+        return 8 * numbers <= CACHE_SHARE * self.actors.memory
 
-    def fits(self, kept: Kept) -> bool:
-        return _fits(kept, self._cut)
+    def fits(self, cached: Cached) -> bool:
+        return isinstance(cached, Recompute) or (isinstance(cached, ShardRef) and cached.cut == self._cut)
+
+    def narrowed(self) -> ActorBlocks:
+        return ActorBlocks(self.actors, self._cut.rows, narrow=True)
+
+    def cut(self, rows: int) -> ActorBlocks:
+        return ActorBlocks(self.actors, rows, narrow=self._cut.narrow)
 
     def run(
-        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
-    ) -> tuple[Any, Kept]:
-        return self._keepers.run_on(self._cut, function, kept, gives, anew)
+        self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None
+    ) -> tuple[Any, Cached]:
+        recover = recover or partial(recovered, function, gives, tuple(map(recovery, cached)))
+        ref = ShardRef(-1, self._cut, recover)
+        ref.name = self.actors.name_of(ref)
+        return self.actors.run(Call(function, gives, cached, ref.name, cut=self._cut)), ref
 
-    def total_of_large(self, function: Function, rows: int, size: int, *kept: Kept) -> Any:
-        return self._keepers.run_on(self._cut, function, kept, "sum", large=(rows, size))[0]
+    def map(self, function: Function, *cached: Cached, recover: Function | None = None) -> Cached:
+        if cached:
+            return super().map(function, *cached, recover=recover)
+        return self.run(function, gives="cached", recover=recover)[1]
 
-    def narrowed(self) -> Rounds:
-        return CutKeepers(self._keepers, self._cut.rows, narrow=True)
-
-    def cut(self, rows: int) -> Rounds:
-        return CutKeepers(self._keepers, rows, narrow=self._cut.narrow)
-
-
-def _fits(kept: Kept, cut: Cut) -> bool:
-    return isinstance(kept, Again) or (isinstance(kept, AtKeepers) and kept.cut == cut)
-
-
-def _recipe_of(kept: Kept) -> Function:
-    """Return how what was kept, or is found again, is found from nothing."""
-    if isinstance(kept, Again):
-        return kept.anew or partial(kept_anew, kept.function, "kept", tuple(map(_recipe_of, kept.kept)))
-    recipe: Function = kept.recipe
-    return recipe
+    def total_of_large(self, function: Function, rows: int, size: int, *cached: Cached) -> Any:
+        return self.actors.run(Call(function, "sum", cached, -1, cut=self._cut, large=(rows, size)))

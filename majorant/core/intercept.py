@@ -19,7 +19,7 @@ from scipy.linalg import LinAlgError
 from majorant.core.checks import Array
 from majorant.core.class_model import ClassModel
 from majorant.core.curvature import Factor, lower_factor
-from majorant.core.rows import Again, Blocks, Kept, Most, without_rows
+from majorant.core.rows import Blocks, Cached, Most, Recompute, labels_only
 
 ITERATIONS, HALVINGS = 200, 60
 # Newton stops at a decrease of this share of the loss; a rise of this share may be rounding where the slope falls.
@@ -47,14 +47,14 @@ class Profiled:
 
     moved: Array
     loss: float
-    residuals: Kept
+    residuals: Cached
     decrease: float
     stirred: float
     passed_on: float
 
 
 def profile_intercept(
-    model: ClassModel, blocks: Blocks, scores: Kept, observed: Array, *, keep: bool = True, enough: float = 0.0
+    model: ClassModel, blocks: Blocks, scores: Cached, observed: Array, *, keep: bool = True, enough: float = 0.0
 ) -> Profiled:
     """Return the intercepts to add to the scores of each class for the loss to be least.
 
@@ -71,7 +71,7 @@ def profile_intercept(
     enough : float
         A decrease of the loss that is not worth another step.
     """
-    keep = keep and not (isinstance(scores, Again) and not scores.kept)  # or residuals are as many as scores
+    keep = keep and not (isinstance(scores, Recompute) and not scores.cached)  # or residuals are as many as scores
     expand = partial(_expand, model, blocks, scores, keep=keep)
 
     # Newton's method, each step halved until it descends.
@@ -102,7 +102,7 @@ def profile_intercept(
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
 
 
-def _iterative_scaling(model: ClassModel, blocks: Blocks, scores: Kept, observed: Array) -> Array:
+def _iterative_scaling(model: ClassModel, blocks: Blocks, scores: Cached, observed: Array) -> Array:
     """Return zero, or, of many classes, where a few steps b += log(observed/expected) lead, which take no Hessian.
 
     They never raise the loss (Darroch & Ratcliff, *Generalized iterative scaling for log-linear models*, 1972).
@@ -131,7 +131,7 @@ class _Expansion(NamedTuple):
 
     moved: Array
     loss: float
-    residuals: Kept
+    residuals: Cached
     slope: Array
     hessian: _Hessian
     squares: float  # Σ p²(1 − p)² over all scores
@@ -139,7 +139,7 @@ class _Expansion(NamedTuple):
 
 
 def _expand(
-    model: ClassModel, blocks: Blocks, scores: Kept, moved: Array, nearby: _Hessian | None, *, keep: bool
+    model: ClassModel, blocks: Blocks, scores: Cached, moved: Array, nearby: _Hessian | None, *, keep: bool
 ) -> _Expansion:
     """Return loss and slope, and a Hessian: of many classes it is the dearest by far, and one from nearby will do."""
     if nearby is not None and (len(moved) <= MANY_CLASSES or np.abs(moved - nearby.at).max() > NEARBY):
@@ -202,7 +202,7 @@ def _left(here: _Expansion, observed: Array) -> tuple[float, float, float]:
 # --- tasks on scores --------------------------------------------------------------------------------------------
 
 
-@without_rows
+@labels_only
 def along_intercepts(
     model: ClassModel, moved: Array, curved: bool, keep: bool, scores: Array, block: Any
 ) -> tuple[Any, Array | None]:
@@ -211,13 +211,13 @@ def along_intercepts(
     return (*along, len(block)), residual if keep else None
 
 
-@without_rows
+@labels_only
 def hessian_between_classes(model: ClassModel, residual: Array, block: Any) -> Array:
     """Return the Hessian along the intercepts, of residuals that were kept."""
     return model.between_classes(residual, block)[0]
 
 
-@without_rows
+@labels_only
 def farthest_score(model: ClassModel, scores: Array, block: Any) -> Most:
     """Return the largest finite ``|score|``."""
     return Most(model.farthest(scores))

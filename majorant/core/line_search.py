@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from majorant.core.checks import Array
 from majorant.core.model import Model
-from majorant.core.rows import Kept, without_rows
+from majorant.core.rows import Cached, labels_only
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Point:
     theta: Array
     value: float
     gradient: Array
-    scores: Kept = None
+    scores: Cached = None
     reach: float = 0.0
 
 
@@ -48,7 +48,7 @@ class Ray(Protocol):
         """Return the point θ + aδ."""
 
 
-@without_rows
+@labels_only
 def loss_along(model: Model[Any], a: float, scores: Array, slopes: Array, block: Any) -> tuple[Any, Any]:
     """Return loss and slope at a point of a ray, from scores and how they change; and scores and residuals there."""
     there = model.along(scores, slopes, a)
@@ -61,13 +61,13 @@ def gradient_there(model: Model[Any], there: tuple[Array, Array], block: Any) ->
     return model.lift(there[1], block), there[0]
 
 
-@without_rows
+@labels_only
 def first(kept: tuple[Array, Array], block: Any) -> Array:
     """Return the first of two arrays that were kept with a block."""
     return kept[0]
 
 
-@without_rows
+@labels_only
 def second(kept: tuple[Array, Array], block: Any) -> Array:
     """Return the second of two arrays that were kept with a block."""
     return kept[1]
@@ -85,9 +85,9 @@ class ScoreRay:
         objective: Objective,
         theta: Array,
         direction: Array,
-        scores: Kept = None,
+        scores: Cached = None,
         reach: float = 0.0,
-        slopes: Kept = None,
+        slopes: Cached = None,
     ) -> None:
         objective.spend(passes=0.5 * (scores is None) + 0.5 * (slopes is None))
         model, blocks = objective.model, objective.blocks
@@ -96,7 +96,7 @@ class ScoreRay:
         self._slopes = blocks.map(partial(model.potentials, direction)) if slopes is None else slopes
         self._penalty = objective.penalty.along(theta, direction)
         self._reach = max(reach, norm(theta))
-        self._last: tuple[float, float, Kept] | None = None
+        self._last: tuple[float, float, Cached] | None = None
 
     def at(self, a: float) -> Array:
         """Return θ + aδ."""
@@ -124,7 +124,7 @@ class ScoreRay:
         assert self._last is not None
         _, value, there = self._last
         F.spend(passes=0.5)
-        of_loss, scores = F.blocks.run(partial(gradient_there, F.model), there, anew=partial(F.model.scores, θ))
+        of_loss, scores = F.blocks.run(partial(gradient_there, F.model), there, recover=partial(F.model.scores, θ))
         return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, length))
 
 
@@ -158,7 +158,7 @@ class LeapingRay:
         reach = max(self._start.reach, norm(self._start.theta))
         if a != 1.0 or reach > FAR * length:
             return self._in_parts().land(a)
-        scores = F.blocks.map(first, self._there, anew=partial(F.model.scores, θ))
+        scores = F.blocks.map(first, self._there, recover=partial(F.model.scores, θ))
         return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, length))
 
     def _in_parts(self) -> ScoreRay:

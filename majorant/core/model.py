@@ -36,7 +36,7 @@ from majorant.core.curvature import Curvature, Factors, Form
 from majorant.core.kernels.sparse import Csr
 from majorant.core.matrix import Design
 from majorant.core.rounding import Magnitudes, Spreads
-from majorant.core.rows import InMemory, without_rows
+from majorant.core.rows import InMemory, labels_only
 from majorant.core.structured import Arrow, Pattern
 from majorant.core.threads import empty
 
@@ -111,7 +111,7 @@ class Model(ABC, Generic[Batch]):
         """Return log h_j(y) + θᵀf_j(y) for every row and outcome."""
         return self.add_measure(self.potentials(theta, batch), batch)
 
-    @without_rows
+    @labels_only
     def loss(self, scores: Array, batch: Batch) -> float:
         """Return Σ_j w_j [log Z_j − score of what was observed]."""
         return self.loss_and_residual(scores, batch)[0]
@@ -173,7 +173,7 @@ class Model(ABC, Generic[Batch]):
         """Return where to begin if nobody says: zero, where symmetry does not make that a saddle."""
         return np.zeros(self.n_parameters(like))
 
-    @without_rows
+    @labels_only
     def loss_at_zero(self, batch: Batch) -> float | None:
         """Return the loss of parameters of zero, if that is known without a look at the scores."""
         return None
@@ -226,7 +226,7 @@ class Model(ABC, Generic[Batch]):
         """Return whether :meth:`hessian_product` is there."""
         return False
 
-    @without_rows
+    @labels_only
     def bending(self, scores: Array, batch: Batch) -> Array:
         """Return what is kept of scores for products with the Hessian there."""
         self._has_no("products with a Hessian")
@@ -275,7 +275,7 @@ class Model(ABC, Generic[Batch]):
         """
         return None
 
-    @without_rows
+    @labels_only
     def lost_to_the_centre(self, theta: Array, batch: Batch, epsilon: float) -> float:
         """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
         return 0.0

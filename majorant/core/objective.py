@@ -25,19 +25,19 @@ from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import DirectRay, LeapingRay, Point, Ray, ScoreRay
 from majorant.core.model import Model
 from majorant.core.penalty import Penalty, read_penalty
-from majorant.core.remote import Elsewhere
+from majorant.core.remote import RemoteRows
 from majorant.core.rounding import SAFETY, Magnitudes
 from majorant.core.rows import (
-    Again,
     Blocks,
+    Cached,
     Data,
     InMemory,
-    Kept,
     Order,
+    Recompute,
     Reducer,
     Threads,
+    labels_only,
     least,
-    without_rows,
 )
 from majorant.core.self_concordance import best_certificate as certify
 from majorant.core.structured import Pattern, form
@@ -377,7 +377,7 @@ class Objective:
             return θ
         self.spend(passes=0.5)
         find = partial(self.model.scores, θ)
-        scores = self.blocks.map(find) if self.keeps_scores else Again(find)
+        scores = self.blocks.map(find) if self.keeps_scores else Recompute(find)
         return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores, self.facts.class_totals).moved)
 
     def with_likely_intercept(self, theta: Array) -> Array:
@@ -433,7 +433,7 @@ class Objective:
     @property
     def comes_here(self) -> bool:
         """Whether the data can be visited here, row by row; if not, workers keep them."""
-        return not isinstance(self.data, Elsewhere)
+        return not isinstance(self.data, RemoteRows)
 
     @property
     def rows(self) -> int:
@@ -507,9 +507,9 @@ class Objective:
     def _at(self, θ: Array, loss: float, of_loss: Array, scores: Any) -> Point:
         return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), scores)
 
-    def scores(self, at: Point) -> Kept:
+    def scores(self, at: Point) -> Cached:
         """Return the scores of a point, or how they are found again if they are too many to be kept."""
-        return Again(partial(self.model.scores, at.theta)) if at.scores is None else at.scores
+        return Recompute(partial(self.model.scores, at.theta)) if at.scores is None else at.scores
 
     def _read(self, theta: ArrayLike) -> Array:
         """Return the parameters, the same array if they are one: states know their points by it."""
@@ -525,7 +525,7 @@ def first_sight(model: Model[Any], with_totals: bool, block: Any) -> tuple[Any, 
     return (*found, model.class_totals(block)) if with_totals else found  # type: ignore[attr-defined]
 
 
-@without_rows
+@labels_only
 def differ(a: Array | None, b: Array | None, block: Any) -> int:
     """Return whether scores of a block differ, as a number above zero."""
     if a is None or b is None:

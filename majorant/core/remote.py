@@ -1,11 +1,11 @@
-"""Blocks that live with workers, in other processes or on other machines: tasks travel there, sums come back.
+"""Rows that workers hold: functions travel to other processes or machines, and sums come back.
 
-Rows never travel but for those of a sample. Workers hold *shares*: lists of blocks that are worked on one after the
-other, so that a round (one message to everybody, one answer) is one call for each share.
+Rows never travel, but for those of a sample. Workers hold *shares*: lists of blocks that are worked on one after the
+other, so that a *round* (one message to all workers, one answer from each) is one call for each share.
+:class:`ExecutorBlocks` are worked on by any ``concurrent.futures.Executor``: a pool of processes, loky, MPI, Ray. Those
+of a Dask cluster are in ``majorant.core.dask``.
 
-Blocks worked on by any ``concurrent.futures.Executor``: a pool of processes, loky, MPI, Ray.
-
-Several fits of the same rows, one read for all: each waits with its task until the others have one, too.
+:class:`SharedReads` let several fits of the same rows read them together.
 """
 
 from __future__ import annotations
@@ -14,206 +14,160 @@ import pickle
 import tempfile
 import uuid
 import weakref
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from shutil import rmtree
-from threading import Condition, Thread
-from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
+from threading import Lock
+from typing import Any, ClassVar, NoReturn, TypeVar
 from zlib import crc32
 
 import numpy as np
 
-from majorant.core.labelled import Labelled
 from majorant.core.rows import (
-    Again,
     Blocks,
+    Cached,
     Data,
     Function,
     Gives,
-    Kept,
-    Order,
+    LocalBlocks,
     PairwiseSum,
+    Recompute,
     Reducer,
-    Threads,
-    divided,
-    found_again,
     reads_rows,
+    split,
 )
 from majorant.core.threads import numerics
 
-
-def work_on(function: Function, gives: Gives, share: Iterable[Any], *kept: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Return the sum over the blocks of a share, and what is to be kept with each."""
-    total, pieces = PairwiseSum(), []
-    for number, some in enumerate(zip(*kept, share, strict=True)):
-        found, piece = divided(gives, function(*some))
-        total.add(number, found)
-        pieces.append(piece)
-    return total.value(), pieces
+T = TypeVar("T")
 
 
-def drawn(share: float, seed: int, block: Labelled) -> Gathered:
-    """Return a share of the rows of a block, drawn by a seed and by what it holds."""
-    rng = np.random.default_rng([seed, crc32(np.ascontiguousarray(block.y).data), len(block)])
-    wanted = min(int(np.ceil(share * len(block))), len(block))
-    return Gathered((block.take(np.sort(rng.permutation(len(block))[:wanted])),))
-
-
-@dataclass(frozen=True, eq=False)
-class Gathered:
-    """Blocks whose sums are all of them."""
-
-    blocks: tuple[Labelled, ...]
-
-    def __add__(self, other: Gathered) -> Gathered:
-        return Gathered(self.blocks + other.blocks)
-
-
-class Elsewhere:
-    """Rows or sequences that workers hold.
+class RemoteRows:
+    """The data of an objective whose rows or sequences workers hold.
 
     Parameters
     ----------
-    at_workers : Rounds
-        Where they are.
+    remote : RemoteBlocks
+        Their blocks.
     like : Labelled or Sequences
-        Some of them, or none: what parameters they have.
+        Some of the rows, or none: what parameters they have.
     rows : int
         How many there are.
     """
 
     whole = None
 
-    def __init__(self, at_workers: Rounds, like: Any, rows: int) -> None:
-        self.at_workers, self.like, self._rows = at_workers, like, rows
+    def __init__(self, remote: RemoteBlocks, like: Any, rows: int) -> None:
+        self._remote, self.like, self._rows = remote, like, rows
 
     def __len__(self) -> int:
         return self._rows
 
-    def blocks(self, rows: int) -> Iterable[Labelled]:
-        """Raise: rows do not come here."""
-        self._stay()
+    def blocks(self, rows: int) -> Any:
+        """Return the blocks as workers hold them, cut if these can do that."""
+        return self._remote.cut(max(rows, 1))
 
-    def outlines(self, rows: int) -> Iterable[Labelled]:
-        """Raise."""
-        self._stay()
+    def sample(self, rows: int, seed: int) -> Any:
+        """Return about so many rows drawn at random without replacement: these do travel."""
+        blocks = self._remote.total(partial(drawn, min(rows / self._rows, 1.0), seed))
+        return blocks[0].joined(blocks)
 
-    def sample(self, rows: int, seed: int) -> Labelled:
-        """Return about so many rows drawn at random without replacement: these do come here."""
-        gathered: Gathered = self.at_workers.total(partial(drawn, min(rows / self._rows, 1.0), seed))
-        return Labelled.joined(gathered.blocks)
-
-    def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
-        """Raise: solvers that go from row to row need rows here."""
-        self._stay()
-
-    def narrowed(self) -> Elsewhere:
+    def narrowed(self) -> RemoteRows:
         """Return the rows in single precision, if their workers can have a copy of them."""
-        narrow = self.at_workers.narrowed()
-        return self if narrow is self.at_workers else Elsewhere(narrow, self.like.narrowed(), self._rows)
+        narrow = self._remote.narrowed()
+        return self if narrow is self._remote else RemoteRows(narrow, self.like.narrowed(), self._rows)
 
-    def _stay(self) -> NoReturn:
+    def outlines(self, rows: int) -> NoReturn:
+        """Raise: rows stay with workers."""
+        self.visits()
+
+    def visits(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise: solvers that go from row to row need them in this process."""
         raise TypeError(
             "these rows stay with their workers: use a solver that asks for sums alone, "
             "such as 'auto', 'bbm', 'newton' or 'lbfgs'"
         )
 
 
-class AtWorkers(Reducer):
-    """Where :class:`Elsewhere` says that its rows are."""
+def drawn(share: float, seed: int, block: Any) -> list[Any]:
+    """Return a share of the rows of a block, drawn by a seed and by what the block holds; sums of lists are joined."""
+    rng = np.random.default_rng([seed, crc32(np.ascontiguousarray(block.y).data), len(block)])
+    wanted = min(int(np.ceil(share * len(block))), len(block))
+    return [block.take(np.sort(rng.permutation(len(block))[:wanted]))]
 
-    def spread(self, data: Data, rows: int) -> Blocks:
-        """Return the blocks as workers hold them, cut if these can do that; those of a sample are here."""
-        return data.at_workers.cut(max(rows, 1)) if isinstance(data, Elsewhere) else Threads().spread(data, rows)
 
-
-class Rounds(Blocks):
-    """Blocks with workers. ``rounds`` counts how often all of them were asked for something."""
+class RemoteBlocks(Blocks):
+    """Blocks that workers hold. ``rounds`` counts how often all of them were asked for a sum."""
 
     rounds: int = 0
 
-    def map(self, function: Function, *kept: Kept, anew: Function | None = None) -> Kept:
-        """Return how it is found when it is needed, of what was kept: that spares a round."""
-        return Again(function, kept, anew) if kept else super().map(function, anew=anew)
+    def map(self, function: Function, *cached: Cached, recover: Function | None = None) -> Cached:
+        """Return values that are computed when they are needed: that spares a round."""
+        return Recompute(function, cached, recover)
 
-    def narrowed(self) -> Rounds:
-        """Return the rows in single precision, if workers can have a copy of them."""
+    def narrowed(self) -> RemoteBlocks:
+        """Return the blocks in single precision, if workers can have a copy of them."""
         return self
 
-    def cut(self, rows: int) -> Rounds:
-        """Return the rows so many at a time, if workers can work on them so."""
+    def cut(self, rows: int) -> RemoteBlocks:
+        """Return blocks of at most so many rows, if workers can cut theirs."""
         return self
 
-    def fits(self, kept: Kept) -> bool:
-        """Return whether something was kept with these blocks."""
-        return isinstance(kept, list | Again)
+    def fits(self, cached: Cached) -> bool:
+        return isinstance(cached, Recompute)
 
 
-# Shares that a worker keeps in memory; the one that was not used for longest goes first.
-SHARES_IN_MEMORY = 8
-_shares: OrderedDict[str, Iterable[Any]] = OrderedDict()  # of this process
+class UncachedBlocks(RemoteBlocks):
+    """Blocks of workers that cache nothing between rounds: values are computed again from θ."""
+
+    @abstractmethod
+    def sum_of_shares(self, function: Function) -> Any:
+        """Return the sum over all shares of what a function of a share returns."""
+
+    def has_room(self, numbers: float) -> bool:
+        return False
+
+    def run(
+        self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None
+    ) -> tuple[Any, Cached]:
+        self.rounds += 1
+        return self.sum_of_shares(partial(sum_of_share, function, cached, gives)), []
 
 
-class Reading(Protocol):
-    """How a worker gets its share: something that can be pickled."""
-
-    @property
-    def fits(self) -> bool:
-        """Whether a worker may keep the blocks in memory."""
-
-    def __call__(self) -> Iterable[Any]:
-        """Return the blocks."""
+def sum_of_share(function: Function, cached: tuple[Recompute, ...], gives: Gives, share: Iterable[Any]) -> Any:
+    """Return the sum over the blocks of a share."""
+    with numerics(1):
+        return LocalBlocks(share).run(function, *cached, gives=gives)[0]
 
 
-@dataclass(frozen=True)
-class FromFile:
-    """A share that was written to a file, which workers can read."""
+# --- executors ----------------------------------------------------------------------------------------------
 
-    path: Path
-    fits: bool = True
-
-    def __call__(self) -> Iterable[Any]:
-        """Read it. Nobody but this process and its workers knows the folder."""
-        return pickle.loads(self.path.read_bytes())
+_shares: OrderedDict[str, Iterable[Any]] = OrderedDict()  # that a worker process has in memory, by name
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
-    """A share by its name, and how it is read where it is not in memory."""
+class ExecutorBlocks(UncachedBlocks):
+    """Shares that any free worker of an executor reads, may have in memory, and works on.
 
-    name: str
-    read: Reading
-
-    def blocks(self) -> Iterable[Any]:
-        """Return the blocks, which this process may remember."""
-        if not self.read.fits:
-            return self.read()
-        if self.name not in _shares:
-            _shares[self.name] = self.read()
-            while len(_shares) > SHARES_IN_MEMORY:
-                _shares.popitem(last=False)
-        _shares.move_to_end(self.name)
-        return _shares[self.name]
-
-
-class ExecutorBlocks(Rounds):
-    """Shares that whichever worker is free reads, remembers and works on.
-
-    A worker is not known to get the same share again, so nothing is kept with blocks: scores are found from θ.
+    Parameters
+    ----------
+    executor : Executor
+    shares : sequence of callables
+        Which return the blocks of a share, and can be pickled.
+    fits : bool
+        Whether workers may have shares in memory.
     """
 
     delay: ClassVar[float] = 2e6
 
-    def __init__(self, executor: Executor, readings: Sequence[Reading]) -> None:
+    def __init__(self, executor: Executor, shares: Sequence[Callable[[], Iterable[Any]]], *, fits: bool = True) -> None:
         name = uuid.uuid4().hex
         self._executor = executor
-        self._shares = [Share(f"{name}-{number}", read) for number, read in enumerate(readings)]
+        self._calls = [(f"{name}-{number}" if fits else None, read) for number, read in enumerate(shares)]
 
     @classmethod
     def holding(cls, executor: Executor, shares: Sequence[Sequence[Any]]) -> ExecutorBlocks:
@@ -221,165 +175,135 @@ class ExecutorBlocks(Rounds):
         folder = Path(tempfile.mkdtemp(prefix="majorant-"))
         for number, share in enumerate(shares):
             (folder / str(number)).write_bytes(pickle.dumps(share, protocol=pickle.HIGHEST_PROTOCOL))
-        blocks = cls(executor, [FromFile(folder / str(number)) for number in range(len(shares))])
+        blocks = cls(executor, [partial(unpickled, folder / str(number)) for number in range(len(shares))])
         weakref.finalize(blocks, rmtree, folder, ignore_errors=True)
         return blocks
 
-    def has_room(self, numbers: float) -> bool:
-        return False
-
-    def run(
-        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
-    ) -> tuple[Any, Kept]:
-        """Return the sum over all blocks; nothing is kept."""
-        function, kept = found_again(function, kept)
-        assert not kept, "nothing is kept with an executor"
-        self.rounds += 1
+    def sum_of_shares(self, function: Function) -> Any:
         total = PairwiseSum()
-        for number, found in enumerate(self._executor.map(partial(sum_of_share, function, gives), self._shares)):
-            total.add(number, found)
-        return total.value(), []
+        for number, term in enumerate(self._executor.map(partial(call_on_share, function), self._calls)):
+            total.add(number, term)
+        return total.value()
 
 
-def sum_of_share(function: Function, gives: Gives, share: Share) -> Any:
-    """Return the sum over every block of a share."""
-    with numerics(1):
-        return work_on(function, gives, share.blocks())[0]
+def unpickled(path: Path) -> Any:
+    """Return what a file of a folder holds that only this process and its workers know."""
+    return pickle.loads(path.read_bytes())
 
 
-T = TypeVar("T")
+def call_on_share(function: Function, share: tuple[str | None, Callable[[], Iterable[Any]]]) -> Any:
+    """Return what a function returns for a share, which this process has in memory afterwards if it has a name."""
+    name, read = share
+    if name is None:
+        return function(read())
+    if name not in _shares:
+        _shares[name] = read()
+        while len(_shares) > 8:  # of several fits, perhaps; the one that was not used for longest goes first
+            _shares.popitem(last=False)
+    _shares.move_to_end(name)
+    return function(_shares[name])
 
 
-def all_together(calls: Sequence[Callable[[], T]], group: Group) -> list[T]:
-    """Return what every call returns, each in a thread of its own, as members of a group that reads together."""
-    results: list[Any] = [None] * len(calls)
-    errors: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            results[number] = calls[number]()
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            group.leave()
-
-    threads = [Thread(target=copy_context().run, args=(work, number)) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
+# --- several fits that read the same rows together ----------------------------------------------------------
 
 
-@dataclass(eq=False)
-class Request:
-    """A function that a fit waits for to be summed."""
+class SharedReads(Reducer):
+    """The reducer of several fits of the same rows: these are read once all fits that still run wait for a sum.
 
-    blocks: Blocks
-    function: Function
-    gives: Gives
-    kept: tuple[Kept, ...]
-    answer: tuple[Any, Kept] | None = None
-    error: BaseException | None = None
+    Parameters
+    ----------
+    inner : Reducer
+        Where blocks are worked on.
+    """
 
+    def __init__(self, inner: Reducer) -> None:
+        self._inner, self._lock = inner, Lock()
+        self._fits = 0  # that still run
+        self._requests: list[Request] = []
+        self._blocks: dict[int, Blocks] = {}  # by rows
 
-class Group:
-    """Fits that read together. Rows are read once every one that has not ended waits for them."""
-
-    def __init__(self, members: int) -> None:
-        self._members, self._waiting, self._change = members, [], Condition()  # type: tuple[int, list[Request], Any]
-        self._blocks: dict[int, Blocks] = {}
-        self.reads = 0
-
-    def spread(self, inner: Reducer, data: Data, rows: int) -> Blocks:
-        """Return blocks of so many rows, the same for all members."""
-        with self._change:
+    def spread(self, data: Data, rows: int) -> Blocks:
+        if data.whole is not None:  # a sample, which each fit has for itself
+            return self._inner.spread(data, rows)
+        with self._lock:
             if rows not in self._blocks:
-                self._blocks[rows] = inner.spread(data, rows)
-            return self._blocks[rows]
+                self._blocks[rows] = self._inner.spread(data, rows)
+        return SharedBlocks(self._blocks[rows], self)
 
-    def run(self, blocks: Blocks, function: Function, kept: tuple[Kept, ...], gives: Gives) -> tuple[Any, Kept]:
-        """Return what a function gives, once it is its turn."""
-        function, kept = found_again(function, kept)
-        if not reads_rows(function):
-            return blocks.run(function, *kept, gives=gives)
-        request = Request(blocks, function, gives, kept)
-        with self._change:
-            self._waiting.append(request)
-            self._read_if_all_wait()
-            while request.answer is None and request.error is None:
-                self._change.wait()
-        if request.error is not None:
-            raise request.error
-        assert request.answer is not None
-        return request.answer
+    def run_all(self, fits: Sequence[Callable[[], T]]) -> list[T]:
+        """Return what every fit returns, each called in a thread of its own."""
+        self._fits = len(fits)
 
-    def leave(self) -> None:
-        """Wait for one less from now on."""
-        with self._change:
-            self._members -= 1
+        def run(fit: Callable[[], T]) -> T:
+            try:
+                return fit()
+            finally:
+                with self._lock:
+                    self._fits -= 1
+                    self._read_if_all_wait()
+
+        with ThreadPoolExecutor(len(fits), "majorant fit") as pool:
+            running = [pool.submit(copy_context().run, run, fit) for fit in fits]
+        return [each.result() for each in running]
+
+    def sum(self, blocks: Blocks, function: Function, cached: tuple[Cached, ...], gives: Gives) -> tuple[Any, Cached]:
+        """Return what ``blocks.run`` returns, once all fits wait for a sum."""
+        request = Request(blocks, function, cached, gives)
+        with self._lock:
+            self._requests.append(request)
             self._read_if_all_wait()
+        return request.answer.result()
 
     def _read_if_all_wait(self) -> None:
-        if not self._waiting or len(self._waiting) < self._members:
+        if len(self._requests) < max(self._fits, 1):
             return
-        waiting, self._waiting = self._waiting, []
+        waiting, self._requests = self._requests, []
         for blocks in {id(request.blocks): request.blocks for request in waiting}.values():
             requests = [request for request in waiting if request.blocks is blocks]
-            self.reads += 1
-            parts = tuple([(request.function, request.gives, len(request.kept)) for request in requests])
+            parts = tuple([(request.function, len(request.cached), request.gives) for request in requests])
             try:
-                kept = [pieces for request in requests for pieces in request.kept]
-                totals, pieces = blocks.run(partial(jointly, parts), *kept)
+                terms, values = blocks.run(partial(jointly, parts), *[part for r in requests for part in r.cached])
             except BaseException as error:
                 for request in requests:
-                    request.error = error
+                    request.answer.set_exception(error)
             else:
                 for number, request in enumerate(requests):
-                    request.answer = totals[number], [piece[number] for piece in pieces]
-        self._change.notify_all()
+                    request.answer.set_result((terms[number], [value[number] for value in values]))
+
+
+class Request:
+    """The arguments of ``blocks.run`` that a fit waits for, and what it will return."""
+
+    def __init__(self, blocks: Blocks, function: Function, cached: tuple[Cached, ...], gives: Gives) -> None:
+        self.blocks, self.function, self.cached, self.gives = blocks, function, cached, gives
+        self.answer: Future[tuple[Any, Cached]] = Future()
 
 
 def jointly(
-    parts: tuple[tuple[Function, Gives, int], ...], *kept_and_block: Any
+    parts: tuple[tuple[Function, int, Gives], ...], *values_and_block: Any
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return what adds up of several functions of one block, and what is kept for each, given how much was kept."""
-    *kept, block = kept_and_block
-    left = iter(kept)
-    found = [divided(gives, function(*islice(left, many), block)) for function, gives, many in parts]
-    return tuple(total for total, _ in found), tuple(piece for _, piece in found)
+    """Return the terms of several functions of one block, and their values; each takes so many of those given."""
+    *values, block = values_and_block
+    left = iter(values)
+    results = [split(function(*islice(left, many), block), gives) for function, many, gives in parts]
+    return tuple(term for term, _ in results), tuple(value for _, value in results)
 
 
-@dataclass(frozen=True, eq=False)
 class SharedBlocks(Blocks):
-    """Blocks that are read together with others."""
+    """Blocks that several fits read together."""
 
-    inner: Blocks
-    group: Group
+    def __init__(self, inner: Blocks, reads: SharedReads) -> None:
+        self._inner, self._reads = inner, reads
 
     def has_room(self, numbers: float) -> bool:
-        return self.inner.has_room(numbers)
+        return self._inner.has_room(numbers)
 
     def run(
-        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
-    ) -> tuple[Any, Kept]:
-        return self.group.run(self.inner, function, kept, gives)
+        self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None
+    ) -> tuple[Any, Cached]:
+        if reads_rows(function, cached):
+            return self._reads.sum(self._inner, function, cached, gives)
+        return self._inner.run(function, *cached, gives=gives)
 
-    def fits(self, kept: Kept) -> bool:
-        return self.inner.fits(kept)
-
-
-@dataclass(frozen=True, eq=False)
-class ReadTogether(Reducer):
-    """A place where blocks are worked on by several fits at once."""
-
-    inner: Reducer
-    group: Group = field(compare=False)
-
-    def spread(self, data: Data, rows: int) -> Blocks:
-        """Return the blocks; those of a sample are everybody's own."""
-        if data.whole is not None:
-            return self.inner.spread(data, rows)
-        return SharedBlocks(self.group.spread(self.inner, data, rows), self.group)
+    def fits(self, cached: Cached) -> bool:
+        return self._inner.fits(cached)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from majorant.core.checks import Array
 from majorant.core.model import Model
 from majorant.core.rounding import ClassSpreads
-from majorant.core.rows import Again, Blocks, Data, Function, Gives, Kept, LocalBlocks, Reducer
+from majorant.core.rows import Blocks, Cached, Data, Function, Gives, LocalBlocks, Recompute, Reducer
 from majorant.core.structured import Centred
 from majorant.core.threads import here
 from majorant.device.curvature import TensorCentred, TensorSpreads
@@ -77,16 +77,16 @@ class DeviceBlocks(LocalBlocks):
         return 8.0 * numbers <= min(KEPT, KEPT_SHARE * free_memory(self._device))
 
     def run(
-        self, function: Function, *kept: Kept, gives: Gives = "both", anew: Function | None = None
-    ) -> tuple[Any, Kept]:
-        kept = tuple([self._sent(pieces) if isinstance(pieces, Again) else pieces for pieces in kept])
+        self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None
+    ) -> tuple[Any, Cached]:
+        cached = tuple([self._sent(part) if isinstance(part, Recompute) else part for part in cached])
         with torch.no_grad(), _in_words(self._device):
-            total, pieces = super().run(self._sent(function), *kept, gives=gives)
-            return brought(total, arrays=not stays(function, anew)), pieces
+            total, values = super().run(self._sent(function), *cached, gives=gives)
+            return brought(total, arrays=not stays(function, recover)), values
 
-    def total_of_large(self, function: Function, rows: int, size: int, *kept: Kept) -> Any:
+    def total_of_large(self, function: Function, rows: int, size: int, *cached: Cached) -> Any:
         """Return the sum over all blocks, which are large."""
-        return self.total(function, *kept)
+        return self.total(function, *cached)
 
     def scaling(self, sums: tuple[Any, ...]) -> Centred:
         """Return the curvature that ``MeanGram`` has added up, whose eigenvectors are found on the device."""
@@ -122,9 +122,9 @@ class DeviceBlocks(LocalBlocks):
         return value
 
 
-def stays(function: Function, anew: Function | None) -> bool:
+def stays(function: Function, recover: Function | None) -> bool:
     """Return whether arrays that a function adds up are of use on the device: a gradient beside such parameters is."""
-    at: tuple[Any, ...] = () if anew is None else anew.args  # type: ignore[attr-defined]
+    at: tuple[Any, ...] = () if recover is None else recover.args  # type: ignore[attr-defined]
     while isinstance(function, partial):
         at, function = (*function.args, *at), function.func
     name = function.__name__

@@ -18,7 +18,7 @@ import numpy as np
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.remote import Elsewhere, Rounds
+from majorant.core.remote import RemoteBlocks, RemoteRows
 from majorant.core.result import Fitted, Progress
 from majorant.core.rows import Data
 from majorant.core.solver import Solver, State
@@ -56,7 +56,7 @@ def difference(before: Fingerprint, now: Fingerprint) -> str:
 
 def _of_labels(data: Data) -> Fingerprint:
     """Return digests of labels, weights and offsets of all rows, which are here unless workers hold the rows."""
-    if isinstance(data, Elsewhere):
+    if isinstance(data, RemoteRows):
         return {}
     digests = {name: sha256() for name in ("labels", "weights", "offsets", "lengths of chunks")}
     for block in data.outlines(STRETCH):
@@ -145,7 +145,7 @@ def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
 def _as_kept(progress: Progress, objective: Objective) -> Progress:
     """Return the progress without scores where they are kept otherwise than they were, or not at all."""
     state: State = progress.state
-    if state.point is None or (objective.keeps_scores and not isinstance(objective.blocks, Rounds)):
+    if state.point is None or (objective.keeps_scores and not isinstance(objective.blocks, RemoteBlocks)):
         return progress
     return replace(progress, state=replace(state, point=replace(state.point, scores=None)))
 

@@ -26,7 +26,7 @@ from majorant.callbacks import Callback, PassLine
 from majorant.core.checks import Array
 from majorant.core.labelled import Labelled
 from majorant.core.objective import Objective
-from majorant.core.remote import AtWorkers, Elsewhere, Group, ReadTogether, Rounds, all_together
+from majorant.core.remote import RemoteBlocks, RemoteRows, SharedReads
 from majorant.core.result import Solution
 from majorant.core.rows import Data, InMemory, Reducer, Threads
 from majorant.core.threads import all_finite, sharing, threads
@@ -157,8 +157,8 @@ class WithExecutor(NamedTuple):
 
         shares = evenly(self.pieces, SHARES_PER_WORKER * workers_of(self.executor))
         fits = self.survey.stored * self.survey.dtype.itemsize <= LARGEST_SHARE * len(shares)
-        blocks = ExecutorBlocks(self.executor, [ShareOfSource(share, encoding, fits) for share in shares])
-        return Placed(Elsewhere(blocks, shown(encoding, self.pieces), self.survey.rows), AtWorkers())
+        blocks = ExecutorBlocks(self.executor, [ShareOfSource(share, encoding, fits) for share in shares], fits=fits)
+        return Placed(RemoteRows(blocks, shown(encoding, self.pieces), self.survey.rows), Threads())
 
 
 class OnDask(NamedTuple):
@@ -189,21 +189,21 @@ class OnDask(NamedTuple):
         like = self.client.compute(delayed(shown)(encoding, [self.first]))
         size = self.survey.stored * self.survey.dtype.itemsize
         blocks = held_on_dask(self.client, partial(delayed(blocks_of), encoding), self.pieces, size)
-        return Placed(Elsewhere(blocks, like.result(), self.survey.rows), AtWorkers())
+        return Placed(RemoteRows(blocks, like.result(), self.survey.rows), Threads())
 
 
-def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> Rounds:
+def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], size: float) -> RemoteBlocks:
     """Return the blocks that ``make`` makes of pieces: in the memory of workers, or made at every round.
 
     ``size`` is how many bytes they have.
     """
-    from majorant.core.dask import DaskBlocks, Keepers
+    from majorant.core.dask import ActorBlocks, Actors, DaskBlocks
 
     workers = client.scheduler_info(n_workers=-1)["workers"]
     memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers.values()))
     if size <= PINNED * memory:
         shares = [make(*some) for some in evenly(pieces, max(len(workers), 1))]
-        return Keepers(client, shares, memory)
+        return ActorBlocks(Actors(client, shares, memory))
     many = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers.values())
     return DaskBlocks(client, [make(*some) for some in evenly(pieces, max(many, 1))])
 
@@ -269,7 +269,7 @@ def shared_out(data: InMemory, executor: Any) -> Placed:
     shares = [[part] for part in data.blocks(max(-(-len(data) // many), 1))]
     pool = executor.get_executor() if hasattr(executor, "scheduler_info") else executor
     like = data.part(0, min(len(data), SHOWN))
-    return Placed(Elsewhere(ExecutorBlocks.holding(pool, shares), like, len(data)), AtWorkers())
+    return Placed(RemoteRows(ExecutorBlocks.holding(pool, shares), like, len(data)), Threads())
 
 
 def workers_of(executor: Any) -> int:
@@ -375,17 +375,17 @@ def fit_together(source: Source, models: Sequence[Any]) -> Iterator[tuple[int, A
 
 
 def _fit_members(source: Source, place: Place, models: Sequence[Any]) -> None:
-    group = Group(len(models))
     for model in models:
         model._check_settings()
         model._take_note(source, place.survey)
     data, reducer = place.put(models[0]._encoding(place.survey))
+    reads = SharedReads(reducer)
 
     def fit(model: Any) -> None:
-        make = partial(Objective, model._model(), data, ridge=model._ridge(), reducer=ReadTogether(reducer, group))
+        make = partial(Objective, model._model(), data, ridge=model._ridge(), reducer=reads)
         model._solve_at(place, Sweep(), make, How())
 
-    all_together([partial(fit, model) for model in models], group)
+    reads.run_all([partial(fit, model) for model in models])
 
 
 def class_weights(class_weight: Any, found: Survey) -> Array | None:

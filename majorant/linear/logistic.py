@@ -17,7 +17,7 @@ from majorant.core.checks import Array, refuse_null_ending
 from majorant.core.labelled import CommonGram, Labelled, with_common
 from majorant.core.matrix import DenseDesign, Design
 from majorant.core.objective import Objective
-from majorant.core.remote import Rounds
+from majorant.core.remote import RemoteBlocks
 from majorant.core.result import Fitted, Outcome, Result
 from majorant.core.rows import widened
 from majorant.core.solver import Solver
@@ -313,7 +313,7 @@ class LogisticRegression(
         if self._dtype != np.float64:
             fitted = judged_as_published(objective, fitted, self._as_published(fitted.params).ravel(), self.tol)
         self._publish(fitted)
-        if isinstance(objective.blocks, Rounds):
+        if isinstance(objective.blocks, RemoteBlocks):
             self.n_rounds_ = objective.blocks.rounds
         sweep.add(fitted.solution)
         tasks.end()

@@ -9,9 +9,9 @@ import pytest
 
 from majorant import Labelled, Multinomial
 from majorant.core import dask as keepers
-from majorant.core.dask import Call, Keepers, packed
+from majorant.core.dask import ActorBlocks, Actors, Call, packed
 from majorant.core.line_search import first, gradient_there, loss_along
-from majorant.core.rows import Again, LocalBlocks
+from majorant.core.rows import LocalBlocks, Recompute
 from majorant.curvature import form
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
@@ -33,7 +33,7 @@ def blocks(share):
 
 @pytest.fixture
 def kept(client):
-    return Keepers(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9)
+    return ActorBlocks(Actors(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9))
 
 
 def here():
@@ -73,7 +73,7 @@ def test_what_nobody_knows_any_more_is_not_kept(client, kept):
     gc.collect()
     kept.total(partial(MODEL.loss_and_gradient, np.zeros(12)))
     with client.as_current():
-        assert all(keeper.lacks([name]).result() == [name] for keeper in kept._keepers)
+        assert all(keeper.lacks([name]).result() == [name] for keeper in kept.actors.actors)
 
 
 def test_what_was_lost_is_found_again(client, kept):
@@ -83,13 +83,13 @@ def test_what_was_lost_is_found_again(client, kept):
     slopes = kept.map(partial(MODEL.potentials, direction))
     along = kept.run(partial(loss_along, MODEL, 0.5), theirs[1], slopes)[1]
     scores = partial(MODEL.scores, theta + 0.5 * direction)
-    landed = kept.run(partial(gradient_there, MODEL), along, anew=scores)[1]
+    landed = kept.run(partial(gradient_there, MODEL), along, recover=scores)[1]
     with client.as_current():
-        for keeper in kept._keepers[1:]:
+        for keeper in kept.actors.actors[1:]:
             everything = [theirs[1].name, theirs[2].name, slopes.name, along.name, landed.name]
-            keeper.run(packed(Call(partial(MODEL.scores, theta), "kept", (), 10**6, everything))).result()
-    there = kept.map(first, theirs[2], anew=partial(MODEL.scores, theta + direction))
-    assert isinstance(there, Again)
+            keeper.run(packed(Call(partial(MODEL.scores, theta), "cached", (), 10**6, everything))).result()
+    there = kept.map(first, theirs[2], recover=partial(MODEL.scores, theta + direction))
+    assert isinstance(there, Recompute)
     assert_alike(kept.run(partial(MODEL.unit_step, direction), there)[0], here_after(theta + direction, direction))
     assert_alike(
         kept.run(partial(MODEL.unit_step, direction), landed)[0], here_after(theta + 0.5 * direction, direction)
@@ -109,8 +109,8 @@ def test_recipes_do_not_grow_with_the_number_of_steps(kept):
     for _ in range(5):
         theta = theta + direction
         there = kept.run(partial(MODEL.unit_step, direction), scores)[1]
-        scores = kept.map(first, there, anew=partial(MODEL.scores, theta))
-    assert [find.func for find in there.recipe.args[2]] == [MODEL.scores]
+        scores = kept.map(first, there, recover=partial(MODEL.scores, theta))
+    assert [find.func for find in there.recover.args[2]] == [MODEL.scores]
 
 
 def test_rows_are_cut_for_the_work_at_hand(client, kept):
@@ -120,7 +120,7 @@ def test_rows_are_cut_for_the_work_at_hand(client, kept):
     assert_alike(theirs[0], ours[0])
     assert few.fits(theirs[1])
     assert not kept.fits(theirs[1])
-    there = few.map(first, theirs[2], anew=partial(MODEL.scores, theta + direction))
+    there = few.map(first, theirs[2], recover=partial(MODEL.scores, theta + direction))
     curve = partial(MODEL.curvature, form("dense"), True)
     exact = here().total(curve, here().map(partial(MODEL.scores, theta + direction)))
     np.testing.assert_allclose(few.total_of_large(curve, 14, 144, there).as_matrix(), exact.as_matrix(), rtol=1e-12)
@@ -130,7 +130,7 @@ def test_rows_are_cut_for_the_work_at_hand(client, kept):
     gc.collect()
     kept.total(partial(MODEL.loss_and_gradient, theta))
     with client.as_current():
-        assert all(keeper.lacks([cut]).result() == [cut] for keeper in kept._keepers)
+        assert all(keeper.lacks([cut]).result() == [cut] for keeper in kept.actors.actors)
 
 
 def test_single_precision(kept):
@@ -179,14 +179,14 @@ def test_workers_are_called_without_the_scheduler_where_they_answer(client, monk
         return await connect(address, **how)
 
     monkeypatch.setattr(distributed.comm, "connect", tried)
-    kept = Keepers(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9)
-    assert [keeper._address for keeper in kept._keepers] == asked
-    assert [bool(keeper._client.direct_to_workers) for keeper in kept._keepers] == [within] * SHARES
+    kept = ActorBlocks(Actors(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9))
+    assert [keeper._address for keeper in kept.actors.actors] == asked
+    assert [bool(keeper._client.direct_to_workers) for keeper in kept.actors.actors] == [within] * SHARES
     theirs, ours = leapt_both_ways(kept, np.linspace(-1, 1, 12), np.linspace(1, 2, 12))
     assert_alike(theirs[0], ours[0])
 
 
 def test_who_asks_for_the_scheduler_gets_it(cluster):
     with distributed.Client(cluster, set_as_default=False, direct_to_workers=False) as client:
-        kept = Keepers(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9)
-        assert not any(keeper._client.direct_to_workers for keeper in kept._keepers)
+        kept = ActorBlocks(Actors(client, [dask.delayed(blocks)(share) for share in range(SHARES)], memory=1e9))
+        assert not any(keeper._client.direct_to_workers for keeper in kept.actors.actors)

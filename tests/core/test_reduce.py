@@ -111,12 +111,12 @@ def test_threads_keep_the_order_and_pass_errors_on():
 def test_sums_of_tuples_arrays_and_minima():
     first = np.ones(2)
     found = (2, np.full(2, 5.0), Least(-1.0), None)
-    total = add((1, first, Least(3.0), None), found, ours=False)
+    total = add((1, first, Least(3.0), None), found, in_place=False)
     assert total[0] == 3
     assert first.tolist() == [1.0, 1.0]  # that was somebody's
     assert total[1].tolist() == [6.0, 6.0]
     assert (total[2].value, total[3]) == (-1.0, None)
-    assert add(total, found, ours=True)[1] is total[1]
+    assert add(total, found, in_place=True)[1] is total[1]
 
 
 def threaded():

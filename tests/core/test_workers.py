@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from majorant import Checkpoint, Chunks, LogisticRegression, Parquet
-from majorant.core.rows import Again, Finding, LocalBlocks, found_again
+from majorant.core.rows import LocalBlocks, Recompute
 from tests.sources.test_sources import assert_same, write_parquet
 from tests.sources.test_sources import rows as make_rows
 
@@ -104,12 +104,9 @@ def test_workers_say_what_is_wrong_and_where(pool):
 def test_what_is_found_again_may_need_what_was_kept():
     blocks = LocalBlocks(range(5))
     kept = blocks.map(lambda block: 10 * block)
-    twice = Again(lambda ten, block: 2 * ten, (kept,))
-    plain = Again(lambda block: block)
+    twice = Recompute(lambda ten, block: 2 * ten, (kept,))
+    plain = Recompute(lambda block: block)
     assert blocks.total(lambda a, b, c, block: a + b + c, plain, twice, kept) == sum(31 * k for k in range(5))
-    function, left = found_again(lambda block: block, ())
-    assert not isinstance(function, Finding)
-    assert left == ()
 
 
 # --- Dask -------------------------------------------------------------------------------------------------
@@ -194,7 +191,7 @@ def test_clusters_read_sources(client, tmp_path):
 
 def test_rows_that_do_not_fit_are_read_at_every_round(client, monkeypatch):
     monkeypatch.setattr("majorant.estimators.source.PINNED", 0.0)
-    monkeypatch.setattr("majorant.core.dask.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("majorant.core.dask.CACHE_SHARE", 0.0)
     assert_same(LogisticRegression(tol=1e-12).fit(in_pieces(), executor=client), in_memory(), atol=1e-6)
 
 
