@@ -41,7 +41,7 @@ from majorant.core.rows import (
 )
 from majorant.core.self_concordance import best_certificate as certify
 from majorant.core.structured import Pattern, form
-from majorant.core.threads import here, norm
+from majorant.core.threads import as_array, norm
 
 # Data in single precision are widened so many scalars at a time.
 WIDENED = 2**22
@@ -395,7 +395,7 @@ class Objective:
         coarse = of_one * sizes.at_most(theta, self.facts.epsilon)[0]
         if coarse <= HARMLESS * abs(value):
             return max(least, coarse)
-        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(here(theta), self.facts.epsilon))
+        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(as_array(theta), self.facts.epsilon))
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""

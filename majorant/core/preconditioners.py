@@ -24,7 +24,7 @@ from majorant.core.objective import Objective
 from majorant.core.prices import VECTOR, Prices
 from majorant.core.products import hessian_by_blocks
 from majorant.core.structured import Centred, balanced
-from majorant.core.threads import here
+from majorant.core.threads import as_array
 
 # Rows of each column, for those of a problem to vary as others do: few of them vary along few directions, and there
 # much more, and a matrix of their own is cheap.
@@ -78,7 +78,7 @@ def _of_a_few(objective: Objective, at: Point) -> tuple[Array, Array]:
     t = len(objective.like)
     few = min(FEW, t)
     model, rows = objective.model, objective.like.take(np.arange(few) * t // few).here()
-    C, squares = model.class_curvature(model.scores(here(at.theta), rows), rows)
+    C, squares = model.class_curvature(model.scores(as_array(at.theta), rows), rows)
     return C * (objective.rows / few), squares * (objective.rows / few)
 
 
@@ -353,7 +353,7 @@ def _sums(objective: Objective, point: Point, dtype: Any, *, labels: bool) -> tu
 
 def _with_diagonal(sums: tuple[Array, ...], squares: Array) -> tuple[Array, ...]:
     """Return the sums with another diagonal of G, and columns scaled accordingly."""
-    C, G, directions, weight, centres = map(here, sums)
+    C, G, directions, weight, centres = map(as_array, sums)
     before = G.diagonal()
     scale = np.sqrt(np.divide(squares, before, out=np.zeros(len(squares)), where=before > 0)).astype(G.dtype)
     G = G * scale * scale[:, None]

@@ -31,7 +31,7 @@ from majorant.core.line_search import LOOSE, RISE, Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.prices import MANY_PARAMETERS
 from majorant.core.products import HessianProducts
-from majorant.core.threads import beside, here
+from majorant.core.threads import as_array, cast_like
 
 # Of fewer, calls take longer than what they do, and few calls are better than little work.
 FEW_PARAMETERS = 1_000
@@ -67,7 +67,7 @@ def _less(after: Any, before: Any, many: bool) -> Any:
 
 def shifted(pairs: Pairs, ridge: Array) -> Pairs:
     """Return the pairs with so much more of a ridge: along s the gradient changes by that much more of s."""
-    changed = ((s, y + beside(ridge, s) * s) for s, y, _ in pairs)
+    changed = ((s, y + cast_like(ridge, s) * s) for s, y, _ in pairs)
     return tuple((s, y, sy) for s, y in changed if (sy := float(s @ y)) > 0)
 
 
@@ -94,14 +94,14 @@ def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve, least: float 
         return _step_at_once(gradient, pairs, solve, least)
     like, weights = pairs[-1][0], []
     axpy = get_blas_funcs("axpy", dtype=like.dtype) if isinstance(like, np.ndarray) else _axpy_there
-    q = -beside(gradient, like)
+    q = -cast_like(gradient, like)
     for s, y, sy in reversed(pairs):
         weights.append((s @ q) / sy)
         q = axpy(y, q, a=-weights[-1])
     r = _scaled(solve, q, pairs, least)
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
         r = axpy(s, r, a=a - (y @ r) / sy)
-    return beside(r, gradient)
+    return cast_like(r, gradient)
 
 
 def _scaled(solve: Solve, q: Any, pairs: Pairs, least: float | None) -> Any:
@@ -130,7 +130,7 @@ def _solved(solve: Solve, b: Any) -> Any:
     there = getattr(solve, "there", None)
     if there is not None and not isinstance(b, np.ndarray):
         return there(b)
-    return beside(solve(here(b).astype(np.float64, copy=False)), b)
+    return cast_like(solve(as_array(b).astype(np.float64, copy=False)), b)
 
 
 def _both_solved(solve: Solve, a: Any, b: Any) -> tuple[Any, Any]:
@@ -139,7 +139,7 @@ def _both_solved(solve: Solve, a: Any, b: Any) -> tuple[Any, Any]:
     if several is None or not isinstance(a, np.ndarray):
         return _solved(solve, a), _solved(solve, b)
     of_a, of_b = several(np.array([a, b], dtype=np.float64))
-    return beside(of_a, a), beside(of_b, b)
+    return cast_like(of_a, a), cast_like(of_b, b)
 
 
 def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve, least: float | None) -> Array:
@@ -190,8 +190,8 @@ class Direction:
 def newton_direction(objective: Objective, at: Point, solve: Solve) -> Direction:
     """Return Newton's direction at a point, in the metric whose inverse is ``solve``; it always descends."""
     times = HessianProducts(objective, at)
-    found = conjugate_gradients(here(at.gradient), lambda d, _: times(d), solve)
-    x = beside(found.x, at.gradient)
+    found = conjugate_gradients(as_array(at.gradient), lambda d, _: times(d), solve)
+    x = cast_like(found.x, at.gradient)
     return Direction(x, x, found.gain, found.products)
 
 

@@ -1,16 +1,13 @@
-"""Threads of this process: how many share the work at hand, and how they share it.
+"""Threads, memory and vectors of this process.
 
-One thread calls BLAS at a time where several share work by blocks of rows (:func:`sharing`); where one large product of
-matrices is all there is to do, BLAS gets them all (:func:`all_for_blas`). Who works for others does not share again.
+**Threads.** How many threads share the work at hand is a context variable (:func:`sharing`). Where work is shared by
+blocks of rows, BLAS has one thread for each; for one large product or factor BLAS has them all (:func:`all_for_blas`).
+Work inside of shared work is not shared again.
 
-Large arrays that come and go at every step: within a fit their memory is used again.
+**Memory.** Within a fit the memory of large arrays is used again (:func:`empty`): the system hands out fresh memory
+page by page, each filled with zeros first, which takes longer than most of what is written there.
 
-The system hands out fresh memory page by page, each filled with zeros first, which takes longer than most of what is
-written there.
-
-What is asked of vectors at every step: NumPy's own functions take longer than a small step over it.
-
-Vectors are arrays, or, on a device, tensors: what is asked of one is found where it is.
+**Vectors** are arrays, or tensors on a device. NumPy's own functions take longer than a small step over them.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from functools import cache
 from itertools import pairwise
 from math import isfinite, prod, sqrt
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,38 +33,37 @@ from majorant.core.checks import Array
 T = TypeVar("T")
 U = TypeVar("U")
 
+# --- threads ------------------------------------------------------------------------------------------------
+
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
-_OF_BLAS: ContextVar[int | None] = ContextVar("of_blas", default=None)  # threads, if that was limited here
+_BLAS_THREADS: ContextVar[int | None] = ContextVar("blas_threads", default=None)  # if they were limited here
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads of a parent do not come along when it is forked
 
 
 def threads() -> int:
-    """Return how many threads share what is done here."""
+    """Return how many threads share the work at hand."""
     return _THREADS.get()
 
 
 @contextmanager
 def numerics(threads: int | None) -> Iterator[None]:
-    """Let BLAS have so many threads (None leaves them as they are), and overflow be found where it matters.
-
-    Memory of large arrays is used again (``majorant.core.threads``).
-    """
-    now = _OF_BLAS.get()
+    """Give BLAS so many threads (None leaves them as they are), use memory again, and let numbers overflow silently."""
+    now = _BLAS_THREADS.get()
     if now is not None and threads in (None, now):  # one of these contexts is entered already
         yield
         return
-    blas = nullcontext() if threads in (None, now) else _limited(threads)
-    before = _OF_BLAS.set(now if threads is None else threads)
+    before = _BLAS_THREADS.set(now if threads is None else threads)
     try:
+        blas = nullcontext() if threads is None else _limited(threads)
         with blas, recycling(), np.errstate(over="ignore", invalid="ignore"):
             yield
     finally:
-        _OF_BLAS.reset(before)
+        _BLAS_THREADS.reset(before)
 
 
 @contextmanager
 def sharing(threads: int) -> Iterator[None]:
-    """Let so many threads share work, with one of BLAS each, and overflow be found where it matters."""
+    """Let so many threads share work, with one thread of BLAS each, in the context of :func:`numerics`."""
     before = _THREADS.set(threads)
     try:
         with numerics(1):
@@ -77,19 +73,37 @@ def sharing(threads: int) -> Iterator[None]:
 
 
 def all_for_blas() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS has all threads that share work here: for one large product or factor."""
+    """Return a context in which BLAS has all threads that share work: for one large product or factor."""
     return nullcontext() if threads() == 1 else _limited(threads())
 
 
+def _limited(threads: int) -> AbstractContextManager[Any]:
+    blas = _libraries("blas")
+    if all(library.num_threads == threads for library in blas.lib_controllers):  # quicker than to set it anew
+        return nullcontext()
+    limited: AbstractContextManager[Any] = blas.limit(limits=threads)
+    return limited
+
+
 def blas_threads() -> int:
-    """Return how many threads BLAS and OpenMP would use here."""
-    return min((library.num_threads or 1 for library in _libraries().lib_controllers), default=1)
+    """Return how many threads BLAS and OpenMP would use."""
+    return min((library.num_threads or 1 for library in _libraries(None).lib_controllers), default=1)
+
+
+@cache
+def _libraries(user_api: str | None) -> Any:
+    if user_api is not None:
+        return _libraries(None).select(user_api=user_api)
+    # It takes milliseconds to look for the libraries that are loaded: once is enough.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def for_each(function: Callable[[T], object], items: Iterable[T], among: int | None = None) -> None:
-    """Call a function with each item, by all threads that share work here, or among so many.
+    """Call a function with each item, by all threads that share work, or among so many.
 
-    Items are taken in order, one at a time, by whoever is free. After an error no more are taken, and it is passed on.
+    Items are taken in order, one at a time, by the next thread that is free. An error ends that, and is passed on.
     """
     many = threads() if among is None else among
     if isinstance(items, Sized):
@@ -98,21 +112,44 @@ def for_each(function: Callable[[T], object], items: Iterable[T], among: int | N
         for item in items:
             function(item)
         return
-    left = _Shared(items)
+    left, lock, end = iter(items), Lock(), object()
+    failed = False
 
     def work() -> None:
+        nonlocal failed
         try:
-            for item in left:
+            while not failed:
+                with lock:
+                    item: Any = next(left, end)
+                if item is end:
+                    return
                 function(item)
         except BaseException:
-            left.stop()
+            failed = True
             raise
 
-    _together(work, many)
+    def work_alone() -> None:
+        _THREADS.set(1)  # of the copied context
+        work()
+
+    pool = _pools.get(os.getpid())
+    if pool is None:
+        _pools.clear()
+        # Threads are started as they are needed.
+        pool = _pools[os.getpid()] = ThreadPoolExecutor(max(os.cpu_count() or 1, 8), "majorant")
+    # Helpers treat overflow as this thread does.
+    helpers = [pool.submit(copy_context().run, work_alone) for _ in range(many - 1)]
+    try:
+        work()
+    finally:  # helpers that have not begun by now have nothing to do
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def mapped(function: Callable[[T], U], items: Sequence[T], among: int | None = None) -> list[U]:
-    """Return what a function makes of each item, in order, found by all threads that share work here, or so many."""
+    """Return the results of a function for all items, in order, by all threads that share work, or among so many."""
     if threads() == 1:
         return [function(item) for item in items]
     results: dict[int, U] = {}
@@ -124,42 +161,10 @@ def mapped(function: Callable[[T], U], items: Sequence[T], among: int | None = N
     return [results[number] for number in range(len(items))]
 
 
-def _together(work: Callable[[], None], threads: int) -> None:
-    """Run the same function in so many threads, this one among them."""
-    # They treat overflow as this one does.
-    helpers = [_pool().submit(copy_context().run, _alone, work) for _ in range(threads - 1)]
-    try:
-        work()
-    finally:  # who has not begun by now has nothing to do
-        errors = [helper.exception() for helper in helpers if not helper.cancel()]
-    for error in errors:
-        if error is not None:
-            raise error
-
-
-class _Shared(Generic[T]):
-    """What is left of some items, which several threads iterate over: each gets some of them."""
-
-    def __init__(self, items: Iterable[T]) -> None:
-        self._items, self._lock = iter(items), Lock()
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        with self._lock:
-            return next(self._items)
-
-    def stop(self) -> None:
-        """Leave the rest."""
-        with self._lock:
-            self._items = iter(())
-
-
 def even_slices(length: int, least: int) -> list[slice]:
-    """Return slices of at least so many items each, a few for each thread that shares work here.
+    """Return slices of at least so many items each, a few for each thread that shares work.
 
-    They depend on how many threads there are: they are for what is done item by item.
+    Their number depends on that of threads: they are for results that do not depend on slices.
     """
     return even_parts(length, 1 if threads() == 1 else max(min(4 * threads(), length // max(least, 1)), 1))
 
@@ -170,75 +175,47 @@ def even_parts(length: int, parts: int) -> list[slice]:
     return [slice(begin, end) for begin, end in pairwise(ends)]
 
 
-def _alone(work: Callable[[], None]) -> None:
-    _THREADS.set(1)  # of the copied context
-    work()
+# --- memory -------------------------------------------------------------------------------------------------
 
-
-def _pool() -> ThreadPoolExecutor:
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        _pools.clear()
-        # Threads are started as they are needed.
-        pool = _pools[os.getpid()] = ThreadPoolExecutor(max(os.cpu_count() or 1, 8), "majorant")
-    return pool
-
-
-def _limited(threads: int) -> AbstractContextManager[Any]:
-    if all(each.num_threads == threads for each in _blas().lib_controllers):  # to ask is quicker than to set it anew
-        return nullcontext()
-    limited: AbstractContextManager[Any] = _blas().limit(limits=threads)
-    return limited
-
-
-@cache
-def _blas() -> Any:
-    return _libraries().select(user_api="blas")
-
-
-@cache
-def _libraries() -> Any:
-    # Looking for the libraries that are loaded takes milliseconds: once is enough.
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-# Smaller arrays come from memory that the process has anyway.
+# Numbers of an array whose memory is used again; smaller arrays come from memory that the process has anyway.
 LARGE = 2**13
-# glibc's numbers of what can be set, and how large it lets the first become by itself; the second is twice that.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-LARGEST_FROM_HEAP = 2**25
 
 
 class Spare:
-    """Memory that nobody uses, by its size; shared by the threads of a fit."""
+    """Memory of arrays that are gone, by its size; shared by the threads of a fit."""
 
     def __init__(self) -> None:
-        self._memory: defaultdict[int, list[Array]] = defaultdict(list)
-        self._open = True
+        self._memory: defaultdict[int, list[Array]] | None = defaultdict(list)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Return an array whose memory comes back here when it is gone."""
+        """Return an array whose memory comes back when it is gone."""
         size = prod(shape) * np.dtype(dtype).itemsize
-        return np.asarray(_Lent(self.take(size), self)).view(dtype).reshape(shape)
-
-    def take(self, size: int) -> Array:
-        """Return so many bytes."""
         try:
-            return self._memory[size].pop()
-        except IndexError:
-            return np.empty(size, np.uint8)
+            memory = (self._memory or {})[size].pop()
+        except (IndexError, KeyError):
+            memory = np.empty(size, np.uint8)
+        return np.asarray(_Lent(memory, self)).view(dtype).reshape(shape)
 
-    def give_back(self, memory: Array) -> None:
-        """Keep it for the next who wants as much, unless all is over."""
-        if self._open:
-            self._memory[len(memory)].append(memory)
+    def take_back(self, memory: Array) -> None:
+        """Keep memory for the next array of its size, unless the fit is over."""
+        known = self._memory
+        if known is not None:
+            known[len(memory)].append(memory)
 
     def close(self) -> None:
-        """Let go of everything."""
-        self._open = False
-        self._memory.clear()
+        """Free all memory."""
+        self._memory = None
+
+
+class _Lent:
+    """Memory that is taken back when the last array that uses it is gone: it is the base of each, or of its base."""
+
+    def __init__(self, memory: Array, spare: Spare) -> None:
+        self._memory, self._spare = memory, spare
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self) -> None:
+        self._spare.take_back(self._memory)
 
 
 _SPARE: ContextVar[Spare | None] = ContextVar("spare", default=None)
@@ -246,40 +223,29 @@ _SPARE: ContextVar[Spare | None] = ContextVar("spare", default=None)
 
 @contextmanager
 def recycling(spare: Spare | None = None) -> Iterator[None]:
-    """Keep the memory of large arrays made by :func:`empty` for the next, until the outermost such context ends.
+    """Use the memory of large arrays made by :func:`empty` again, until the outermost such context ends.
 
-    What is given keeps it for longer.
+    A given ``spare`` keeps it for longer.
     """
     if _SPARE.get() is not None:
         yield
         return
-    ours = Spare() if spare is None else spare
-    before = _SPARE.set(ours)
+    memory = Spare() if spare is None else spare
+    before = _SPARE.set(memory)
     try:
         yield
     finally:
         _SPARE.reset(before)
         if spare is None:
-            ours.close()
+            memory.close()
 
 
 def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
     """Return an array of whatever was in memory."""
-    spare, numbers = _SPARE.get(), prod(shape)
-    if spare is None or numbers < LARGE:
+    spare = _SPARE.get()
+    if spare is None or prod(shape) < LARGE:
         return np.empty(shape, dtype)
     return spare.empty(shape, dtype)
-
-
-class _Lent:
-    """Memory that goes back when the last array that uses it is gone: each has this as its base, or the base of one."""
-
-    def __init__(self, memory: Array, home: Spare) -> None:
-        self._memory, self._home = memory, home
-        self.__array_interface__ = memory.__array_interface__
-
-    def __del__(self) -> None:
-        self._home.give_back(self._memory)
 
 
 @cache
@@ -291,8 +257,11 @@ def hold_on_to_pages() -> None:
     """
     set_to = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if set_to is not None:
-        set_to(M_MMAP_THRESHOLD, LARGEST_FROM_HEAP)
-        set_to(M_TRIM_THRESHOLD, 2 * LARGEST_FROM_HEAP)
+        set_to(-3, 2**25)  # M_MMAP_THRESHOLD: up to what size glibc raises it by itself
+        set_to(-1, 2**26)  # M_TRIM_THRESHOLD: twice that
+
+
+# --- vectors ------------------------------------------------------------------------------------------------
 
 
 def norm(v: Array) -> float:
@@ -300,15 +269,15 @@ def norm(v: Array) -> float:
     return sqrt(float(v @ v))
 
 
-def here(vector: Any) -> Array:
-    """Return a vector as an array."""
+def as_array(vector: Any) -> Array:
+    """Return an array or a tensor as an array."""
     return vector if isinstance(vector, np.ndarray) else np.asarray(vector.cpu())
 
 
-def beside(vector: Any, like: Any) -> Any:
-    """Return a vector as another one is: in its precision, and on its device."""
+def cast_like(vector: Any, like: Any) -> Any:
+    """Return a vector in the precision of another one, and on its device."""
     if isinstance(like, np.ndarray):
-        return here(vector).astype(like.dtype, copy=False)
+        return as_array(vector).astype(like.dtype, copy=False)
     return like.new_tensor(vector) if isinstance(vector, np.ndarray) else vector.to(like)
 
 

@@ -18,7 +18,7 @@ from majorant.core.model import Model
 from majorant.core.rounding import ClassSpreads
 from majorant.core.rows import Blocks, Cached, Data, Function, Gives, LocalBlocks, Recompute, Reducer
 from majorant.core.structured import Centred
-from majorant.core.threads import here
+from majorant.core.threads import as_array
 from majorant.device.curvature import TensorCentred, TensorSpreads
 
 # Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU; and what
@@ -95,7 +95,7 @@ class DeviceBlocks(LocalBlocks):
     def parameters(self, theta: ArrayLike) -> Any:
         """Return parameters as an array, or, if they are many and points stay here, as a tensor on the device."""
         if isinstance(theta, torch.Tensor):
-            return theta if self._points_stay else here(theta)
+            return theta if self._points_stay else as_array(theta)
         θ = super().parameters(theta)
         return self.placed(θ) if self._points_stay and len(θ) > MANY else θ
 

@@ -16,7 +16,7 @@ from majorant.core.checks import Array
 from majorant.core.curvature import LEAST, Solve, ridge_vector
 from majorant.core.rounding import Spreads
 from majorant.core.structured import TAKEN, Centred
-from majorant.core.threads import here
+from majorant.core.threads import as_array
 
 # Distances of rows that are written out at a time.
 CHUNK = 2**26
@@ -108,8 +108,8 @@ class TensorCentred(Centred):
 
     def as_written(self) -> Centred:
         """Return what a file can hold of it."""
-        classes, features = here(self.classes), here(self.features)
-        return Centred(classes, features, here(self.directions), here(self.centres), self.majorizes)
+        classes, features = as_array(self.classes), as_array(self.features)
+        return Centred(classes, features, as_array(self.directions), as_array(self.centres), self.majorizes)
 
 
 def _balanced(C: Any) -> Any:
