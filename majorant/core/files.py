@@ -1,13 +1,11 @@
-"""Files that appear whole or not at all.
+"""Files that appear whole or not at all, and objects of this package as JSON and arrays.
 
-Objects of this package as JSON and arrays, and back: nothing runs when they are read.
-
-What is written is a tree of numbers, strings, tuples, lists, dicts, arrays, and instances of classes of this package by
-the names of their attributes. What is read back is rebuilt from the modules named below and from no others, without a
-call of anything that the classes define: attributes are put where they were. An array that stands in two places is
-written once, and is one array again: a state knows its point by that. Arrays that are of the data are not written
-(``LEFT_OUT`` of a class); whoever reads such an object has to give them back. What is on a device is written as what it
-is here (``as_written`` of a class, tensors as arrays).
+An encoded object is a tree of numbers, strings, tuples, lists, dicts, arrays, and instances of classes of this package
+by the names of their attributes. Nothing runs when it is read: it is rebuilt from the modules in ``MODULES`` and from
+no others, without a call of anything that the classes define; attributes are put where they were. An array that stands
+in two places is written once, and is one array again: a state knows its point by that. Arrays of the data are not
+written (``LEFT_OUT`` of a class); the reader of such an object has to give them back. What is on a device is written as
+arrays (tensors), or as the object that ``as_written`` of its class returns.
 """
 
 from __future__ import annotations
@@ -29,18 +27,18 @@ import numpy as np
 
 from majorant.core.checks import Array
 
-# What a disk without room says; Python does not say of which file.
+# --- files that are replaced --------------------------------------------------------------------------------
+
+# Errors of a disk without room; Python does not say of which file.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Of the name of a file, so that what is added to it does not make it too long.
-KEPT_OF_NAME = 40
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it takes its place once the block has ended well, and goes otherwise.
 
-    The path is one that nobody had before: no file is in its way, and of two writers the last one to finish wins. What
-    is no regular file (a pipe, a device) is yielded itself.
+    The path is a new one: no file is in its way, and of two writers the last one to finish wins. A path that is no
+    regular file (a pipe, a device) is yielded itself. A crash leaves the old file or the new one, and none empty.
 
     Examples
     --------
@@ -52,54 +50,38 @@ def replacing(path: str | Path) -> Iterator[Path]:
     '42'
     """
     target = Path(path).resolve()  # a link stays one
-    with _named(path):
+    try:
         if target.exists() and not target.is_file():  # a pipe or a device is written to, never replaced
             yield target
             return
-        temporary = _reserve(target)
+        temporary = _new_file_beside(target)
         try:
             yield temporary
-            _flush(temporary)
+            with open(temporary, "r+b") as file:
+                os.fsync(file.fileno())  # the contents are on the disk before the name is
             if target.exists():
                 shutil.copymode(target, temporary)
             os.replace(temporary, target)
-            _flush_folder(target.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+        with suppress(OSError):  # folders cannot be flushed everywhere
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as problem:
+        if problem.errno in NO_ROOM:
+            problem.filename = str(path)
+        raise
 
 
-def _flush(temporary: Path) -> None:
-    """Bring the contents to the disk before the name: a crash then leaves the old file or the new one, none empty."""
-    with open(temporary, "r+b") as file:
-        os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Bring the name to the disk as well, where folders can be flushed: a crash would else bring the old file back."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def remove_leftovers(path: str | Path) -> None:
-    """Remove what writers of a file have left beside it who were killed; there must be none at work."""
-    target = Path(path).resolve()
-    ours = re.compile(rf"{re.escape(target.stem)}\.[0-9a-f]{{8}}\.part{re.escape(target.suffix)}")
-    with suppress(OSError):
-        for beside in target.parent.iterdir():
-            if ours.fullmatch(beside.name):
-                beside.unlink(missing_ok=True)
-
-
-def _reserve(target: Path) -> Path:
-    """Make an empty file beside another, under a new name that ends alike: some writers look at the ending."""
+def _new_file_beside(target: Path) -> Path:
+    """Return an empty file beside another, under a new name that ends alike: some writers look at the ending."""
     while True:
-        unique = f"{target.stem[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.part{target.suffix}"
-        temporary = target.with_name(unique)
+        # Of a long name only the beginning: file systems take 255 bytes.
+        temporary = target.with_name(f"{target.stem[:40]}.{secrets.token_hex(4)}.part{target.suffix}")
         try:
             with open(temporary, "xb"):
                 return temporary
@@ -110,16 +92,17 @@ def _reserve(target: Path) -> Path:
             raise
 
 
-@contextmanager
-def _named(path: str | Path) -> Iterator[None]:
-    """Let a lack of room be told of the file that was to be written."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno in NO_ROOM:
-            problem.filename = str(path)
-        raise
+def remove_leftovers(path: str | Path) -> None:
+    """Remove temporary files that writers of a file left beside it when they were killed; no writer may be at work."""
+    target = Path(path).resolve()
+    ours = re.compile(rf"{re.escape(target.stem)}\.[0-9a-f]{{8}}\.part{re.escape(target.suffix)}")
+    with suppress(OSError):
+        for file in target.parent.iterdir():
+            if ours.fullmatch(file.name):
+                file.unlink(missing_ok=True)
 
+
+# --- objects as JSON and arrays -----------------------------------------------------------------------------
 
 MODULES = frozenset(
     {
@@ -158,7 +141,7 @@ class OtherVersionError(ValueError):
 
 
 def encode(value: Any) -> tuple[Any, list[Array]]:
-    """Return what JSON can hold of a value, and its arrays.
+    """Return a value as JSON and a list of arrays.
 
     Examples
     --------
@@ -166,29 +149,10 @@ def encode(value: Any) -> tuple[Any, list[Array]]:
     >>> decode(tree, arrays)
     {'name': ('x', 1.5), 'numbers': array([0, 1, 2])}
     """
-    encoder = Encoder()
-    return encoder.tree(value), encoder.arrays
+    arrays: list[Array] = []
+    places: dict[int, int] = {}  # of arrays, by id
 
-
-def decode(tree: Any, arrays: Sequence[Array]) -> Any:
-    """Return the value; raise ValueError if there is none, or one that this package would not have written."""
-    try:
-        return Decoder(arrays).value(tree)
-    except OtherVersionError:
-        raise
-    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as problem:
-        raise ValueError(f"it holds what this version does not write: {problem}") from None
-
-
-class Encoder:
-    """Gathers arrays while it goes through a value."""
-
-    def __init__(self) -> None:
-        self.arrays: list[Array] = []
-        self._places: dict[int, int] = {}
-
-    def tree(self, value: Any) -> Any:
-        """Return what JSON can hold of a value."""
+    def tree(value: Any) -> Any:
         if type(value).__module__ == "torch":
             value = np.asarray(value.cpu())
         if isinstance(value, np.generic):
@@ -196,106 +160,89 @@ class Encoder:
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, np.ndarray):
-            return ["array", self._place(value)]
+            if value.dtype.hasobject:
+                raise TypeError("arrays of objects are not written to files")
+            if id(value) not in places:
+                places[id(value)] = len(arrays)
+                arrays.append(value)  # which keeps it, and so its id
+            return ["array", places[id(value)]]
         if isinstance(value, np.float32):
             return ["single", float(value)]
         if isinstance(value, dict):
-            return ["dict", [[self.tree(key), self.tree(each)] for key, each in value.items()]]
+            return ["dict", [[tree(key), tree(item)] for key, item in value.items()]]
         if type(value) in (tuple, list):
-            return [type(value).__name__, [self.tree(each) for each in value]]
-        return self._of_ours(value)
-
-    def _of_ours(self, value: Any) -> Any:
+            return [type(value).__name__, list(map(tree, value))]
         if isinstance(value, MethodType):
-            return ["method", _known_method(value.__name__), self.tree(value.__self__)]
+            return ["method", _known_method(value.__name__), tree(value.__self__)]
         if hasattr(value, "as_written"):
-            return self.tree(value.as_written())
-        name = _name_of(type(value))
+            return tree(value.as_written())
+        kind = type(value)
+        if not _is_known(kind):
+            raise TypeError(f"a {kind.__module__}.{kind.__qualname__} cannot be written to a file")
+        name = f"{kind.__module__}:{kind.__qualname__}"
         if isinstance(value, tuple):
-            return ["named", name, [self.tree(each) for each in value]]
+            return ["named", name, list(map(tree, value))]
         left_out = getattr(value, "LEFT_OUT", ())
-        known = [each.name for each in fields(value)] if is_dataclass(value) else list(vars(value))
-        kept = (each for each in known if each not in left_out)
-        return ["object", name, {each: self.tree(getattr(value, each)) for each in kept}]
+        attributes = [field.name for field in fields(value)] if is_dataclass(value) else list(vars(value))
+        return ["object", name, {each: tree(getattr(value, each)) for each in attributes if each not in left_out}]
 
-    def _place(self, array: Array) -> int:
-        if array.dtype.hasobject:
-            raise TypeError("arrays of objects are not written to files")
-        if id(array) not in self._places:
-            self._places[id(array)] = len(self.arrays)
-            self.arrays.append(array)  # which keeps it, and so its id
-        return self._places[id(array)]
+    return tree(value), arrays
 
 
-class Decoder:
-    """Rebuilds values from trees."""
+def decode(tree: Any, arrays: Sequence[Array]) -> Any:
+    """Return the value of a tree; raise ValueError if it is none that this package would have written."""
 
-    def __init__(self, arrays: Sequence[Array]) -> None:
-        self._arrays = arrays
+    def value(tree: Any) -> Any:
+        match tree:
+            case ["array", place]:
+                return arrays[place]
+            case ["single", number]:
+                return np.float32(number)
+            case ["dict", items]:
+                return {value(key): value(item) for key, item in items}
+            case ["list", items]:
+                return list(map(value, items))
+            case ["tuple", items]:
+                return tuple(map(value, items))
+            case ["method", name, owner]:
+                return getattr(value(owner), _known_method(name))
+            case ["named", name, items]:
+                kind: Any = _class_of(name)
+                if not issubclass(kind, tuple) or len(items) != len(kind._fields):
+                    raise OtherVersionError(f"it holds what this version does not write: another {name}")
+                return tuple.__new__(kind, map(value, items))
+            case ["object", name, attributes]:
+                kind = _class_of(name)
+                if is_dataclass(kind):
+                    expected = {field.name for field in fields(kind)} - set(getattr(kind, "LEFT_OUT", ()))
+                    if attributes.keys() != expected:
+                        raise OtherVersionError(f"it holds what this version does not write: another {name}")
+                rebuilt = object.__new__(kind)
+                vars(rebuilt).update({each: value(part) for each, part in attributes.items()})
+                return rebuilt
+            case list():
+                raise ValueError(f"{tree[:1]} is not among what is read from files")
+        return tree
 
-    def value(self, tree: Any) -> Any:
-        """Return the value of a tree."""
-        if not isinstance(tree, list):
-            return tree
-        kind, *rest = tree
-        return getattr(self, f"_{kind}" if kind in KINDS else "unknown")(*rest)
-
-    def _array(self, place: int) -> Array:
-        return self._arrays[place]
-
-    def _single(self, number: float) -> np.float32:
-        return np.float32(number)
-
-    def _dict(self, items: list[Any]) -> dict[Any, Any]:
-        return {self.value(key): self.value(each) for key, each in items}
-
-    def _list(self, items: list[Any]) -> list[Any]:
-        return [self.value(each) for each in items]
-
-    def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
-        return tuple(self._list(items))
-
-    def _method(self, name: str, owner: Any) -> Any:
-        return getattr(self.value(owner), _known_method(name))
-
-    def _named(self, name: str, items: list[Any]) -> Any:
-        found: Any = _class_of(name)
-        if not issubclass(found, tuple) or len(items) != len(found._fields):
-            raise OtherVersionError(f"it holds what this version does not write: another {name}")
-        return tuple.__new__(found, self._tuple(items))
-
-    def _object(self, name: str, attributes: dict[str, Any]) -> Any:
-        found: Any = _class_of(name)
-        if is_dataclass(found):
-            expected = {each.name for each in fields(found)} - set(getattr(found, "LEFT_OUT", ()))
-            if attributes.keys() != expected:
-                raise OtherVersionError(f"it holds what this version does not write: another {name}")
-        value = object.__new__(found)
-        vars(value).update({each: self.value(tree) for each, tree in attributes.items()})
-        return value
-
-
-KINDS = ("array", "dict", "list", "method", "named", "object", "single", "tuple")
-
-
-def _name_of(kind: type) -> str:
-    """Return how a class is written, if it is one that would be read."""
-    if not _is_ours(kind):
-        raise TypeError(f"a {kind.__module__}.{kind.__qualname__} cannot be written to a file")
-    return f"{kind.__module__}:{kind.__qualname__}"
+    try:
+        return value(tree)
+    except OtherVersionError:
+        raise
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as problem:
+        raise ValueError(f"it holds what this version does not write: {problem}") from None
 
 
 def _class_of(name: str) -> type:
+    """Return the class of a name, if it is one that is written."""
     module, _, qualified = name.partition(":")
-    if module not in MODULES:
+    kind = vars(import_module(module)).get(qualified) if module in MODULES else None
+    if not isinstance(kind, type) or not _is_known(kind):
         raise ValueError(f"{name} is not among what is read from files")
-    found = vars(import_module(module)).get(qualified)
-    if not isinstance(found, type) or not _is_ours(found):
-        raise ValueError(f"{name} is not among what is read from files")
-    return found
+    return kind
 
 
-def _is_ours(kind: type) -> bool:
+def _is_known(kind: type) -> bool:
+    """Return whether instances of a class are written: their attributes are all that they are."""
     readable = is_dataclass(kind) or issubclass(kind, tuple) or kind.__name__ in PLAIN
     return kind.__module__ in MODULES and readable
 
