@@ -70,7 +70,7 @@ def assert_same(ours, theirs, atol=1e-8):
 @pytest.mark.parametrize("classes", [2, 4])
 def test_a_source_is_fitted_as_rows_in_memory(classes, sparse, weighted, spooled, kept, monkeypatch):
     monkeypatch.setattr(cache, "SHARE", 0.25 if spooled else 0.0)
-    monkeypatch.setattr("majorant.core.rows.KEPT", 2**25 if kept else 0)
+    monkeypatch.setattr("majorant.core.rows.CACHE", 2**25 if kept else 0)
     X, y = rows(classes, sparse)
     weight = np.random.default_rng(1).integers(0, 4, len(y)) * 0.5 if weighted else None
     # Before 1.7 scikit-learn balances rows in memory as if they had no weights.
