@@ -38,8 +38,8 @@ class HessianProducts:
 
 def hessian_by_blocks(F: Objective, at: Point, *, whole: bool) -> Arrow:
     """Return the Hessian of the loss, of an objective that has a pattern: all of it, or blocks alone."""
-    assert F.facts.pattern is not None
+    assert F.pattern is not None
     F.spend(curvatures=1)
-    arrow, rows = partial(F.model.arrow, pattern=F.facts.pattern, whole=whole), F.model.curvature_rows(F.like)
+    arrow, rows = partial(F.model.arrow, pattern=F.pattern, whole=whole), F.model.curvature_rows(F.like)
     found: Arrow = F.blocks.total_of_large(arrow, rows, F.size, F.scores(at))
     return found

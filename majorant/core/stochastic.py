@@ -121,7 +121,7 @@ class StochasticSolver(SteppingSolver[S]):
             state = self.begin_pass(objective, state)
         order = Order(self.seed, self.shuffle, self.replacement)
         end = min(position + self._rows_per_report(t, m), t)
-        for rows in objective.visits(order, passes, position, end, m):
+        for rows in objective.data.visits(order, passes, position, end, m):
             state = self.visit(objective, state, rows)
             state = replace(state, visited=state.visited + len(rows), point=None)
             objective.spend(passes=len(rows) / t)
