@@ -120,11 +120,11 @@ class Objective:
         self.blocks = reducer.spread(data, model.block_rows(self.like, self.rows))
         self.comes_here = not isinstance(data, Elsewhere)
         self.has_rows_at_hand = self.whole is not None or self.blocks.holds_rows
-        self.precision = model.precision(self.like)
+        design = model.as_rows().design(self.like) if model.has_rows else None
+        self.precision = np.dtype(np.float64) if design is None else design.dtype
         self.narrow = bool(self.precision != np.float64)
-        rows = model.as_rows() if model.has_rows else None
-        self.epsilon = float(np.finfo(self.precision).eps) if rows is None else rows.design(self.like).epsilon
-        scores = self.rows * (1 if rows is None else rows.scores_per_row(self.like))
+        self.epsilon = float(np.finfo(np.float64).eps) if design is None else design.epsilon
+        scores = self.rows * (model.as_rows().scores_per_row(self.like) if model.has_rows else 1)
         self.keeps_scores = model.keeps_scores and self.blocks.has_room(3 * scores)  # on a ray there are three of each
         self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.has_room(scores))
         self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty

@@ -21,7 +21,7 @@ class HessianProducts:
 
     def __init__(self, objective: Objective, at: Point) -> None:
         self._objective = objective
-        self._bending = objective.blocks.map(objective.model.bending, at.scores)
+        self._weights = objective.blocks.map(objective.model.hessian_weights, at.scores)
 
     @staticmethod
     def suit(objective: Objective) -> bool:
@@ -33,7 +33,7 @@ class HessianProducts:
         """Return the product, which is a pass."""
         F = self._objective
         F.spend(passes=1)
-        return F.blocks.total(partial(F.model.hessian_product, v), self._bending) + F.ridge * v
+        return F.blocks.total(partial(F.model.hessian_product, v), self._weights) + F.ridge * v
 
 
 def hessian_by_blocks(F: Objective, at: Point, *, whole: bool) -> Arrow:

@@ -117,10 +117,10 @@ class RowSpace:
 
     def curve(self, scores: Array) -> Any:
         """Return the Hessian of F: a function of Z and ZK."""
-        bending = self.model.bending(scores, self.data)
+        weights = self.model.hessian_weights(scores, self.data)
 
         def times(Z: Array, ZK: Array) -> Array:
-            return self._gathered(self.model.bent(bending, self.potentials(ZK), self.data)) + self.ridge * Z
+            return self._gathered(self.model.apply_hessian(weights, self.potentials(ZK), self.data)) + self.ridge * Z
 
         return times
 

@@ -309,7 +309,7 @@ def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7)
 def read_once(monkeypatch):
     """Let compiled loops read few and short rows, too."""
     monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
-    for name in ("CACHE", "LONG_ROW", "LONG_NARROW_ROW", "SHARED_CACHE"):
+    for name in ("BEYOND_CACHE", "LONG_ROW"):
         monkeypatch.setattr(f"majorant.linear.multinomial.{name}", 1)
 
 
