@@ -199,7 +199,7 @@ spool = best(lambda: [seen.cache[k] for k in range(len(seen.cache))])
 X, y = loaded(sys.argv[1])
 F = Objective(Binary(), Labelled(X, y.astype(int), constant=True), ridge=1.0)
 point = F.point(np.zeros(F.size))
-step = best(lambda: F.ray(point, np.ones(F.size) * 1e-3, leap=True))
+step = best(lambda: F.ray(point, np.ones(F.size) * 1e-3, unit_step=True))
 done(decode=1e9 * decode / X.size, spool=1e9 * spool / X.size, step=1e9 * step / X.size)
 """
 

@@ -34,7 +34,7 @@ def judge(seed):
         for found in (stopped, resumed, ended):
             assert "proved" not in str(found.result), (seed, str(found.result))
         # The intercept of a class that was never seen runs off, but gains next to nothing: that is certified.
-        assert ended.result.outcome is not Outcome.CONVERGED or F.free_intercept, (seed, ended.result)
+        assert ended.result.outcome is not Outcome.CONVERGED or F.intercept, (seed, ended.result)
         return "separated"
     truth = Truth(F)
     if ended.result.outcome is Outcome.UNBOUNDED:  # by less than the tolerance of a linear program

@@ -224,26 +224,25 @@ UNSEEN = 5e-4
 
 def certify_by_strong_convexity(F: Objective, at: Point, *, move: bool) -> Certificate:
     """Return a point at least as good as θ and its gap; see :meth:`Objective.certify`."""
-    facts = F.facts
-    if not facts.certifiable:
+    if not F.certifiable:
         point = F.point(at.theta, keep=False)
         return Certificate(at.theta, point.value, point.gradient, float("nan"))
     if F.narrow:
-        at = replace(at, theta=at.theta.astype(facts.precision).astype(np.float64))
+        at = replace(at, theta=at.theta.astype(F.precision).astype(np.float64))
     theta = at.theta
-    if facts.intercept is not None:
-        return _certify_profiled(F, facts.intercept, at, move)
+    if F.intercept is not None:
+        return _certify_profiled(F, F.intercept, at, move)
     F.spend(passes=1)
-    loss, of_loss = facts.small_blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))
+    loss, of_loss = F.small_blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))
     value, gradient = loss + F.penalty.value(theta), F.penalty.slope(theta, of_loss)
     return Certificate(theta, value, gradient, bounded_gap(F, theta, value, gradient, EPSILON))
 
 
 def _certify_profiled(F: Objective, model: ClassModel, at: Point, move: bool) -> Certificate:
-    θ, blocks = at.theta, F.facts.small_blocks
+    θ, blocks = at.theta, F.small_blocks
     scores = _wide_scores(F, at)
     enough = _unseen_decrease(F, at)
-    best = profile_intercept(model, blocks, scores, F.facts.class_totals, keep=F.keeps_scores, enough=enough)
+    best = profile_intercept(model, blocks, scores, F.class_totals, keep=F.keeps_scores, enough=enough)
     F.spend(passes=0.5)
     there, penalty = with_intercepts(θ, best.moved), F.penalty.value(θ)
     value = best.loss + penalty
@@ -259,7 +258,7 @@ def _certify_profiled(F: Objective, model: ClassModel, at: Point, move: bool) ->
     if move:
         return Certificate(there, value, gradient, gap)
     here = blocks.total(model.loss, scores) + penalty
-    off = F.facts.magnitudes_by_column.of_loss(larger, EPSILON)
+    off = F.magnitudes_by_column.of_loss(larger, EPSILON)
     return Certificate(θ, here, gradient, share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
 
 
@@ -268,7 +267,7 @@ def _unseen_decrease(F: Objective, at: Point) -> float:
 
     Residuals are then off by about the root of that, and ∇F by ‖X‖ times as much at most, beside √(Σ_i g_i²/λ_i).
     """
-    sizes = F.facts.magnitudes
+    sizes = F.magnitudes
     if sizes is None or not sizes.norm > 0 or not len(at.gradient):
         return 0.0
     classes = F.size // sizes.n_columns
@@ -281,12 +280,12 @@ def _wide_scores(F: Objective, at: Point) -> Cached:
         return at.scores
     F.spend(passes=0.5)
     find = partial(widened, partial(F.model.scores, at.theta))
-    return F.facts.small_blocks.map(find) if F.facts.keeps_scores_once else Recompute(find)
+    return F.small_blocks.map(find) if F.keeps_scores_once else Recompute(find)
 
 
 def _gradient_of_loss(F: Objective, theta: Array, residuals: Cached) -> Array:
     """Return the gradient that residuals make, or the one at θ where they were not kept."""
-    blocks = F.facts.small_blocks
+    blocks = F.small_blocks
     if residuals is not None:
         return blocks.total(partial(widened, F.model.lift), residuals)
     return blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))[1]
@@ -302,7 +301,7 @@ def bounded_gap(
     unrest: Unrest = CALM,
 ) -> float:
     """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
-    plain, sizes = F.penalty.dual_square(gradient), F.facts.magnitudes
+    plain, sizes = F.penalty.dual_square(gradient), F.magnitudes
     if sizes is None or 0.5 * plain >= value:
         return share(0.5 * plain, value)
     of_loss, hidden = sizes.at_most(θ, epsilon, unrest)
@@ -310,7 +309,7 @@ def bounded_gap(
     coarse = root * root  # infinite where a power would raise
     if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
         return share(decrease + 0.5 * coarse, value - of_loss)
-    sizes = F.facts.magnitudes_by_column
+    sizes = F.magnitudes_by_column
     exactly = np.abs(gradient)  # in one place: of many parameters a fit holds most vectors here
     exactly += sizes.of_gradient(θ, epsilon, unrest)
     exactly += 2 * epsilon * np.abs(F.penalty.gradient(θ))
@@ -323,7 +322,7 @@ def doubt(F: Objective, at: Point) -> float:
     F* is the least of a tangent and the penalty. That is found at most ‖∇F‖ from the point, in the norm of the penalty,
     so that errors e of the gradient count as ‖e‖‖∇F‖ at most.
     """
-    plain, sizes, epsilon = F.penalty.dual_square(at.gradient), F.facts.magnitudes, F.facts.epsilon
+    plain, sizes, epsilon = F.penalty.dual_square(at.gradient), F.magnitudes, F.epsilon
     if sizes is None:
         return 0.0
     of_loss, hidden = sizes.at_most(at.theta, epsilon)
@@ -331,7 +330,7 @@ def doubt(F: Objective, at: Point) -> float:
     coarse = of_loss + hidden * (sqrt(plain) + hidden)
     if coarse <= 0.5 * (NEGLIGIBLE - 1) * plain:
         return coarse
-    sizes = F.facts.magnitudes_by_column
+    sizes = F.magnitudes_by_column
     hidden = sqrt(F.penalty.dual_square(sizes.of_gradient(at.theta, epsilon)))
     return sizes.of_loss(at.theta, epsilon) + hidden * (sqrt(plain) + hidden)
 

@@ -164,7 +164,7 @@ class Descent(SteppingSolver[DescentState]):
         """Return the state at the best point along the direction."""
         here = known(objective, state)
         ray = objective.ray(here, state.direction)
-        new = ray.land(best_step(ray, (here.value, float(here.gradient @ state.direction))))
+        new = ray.point_at(best_step(ray, (here.value, float(here.gradient @ state.direction))))
         return self.aim(objective, new) if improves(objective, new, here) else replace(state, stalled=True)
 
 

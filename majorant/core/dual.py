@@ -87,7 +87,7 @@ def suits(objective: Objective, theta: Array) -> bool:
     whole, prior = objective.whole, objective.penalty.prior
     if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not (prior[0] or prior.any()):
         return False
-    rows = objective.model.hard_rows(whole)
+    rows = objective.model.single_label_rows(whole)
     if rows is None or not (rows.plain and rows.is_sparse):
         return False
     prices = Prices.of(objective)
@@ -100,7 +100,7 @@ def begin(objective: Objective) -> Dual:
     An unpenalised column other than a constant one is treated as if it were penalised as the others are on average:
     this is only a start.
     """
-    rows: Any = objective.model.hard_rows(objective.whole)
+    rows: Any = objective.model.single_label_rows(objective.whole)
     X, (t, p) = rows.nonzeros(), rows.shape
     n, p = objective.size // p, p - rows.constant
     λ = objective.penalty.as_prior().reshape(n, -1)

@@ -1,7 +1,4 @@
-"""What is known of a point, and F along a ray θ + aδ, which line searches look for the best point of.
-
-The best step along a ray. It costs exponentials only: the data were visited when the ray was made.
-"""
+"""A point with F and its gradient, F along a ray θ + aδ, and the line search for the best step a."""
 
 from __future__ import annotations
 
@@ -19,10 +16,15 @@ from majorant.core.threads import norm
 if TYPE_CHECKING:
     from majorant.core.objective import Objective
 
+# Curvature conditions of a strong Wolfe search: the slope has to fall to this share of its first value.
+EXACT, LOOSE = 0.1, 0.9
+# A rise of F by a smaller share may be rounding.
+RISE = 1e-10
+
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """θ with F and ∇F there, and, where they are kept, the scores, from which a ray can leave at half the price.
+    """θ with F and ∇F there, and the scores, where they are kept: a ray that leaves from them costs half a pass less.
 
     Scores may have been added up along rays. ``reach`` is the largest ‖θ‖ on the way: rounding errors are as large as
     there.
@@ -33,19 +35,6 @@ class Point:
     gradient: Array
     scores: Cached = None
     reach: float = 0.0
-
-
-class Ray(Protocol):
-    """F(θ + aδ) as a function of the number a."""
-
-    def at(self, a: float) -> Array:
-        """Return θ + aδ."""
-
-    def value_and_slope(self, a: float) -> tuple[float, float]:
-        """Return F(θ + aδ) and its derivative with respect to a."""
-
-    def land(self, a: float) -> Point:
-        """Return the point θ + aδ."""
 
 
 @labels_only
@@ -73,137 +62,88 @@ def second(kept: tuple[Array, Array], block: Any) -> Array:
     return kept[1]
 
 
-# Scores that were added up from so many times farther away have lost digits: they are found afresh.
-FAR = 10.0
+class Ray:
+    """F(θ + aδ) as a function of the number a.
 
+    Where scores are kept, they are linear along the ray: the data are visited once, when the ray is made, and F costs
+    exponentials alone. Where they are not, each evaluation of F is a pass.
 
-class ScoreRay:
-    """A ray along which scores are linear, so that the data are visited once, when it is made."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        theta: Array,
-        direction: Array,
-        scores: Cached = None,
-        reach: float = 0.0,
-        slopes: Cached = None,
-    ) -> None:
-        objective.spend(passes=0.5 * (scores is None) + 0.5 * (slopes is None))
-        model, blocks = objective.model, objective.blocks
-        self._objective, self._theta, self._direction = objective, theta, direction
-        self._scores = blocks.map(partial(model.scores, theta)) if scores is None else scores
-        self._slopes = blocks.map(partial(model.potentials, direction)) if slopes is None else slopes
-        self._penalty = objective.penalty.along(theta, direction)
-        self._reach = max(reach, norm(theta))
-        self._last: tuple[float, float, Cached] | None = None
-
-    def at(self, a: float) -> Array:
-        """Return θ + aδ."""
-        return self._theta + a * self._direction
-
-    def value_and_slope(self, a: float) -> tuple[float, float]:
-        """Return F(θ + aδ) and its derivative: exponentials only."""
-        along, self._last = (
-            partial(loss_along, self._objective.model, a),
-            None,
-        )  # two of these at a time would be a lot of memory
-        (loss, slope), there = self._objective.blocks.run(along, self._scores, self._slopes)
-        of_penalty = self._penalty(a)
-        self._last = (a, loss + of_penalty[0], there)
-        return loss + of_penalty[0], slope + of_penalty[1]
-
-    def land(self, a: float) -> Point:
-        """Return the point θ + aδ; if that is where F was evaluated last, only the gradient is left to find."""
-        F, θ = self._objective, self.at(a)
-        length = norm(θ)
-        if self._reach > FAR * length:
-            return F.point(θ)
-        if self._last is None or self._last[0] != a:
-            self.value_and_slope(a)
-        assert self._last is not None
-        _, value, there = self._last
-        F.spend(passes=0.5)
-        of_loss, scores = F.blocks.run(partial(gradient_there, F.model), there, recover=partial(F.model.scores, θ))
-        return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, length))
-
-
-class LeapingRay:
-    """A ray whose first step is made whole, with its gradient, in one visit to the data: nearly always it is the best.
-
-    Another step is looked for as on any ray along which scores are linear.
+    Parameters
+    ----------
+    objective : Objective
+    start : Point
+        θ; scores that are known there save half a pass.
+    direction : array of shape (d,)
+    unit_step : bool
+        Find F and its gradient at a = 1 in that one visit, if scores are known at the start: the unit step is nearly
+        always the best.
     """
 
-    def __init__(self, objective: Objective, start: Point, direction: Array) -> None:
-        objective.spend(passes=1.0)
+    def __init__(self, objective: Objective, start: Point, direction: Array, *, unit_step: bool) -> None:
+        model, blocks = objective.model, objective.blocks
         self._objective, self._start, self._direction = objective, start, direction
-        of_unit, self._there = objective.blocks.run(partial(objective.model.unit_step, direction), start.scores)
         self._penalty = objective.penalty.along(start.theta, direction)
-        of_penalty = self._penalty(1.0)
-        self._value, self._slope, self._of_loss = of_unit[0] + of_penalty[0], of_unit[1] + of_penalty[1], of_unit[2]
-        self._other: ScoreRay | None = None
+        self._reach = max(start.reach, norm(start.theta))
+        self._scores, self._slopes, self._gradient = start.scores, None, None
+        self._last: tuple[float, float, float, Any] | None = None  # a, F, the slope, and what was kept there
+        if unit_step and start.scores is not None:
+            objective.spend(passes=1.0)
+            (loss, slope, self._gradient), self._unit = blocks.run(partial(model.unit_step, direction), start.scores)
+            of_penalty = self._penalty(1.0)
+            self._at_one = loss + of_penalty[0], slope + of_penalty[1]
+        elif objective.keeps_scores:
+            objective.spend(passes=0.5 if start.scores is not None else 1.0)
+            if self._scores is None:
+                self._scores = blocks.map(partial(model.scores, start.theta))
+            self._slopes = blocks.map(partial(model.potentials, direction))
 
     def at(self, a: float) -> Array:
         """Return θ + aδ."""
         return self._start.theta + a * self._direction
 
     def value_and_slope(self, a: float) -> tuple[float, float]:
-        """Return F(θ + aδ) and its derivative."""
-        return (self._value, self._slope) if a == 1.0 else self._in_parts().value_and_slope(a)
-
-    def land(self, a: float) -> Point:
-        """Return the point θ + aδ."""
-        F, θ = self._objective, self.at(a)
-        length = norm(θ)
-        reach = max(self._start.reach, norm(self._start.theta))
-        if a != 1.0 or reach > FAR * length:
-            return self._in_parts().land(a)
-        scores = F.blocks.map(first, self._there, recover=partial(F.model.scores, θ))
-        return Point(θ, self._value, F.penalty.slope(θ, self._of_loss), scores, max(reach, length))
-
-    def _in_parts(self) -> ScoreRay:
-        if self._other is None:
-            slopes, start = self._objective.blocks.map(second, self._there), self._start
-            self._other = ScoreRay(
-                self._objective, start.theta, self._direction, start.scores, start.reach, slopes=slopes
-            )
-        return self._other
-
-
-class DirectRay:
-    """A ray on which F is evaluated from the data every time: where scores are too many to be kept."""
-
-    def __init__(self, objective: Objective, theta: Array, direction: Array) -> None:
-        self._objective, self._theta, self._direction = objective, theta, direction
-        self._last: tuple[float, Point] | None = None
-
-    def at(self, a: float) -> Array:
-        """Return θ + aδ."""
-        return self._theta + a * self._direction
-
-    def value_and_slope(self, a: float) -> tuple[float, float]:
         """Return F(θ + aδ) and its derivative with respect to a."""
-        point = self.land(a)
-        return point.value, float(point.gradient @ self._direction)
+        if a == 1.0 and self._gradient is not None:
+            return self._at_one
+        if self._last is not None and self._last[0] == a and not self._objective.keeps_scores:
+            return self._last[1:3]
+        self._last = None  # of scores and residuals only one pair is held
+        if not self._objective.keeps_scores:
+            point = self._objective.point(self.at(a))
+            value, slope, kept = point.value, float(point.gradient @ self._direction), point
+        else:
+            blocks = self._objective.blocks
+            if self._slopes is None:
+                self._slopes = blocks.map(second, self._unit)
+            along = partial(loss_along, self._objective.model, a)
+            (loss, slope), kept = blocks.run(along, self._scores, self._slopes)
+            of_penalty = self._penalty(a)
+            value, slope = loss + of_penalty[0], slope + of_penalty[1]
+        self._last = a, value, slope, kept
+        return value, slope
 
-    def land(self, a: float) -> Point:
-        """Return the point θ + aδ."""
-        if self._last is None or self._last[0] != a:
-            self._last = (a, self._objective.point(self.at(a)))
-        return self._last[1]
-
-
-# Curvature condition of a strong Wolfe search: the slope has to fall to this share of its first value.
-EXACT, LOOSE = 0.1, 0.9
-LONGEST = 2.0**30
-# A rise by more than this share of F is none of rounding's.
-RISE = 1e-10
-# Of a search for the root of the slope.
-ITERATIONS, PRECISION = 60, 1e-6
+    def point_at(self, a: float) -> Point:
+        """Return the point θ + aδ; only its gradient is left to find if F was evaluated there last."""
+        F, θ = self._objective, self.at(a)
+        if not F.keeps_scores:
+            self.value_and_slope(a)
+            return self._last[3]  # type: ignore[index]
+        length, recover = norm(θ), partial(F.model.scores, θ)
+        if self._reach > 10 * length:  # scores that were added up from so far away have lost a digit
+            return F.point(θ)
+        if a == 1.0 and self._gradient is not None:
+            value, of_loss, scores = self._at_one[0], self._gradient, F.blocks.map(first, self._unit, recover=recover)
+        else:
+            if self._last is None or self._last[0] != a:
+                self.value_and_slope(a)
+            _, value, _, there = self._last  # type: ignore[misc]
+            F.spend(passes=0.5)
+            of_loss, scores = F.blocks.run(partial(gradient_there, F.model), there, recover=recover)
+        return Point(θ, value, F.penalty.slope(θ, of_loss), scores, max(self._reach, length))
 
 
 class Line(Protocol):
-    """F along a ray."""
+    """F along a ray, or any other function of one number."""
 
     def value_and_slope(self, a: float) -> tuple[float, float]:
         """Return F(θ + aδ) and its derivative with respect to a."""
@@ -218,7 +158,7 @@ def best_step(
 
     Parameters
     ----------
-    ray : Along
+    ray : Line
         The function.
     start : (float, float), optional
         Its value and slope at 0, if they are known.
@@ -243,7 +183,7 @@ def best_step(
 
     low, at_low, high = 0.0, downhill, 1.0
     at_high = slope(high)
-    while at_high < 0 and high < LONGEST:
+    while at_high < 0 and high < 2.0**30:  # F may descend for ever
         low, at_low, high = high, at_high, 2.0 * high
         at_high = slope(high)
     return high if at_high <= 0 else _root(slope, low, at_low, high, at_high)
@@ -254,11 +194,11 @@ def _root(slope: Callable[[float], float], low: float, at_low: float, high: floa
 
     SciPy's brentq would do, but its wrapper is a reference cycle that keeps whole rays alive.
     """
-    for k in range(ITERATIONS):
+    for k in range(60):  # bisections alone would find the last digit
         secant = high - at_high * (high - low) / (at_high - at_low)
         a = secant if k % 3 < 2 and low < secant < high else 0.5 * (low + high)
         at_a = slope(a)
-        if at_a == 0 or high - low <= PRECISION * high:
+        if at_a == 0 or high - low <= 1e-6 * high:
             return a if at_a <= 0 else low
         low, at_low, high, at_high = (low, at_low, a, at_a) if at_a > 0 else (a, at_a, high, at_high)
     return low  # downhill all the way

@@ -1,4 +1,4 @@
-"""The small surface every model offers, and the conventions of the package.
+"""Log-linear models: what solvers ask of a model, and the conventions of the package.
 
 Conventions
 -----------
@@ -20,8 +20,6 @@ like any other unless their ``ridge`` is 0; then they are a *free* intercept, wh
 
 *Scores* are log-potentials log h_j(y) + θᵀf_j(y), class-major (n×t) or flat over outcomes
 (:class:`Enumerated`). *Potentials* are scores without log h: they are linear in θ.
-
-What is got of a model that answers: steps made whole, dual variables, rows with one label each, a free intercept.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ import numpy as np
 
 from majorant.core.checks import Array
 from majorant.core.curvature import Curvature, Factors, Form
-from majorant.core.kernels.sparse import Csr
 from majorant.core.matrix import Design
 from majorant.core.rounding import Magnitudes, Spreads
 from majorant.core.rows import InMemory, labels_only
@@ -41,18 +38,15 @@ from majorant.core.structured import Arrow, Pattern
 from majorant.core.threads import empty
 
 if TYPE_CHECKING:
-    from majorant.core.class_model import ClassModel
+    from majorant.core.class_model import ClassModel, SingleLabelRows
 
 Batch = TypeVar("Batch", bound=InMemory)
 
 # Blocks of data, which threads share; they do not depend on their number, so that sums are the same to the last bit.
 BLOCKS = 32
-# Less is not worth a block: rows of a model that says nothing of its costs, or nanoseconds of a pass over them.
-LEAST_ROWS, LEAST_WORK = 1_000, 1e6
-# Nor is less than this for each parameter, since gradients of blocks have to be added up.
-WORK_PER_PARAMETER = 40.0
-# The scores of a block stay in cache.
-BLOCK_SCORES = 2**18
+# Nanoseconds of a pass over a block: of shorter ones what is done for each block would count. And nanoseconds for each
+# parameter, since gradients of blocks have to be added up.
+LEAST_WORK, WORK_PER_PARAMETER = 1e6, 40.0
 
 
 class Model(ABC, Generic[Batch]):
@@ -71,7 +65,7 @@ class Model(ABC, Generic[Batch]):
     # Whether outcomes can be written out row by row, as solvers want them that look inside rows.
     has_rows: ClassVar[bool] = False
 
-    # --- what a model is ----------------------------------------------------------------------------------
+    # --- the four methods that make a model ---------------------------------------------------------------
 
     @abstractmethod
     def n_parameters(self, like: Batch) -> int:
@@ -92,6 +86,8 @@ class Model(ABC, Generic[Batch]):
     def lift(self, residual: Array, batch: Batch) -> Array:
         """Return Σ_j Σ_y residual_j(y) f_j(y) (d): a derivative on scores becomes one on parameters."""
 
+    # --- the loss and its derivatives ---------------------------------------------------------------------
+
     def check(self, data: Batch) -> None:
         """Raise if the data do not fit the model."""
         if getattr(data, "offset", None) is not None and type(self).add_measure is Model.add_measure:
@@ -102,6 +98,10 @@ class Model(ABC, Generic[Batch]):
     def on_tensors(self) -> Model[Any]:
         """Return the model that does the same where rows are tensors, if there is one."""
         raise TypeError(f"{type(self).__name__} does not work on tensors: give it arrays (X.cpu().numpy())")
+
+    def first_params(self, like: Batch, seed: int) -> Array:
+        """Return where a fit begins that is given no start: zero, where symmetry does not make that a saddle."""
+        return np.zeros(self.n_parameters(like))
 
     def add_measure(self, potentials: Array, batch: Batch) -> Array:
         """Return the scores: potentials plus log h_j(y)."""
@@ -120,14 +120,18 @@ class Model(ABC, Generic[Batch]):
         """Return the loss at θ."""
         return self.loss(self.scores(theta, batch), batch)
 
+    @labels_only
+    def loss_at_zero(self, batch: Batch) -> float | None:
+        """Return the loss of parameters of zero, if that is known without a look at the scores."""
+        return None
+
     def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
         """Return the loss and its gradient with respect to θ."""
-        loss, residual = self.loss_and_residual(self.scores(theta, batch), batch)
-        return loss, self.lift(residual, batch)
+        return self.evaluate(theta, batch)[0]
 
     def evaluate(self, theta: Array, batch: Batch) -> tuple[tuple[float, Array], Array]:
         """Return the loss and its gradient with respect to θ, and the scores there."""
-        scores = self.scores(theta, batch)
+        scores = self.add_measure(self.potentials(theta, batch), batch)
         loss, residual = self.loss_and_residual(scores, batch)
         return (loss, self.lift(residual, batch)), scores
 
@@ -140,18 +144,6 @@ class Model(ABC, Generic[Batch]):
         loss, residual = self.loss_and_residual(there, batch)
         return (loss, self.inner(residual, slopes), self.lift(residual, batch)), (there, slopes)
 
-    def curvature(self, absorb: Form, majorizes: bool, scores: Array, batch: Batch) -> Curvature:
-        """Return the curvature of the bound (``majorizes``) or of the loss itself in some form."""
-        if majorizes:
-            return absorb(self.bound_factors(scores, batch))
-        return absorb(self.as_rows().hessian_factors(scores, batch))
-
-    def expansion(self, theta: Array, absorb: Form, majorizes: bool, batch: Batch) -> tuple[float, Array, Curvature]:
-        """Return loss, gradient and curvature at θ in one pass, where scores are too many to be kept."""
-        scores = self.scores(theta, batch)
-        loss, residual = self.loss_and_residual(scores, batch)
-        return loss, self.lift(residual, batch), self.curvature(absorb, majorizes, scores, batch)
-
     def along(self, scores: Array, slopes: Array, a: float) -> Array:
         """Return the scores so far along a ray."""
         there = np.multiply(slopes, a, out=empty(slopes.shape))
@@ -162,47 +154,16 @@ class Model(ABC, Generic[Batch]):
         """Return Σ a b over all rows and outcomes."""
         return float(np.vdot(a, b))
 
+    def convex(self, batch: Batch) -> bool:
+        """Return whether the loss is convex in θ: without that nothing can be certified."""
+        return True
+
     def completed(self, theta: Array, batch: Batch) -> tuple[Model[Any], Any]:
         """Return a model and data whose loss is convex, less a constant touches this one at θ, and lies above it.
 
         Where the loss is convex that is the loss itself.
         """
         return self, batch
-
-    def first_params(self, like: Batch, seed: int) -> Array:
-        """Return where to begin if nobody says: zero, where symmetry does not make that a saddle."""
-        return np.zeros(self.n_parameters(like))
-
-    @labels_only
-    def loss_at_zero(self, batch: Batch) -> float | None:
-        """Return the loss of parameters of zero, if that is known without a look at the scores."""
-        return None
-
-    # --- how it is worked on ------------------------------------------------------------------------------
-
-    def convex(self, batch: Batch) -> bool:
-        """Return whether the loss is convex in θ: without that nothing can be certified."""
-        return True
-
-    def block_rows(self, like: Batch, rows: int) -> int:
-        """Return how many rows to work on at a time, out of so many."""
-        return max(-(-rows // BLOCKS), LEAST_ROWS)
-
-    def curvature_rows(self, like: Batch) -> int:
-        """Return how many rows to find a matrix of curvature from at a time: enough for adding it up to be the less."""
-        return LEAST_ROWS
-
-    def precision(self, like: Batch) -> Any:
-        """Return the dtype in which scores are multiplied."""
-        return np.dtype(np.float64)
-
-    def magnitudes(self, batch: Batch) -> Magnitudes | None:
-        """Return how large the numbers are that a gradient is summed from; None where they are known to be tame."""
-        return None
-
-    def column_squares(self, batch: Batch) -> Array:
-        """Return for each column of the design how large its sum of products is before anything cancels, squared."""
-        self._has_no("design")
 
     def n_observations(self, batch: Batch) -> int:
         """Return how many :meth:`hits` there are: rows, or tokens."""
@@ -212,7 +173,21 @@ class Model(ABC, Generic[Batch]):
         """Return for each row how much of what was observed is the likeliest outcome: 1 or 0, or a frequency."""
         self._has_no("likeliest outcome")
 
-    # --- what solvers ask of its curvature ----------------------------------------------------------------
+    # --- its curvature ------------------------------------------------------------------------------------
+
+    def curvature(self, absorb: Form, majorizes: bool, scores: Array, batch: Batch) -> Curvature:
+        """Return the curvature of the bound (``majorizes``) or of the loss itself in some form."""
+        factors = self.bound_factors if majorizes else self.as_rows().hessian_factors
+        return absorb(factors(scores, batch))
+
+    def expansion(self, theta: Array, absorb: Form, majorizes: bool, batch: Batch) -> tuple[float, Array, Curvature]:
+        """Return loss, gradient and curvature at θ in one pass, where scores are too many to be kept."""
+        (loss, gradient), scores = self.evaluate(theta, batch)
+        return loss, gradient, self.curvature(absorb, majorizes, scores, batch)
+
+    def bound_factors(self, scores: Array, batch: Batch) -> Factors:
+        """Return the curvature factors of the bound of Algorithm 1."""
+        self._has_no("bound")
 
     def hessian_diagonal(self, scores: Array, batch: Batch) -> Array:
         """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
@@ -227,17 +202,13 @@ class Model(ABC, Generic[Batch]):
         return False
 
     @labels_only
-    def bending(self, scores: Array, batch: Batch) -> Array:
-        """Return what is kept of scores for products with the Hessian there."""
+    def hessian_weights(self, scores: Array, batch: Batch) -> Array:
+        """Return what products with the Hessian at these scores are found from, probabilities say."""
         self._has_no("products with a Hessian")
 
-    def hessian_product(self, direction: Array, bending: Array, batch: Batch) -> Array:
-        """Return the Hessian of the loss times a direction (d), from what was kept: no exponentials."""
+    def hessian_product(self, direction: Array, weights: Array, batch: Batch) -> Array:
+        """Return the Hessian of the loss times a direction (d), from its :meth:`hessian_weights`: no exponentials."""
         self._has_no("products with a Hessian")
-
-    def bound_factors(self, scores: Array, batch: Batch) -> Factors:
-        """Return the curvature factors of the bound of Algorithm 1."""
-        self._has_no("bound")
 
     def redundancy(self, like: Batch) -> int:
         """Return how many equal parts of θ can move together without a change of any probability; 1 if none can."""
@@ -263,6 +234,16 @@ class Model(ABC, Generic[Batch]):
         """Return the Hessian of the loss by such blocks: all of it, which keeps a row for each row, or blocks alone."""
         self._has_no("blocks")
 
+    # --- what certificates ask ----------------------------------------------------------------------------
+
+    def magnitudes(self, batch: Batch) -> Magnitudes | None:
+        """Return how large the numbers are that a gradient is summed from; None where they are known to be tame."""
+        return None
+
+    def column_squares(self, batch: Batch) -> Array:
+        """Return for each column of the design how large its sum of products is before anything cancels, squared."""
+        self._has_no("design")
+
     def least_margin(self, theta: Array, batch: Batch) -> float:
         """Return by how much θ favours what was observed over everything else, at least; −∞ where that is unknown."""
         return -np.inf
@@ -284,7 +265,15 @@ class Model(ABC, Generic[Batch]):
         """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""
         return None
 
-    # --- what solvers ask of its rows ---------------------------------------------------------------------
+    # --- its rows -----------------------------------------------------------------------------------------
+
+    def block_rows(self, like: Batch, rows: int) -> int:
+        """Return how many rows to work on at a time, out of so many."""
+        return max(-(-rows // BLOCKS), 1_000)
+
+    def curvature_rows(self, like: Batch) -> int:
+        """Return how many rows to find a matrix of curvature from at a time: enough for adding it up to be the less."""
+        return 1_000
 
     def as_rows(self) -> RowModel[Any]:
         """Return the model as one whose outcomes can be written out, or raise."""
@@ -293,7 +282,7 @@ class Model(ABC, Generic[Batch]):
             "use QuasiNewton, BatchMajorization, LBFGS or OnlineMajorization"
         )
 
-    def hard_rows(self, batch: Batch) -> HardRows | None:
+    def single_label_rows(self, batch: Batch) -> SingleLabelRows | None:
         """Return the batch as compiled loops over rows want it; None if it does not have that form."""
         return None
 
@@ -374,20 +363,14 @@ class RowModel(Model[Batch]):
     def row_gradients(self, scores: Array, batch: Batch) -> Array:
         """Return the gradient of the loss of each row (t×d), its weight included."""
         residual, Φ = self.loss_and_residual(scores, batch)[1].ravel(), self.score_rows(batch)
-        return np.stack([residual[some] @ Φ[some] for some in self.row_slices(batch)])
+        return np.stack([residual[flat] @ Φ[flat] for flat in self.row_slices(batch)])
 
     def as_rows(self) -> RowModel[Any]:
-        """Return the model itself."""
         return self
 
-    def precision(self, like: Batch) -> Any:
-        """Return the dtype of the design."""
-        return self.design(like).dtype
-
     def block_rows(self, like: Batch, rows: int) -> int:
-        """Return enough rows to be worth a block, few enough for their scores to stay in cache."""
         least = max(LEAST_WORK, WORK_PER_PARAMETER * self.n_parameters(like)) / self.row_work(like)
-        usual = max(min(-(-rows // BLOCKS), BLOCK_SCORES // self.scores_per_row(like)), 1)
+        usual = max(min(-(-rows // BLOCKS), 2**18 // self.scores_per_row(like)), 1)  # 2 MB of scores stay in cache
         if usual >= least:
             return usual
         return -(-rows // max(round(rows / least), 1))  # or what is left over would be a block that is not worth it
@@ -398,7 +381,6 @@ class RowModel(Model[Batch]):
         return self.scores_per_row(like) * (2.0 * design.density * design.shape[1] + 10.0)
 
     def least_margin(self, theta: Array, batch: Batch) -> float:
-        """Return the least margin of the rows that count."""
         potentials = self.potentials(theta, batch)
         scores = self.add_measure(potentials, batch)
         # log h moves scores but not their slopes along θ: only potentials count, of outcomes that can happen.
@@ -444,6 +426,15 @@ def weigh(values: Array, weight: Array | None) -> Array:
     return values if weight is None else values * weight
 
 
+class AlongIntercepts(NamedTuple):
+    """A loss and its derivatives along intercepts; v = w p(1 − p) is that of each score."""
+
+    loss: float
+    slope: Array  # (n,)
+    hessian: Array | None  # (n, n)
+    squares: float  # Σ v²
+
+
 class DualAscent(Protocol):
     """Dual variables of every row, and θ, which follows them: θ = Σ_j w_j (observed − expected)/λ."""
 
@@ -478,57 +469,3 @@ class DualAscent(Protocol):
 
     def hessian_diagonal(self) -> Array:
         """Return the diagonal of the Hessian of the loss, roughly."""
-
-
-class HardRows(Protocol):
-    """Rows with one label each, and a coefficient vector for each of n labels (or one, against zero)."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of X."""
-
-    @property
-    def y(self) -> Array:
-        """The labels."""
-
-    @property
-    def weight(self) -> Array:
-        """Of each row."""
-
-    @property
-    def offset(self) -> Array:
-        """What is added to the scores, (n, t)."""
-
-    @property
-    def plain(self) -> bool:
-        """Whether scores are products of W and X alone."""
-
-    @property
-    def centre(self) -> Array | None:
-        """Where the columns of the model are measured from, if not from zero as they are here."""
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether what is stored of X are its non-zeros."""
-
-    @property
-    def constant(self) -> bool:
-        """Whether the last column is one of ones."""
-
-    def dense(self) -> Array:
-        """Return X as an array."""
-
-    def nonzeros(self) -> Csr:
-        """Return X by its non-zeros as :meth:`csr` does, without the column of ones: nothing is copied for it."""
-
-    def csr(self) -> Csr:
-        """Return X by its non-zeros, in double precision, columns measured from zero."""
-
-
-class AlongIntercepts(NamedTuple):
-    """A loss and its derivatives along intercepts; v = w p(1 − p) is that of each score."""
-
-    loss: float
-    slope: Array  # (n,)
-    hessian: Array | None  # (n, n)
-    squares: float  # Σ v²

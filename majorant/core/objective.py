@@ -1,16 +1,12 @@
-"""What can be said of a problem whatever its parameters; found when it is first asked for.
-
-F(θ) = loss of a model on data + penalty: what a solver is given.
-"""
+"""The objective F(θ) = loss of a model on data + penalty: values, gradients, curvatures, rays and certificates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
-from typing import Any
+from math import isfinite, sqrt
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,147 +15,19 @@ from majorant.core import self_concordance
 from majorant.core.bound import QuadraticBound
 from majorant.core.certificates import Certificate, bounded_gap, share, with_intercepts
 from majorant.core.checks import Array, lazy
-from majorant.core.class_model import ClassModel
 from majorant.core.curvature import Curvature, Dense, Form
 from majorant.core.intercept import profile_intercept
-from majorant.core.line_search import DirectRay, LeapingRay, Point, Ray, ScoreRay
+from majorant.core.line_search import Point, Ray
 from majorant.core.model import Model
 from majorant.core.penalty import Penalty, read_penalty
 from majorant.core.remote import RemoteRows
 from majorant.core.rounding import SAFETY, Magnitudes
-from majorant.core.rows import (
-    Blocks,
-    Cached,
-    Data,
-    InMemory,
-    Order,
-    Recompute,
-    Reducer,
-    Threads,
-    labels_only,
-    least,
-)
-from majorant.core.self_concordance import best_certificate as certify
+from majorant.core.rows import Blocks, Cached, Data, Recompute, Reducer, Threads, labels_only, least
 from majorant.core.structured import Pattern, form
 from majorant.core.threads import as_array, norm
 
-# Data in single precision are widened so many scalars at a time.
-WIDENED = 2**22
-# Sets of scores that are kept at a time: where a ray begins, where it has led, and how they change along it.
-ALONG_A_RAY = 3
-
-
-class Facts:
-    """A model, data in blocks, a penalty, and what follows from them."""
-
-    def __init__(self, model: Model[Any], data: Data, penalty: Penalty, reducer: Reducer) -> None:
-        self._model, self._data, self._penalty, self._reducer = model, data, penalty, reducer
-        self.like = data.like
-        self.blocks = reducer.spread(data, model.block_rows(self.like, len(data)))
-        self._is_here = data.whole is not None
-        dtype = model.precision(self.like)
-        self.narrow, self.precision = bool(dtype != np.float64), dtype
-        self.epsilon = model.as_rows().design(self.like).epsilon if model.has_rows else float(np.finfo(dtype).eps)
-        self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty
-        scores = len(data) * (model.as_rows().scores_per_row(self.like) if model.has_rows else 1)
-        self.keeps_scores = model.keeps_scores and self.blocks.has_room(ALONG_A_RAY * scores)
-        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.has_room(scores))
-
-    def under(self, penalty: Penalty) -> Facts:
-        """Return what follows with another penalty: all that is known, unless other parameters are penalised."""
-        before = self._penalty
-        alike = np.array_equal(penalty.penalised, before.penalised)
-        if not (alike and np.array_equal(penalty.strength > 0, before.strength > 0)):
-            return Facts(self._model, self._data, penalty, self._reducer)
-        other = copy(self)
-        other._penalty = penalty
-        return other
-
-    @lazy
-    def _at_first_sight(self) -> tuple[Any, ...]:
-        """What a look at the rows tells, one look for all of it: they have to be read, or workers to be asked."""
-        with_totals = (
-            self.intercept is not None and self.blocks.delay > 0
-        )  # with workers labels are no nearer than rows
-        return self.blocks.total(partial(first_sight, self._model, with_totals))
-
-    @lazy
-    def convex(self) -> bool:
-        """Whether the loss is convex on all blocks."""
-        found = self.blocks.total(partial(least, self._model.convex)) if self._is_here else self._at_first_sight[0]
-        return bool(found.value > 0)
-
-    @lazy
-    def intercept(self) -> ClassModel | None:
-        """The model, if what is unpenalised is an intercept and nothing else."""
-        return self._model.with_intercept(self.like, self._penalty.penalised)
-
-    @lazy
-    def certifiable(self) -> bool:
-        """Whether the distance to the optimum can be bounded: F has to be strongly convex in all but an intercept."""
-        if self._penalty.everywhere:
-            return self.convex
-        return self._penalty.strong and self.intercept is not None and self.convex
-
-    @lazy
-    def may_be_unbounded(self) -> bool:
-        """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
-        if self.intercept is None:
-            return not self._penalty.penalised.all()
-        return int((self.class_totals > 0).sum()) < 2
-
-    @lazy
-    def pattern(self) -> Pattern | None:
-        """Blocks of parameters that never meet in an outcome, if there are such and the rows are here."""
-        return None if self._data.whole is None else self._model.pattern(self._data.whole)
-
-    @lazy
-    def class_totals(self) -> Array:
-        """How much of each class was observed, of a model with a free intercept."""
-        assert self.intercept is not None
-        return self._at_first_sight[2] if self.blocks.delay else self.blocks.total(self.intercept.class_totals)
-
-    @lazy
-    def likely_intercept(self) -> Array | None:
-        """Free intercepts that make every class as likely as it was observed, where coefficients are zero."""
-        return None if self.intercept is None else self.intercept.likely_intercepts(self.class_totals, self.like)
-
-    @lazy
-    def magnitudes(self) -> Magnitudes | None:
-        """How large the numbers are that a gradient is summed from."""
-        return self.blocks.total(self._model.magnitudes) if self._is_here else self._at_first_sight[1]
-
-    @lazy
-    def magnitudes_by_column(self) -> Magnitudes:
-        """The same, columns apart."""
-        assert self.magnitudes is not None
-        if self.magnitudes.columns is not None:
-            return self.magnitudes
-        squares = self.blocks.total(self._model.column_squares)
-        return replace(self.magnitudes, columns=np.sqrt(squares))
-
-    def diagonal_if_alike(self, theta: Array) -> Array | None:
-        """Return the diagonal of the Hessian, without a look at the rows, if all of them have the same scores."""
-        weights = self._model.weights_if_alike(theta, self.like) if self._is_here else None
-        sizes = None if weights is None else self.magnitudes
-        if weights is None or sizes is None or sizes.columns is None:
-            return None
-        return np.outer(weights, sizes.columns**2).ravel()
-
-    @lazy
-    def small_blocks(self) -> Blocks:
-        """Blocks that can be widened one at a time; those that there are where nothing is to be widened."""
-        if not (self.narrow and self._model.has_rows):
-            return self.blocks
-        width = self._model.as_rows().design(self.like).shape[1]
-        return self._reducer.spread(self._data, max(WIDENED // width, 1))
-
-
-# Rounding errors of F need not be known better that are so small a share of it.
-HARMLESS = 1e-9
-# Slopes beyond this have no squares.
-HUGE = 1e150
-HERE = Threads(1)
+T = TypeVar("T")
+ONE_THREAD = Threads(1)
 
 
 @dataclass
@@ -171,6 +39,25 @@ class Work:
 
     passes: float = 0.0
     curvatures: int = 0
+
+
+class shared(lazy[T]):
+    """A fact about model and data that is found once for all objectives that differ in ledger or size of penalty."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> shared[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: Any, owner: type) -> shared[T] | T:
+        if instance is None:
+            return self
+        if self._name not in instance._known:
+            instance._known[self._name] = self._find(instance)
+        found: T = instance._known[self._name]
+        vars(instance)[self._name] = found
+        return found
 
 
 class Objective:
@@ -188,6 +75,26 @@ class Objective:
     reducer : Reducer
         Where blocks of the data are worked on: here, by one thread, or by ``Threads(n)``.
 
+    Attributes
+    ----------
+    size, rows : int
+        Number of parameters d and of rows t.
+    blocks : Blocks
+        The data, to be summed over; ``like`` is a block that shows what they all look like, ``whole`` all of the data
+        as one block, if they are in memory.
+    ridge : array of shape (d,)
+        A diagonal that dominates the Hessian of the penalty; of a ridge, λ itself.
+    intercept : model or None
+        The model, if what is unpenalised is the coefficient of the constant column and nothing else.
+    narrow : bool
+        Whether the data are multiplied in single precision.
+    keeps_scores : bool
+        Whether scores are few enough to be kept: then F along a ray is found without the rows.
+    has_rows_at_hand : bool
+        Whether all of the data are in memory, here or with workers who hold them.
+    comes_here : bool
+        Whether the data can be visited here, row by row; if not, workers keep them.
+
     Examples
     --------
     >>> from majorant import Binary, Labelled
@@ -202,16 +109,31 @@ class Objective:
     columns: Sequence[str] | None = None  # their names, for what is said of them
 
     def __init__(
-        self, model: Model[Any], data: Data, *, ridge: float | ArrayLike | Penalty, reducer: Reducer = HERE
+        self, model: Model[Any], data: Data, *, ridge: float | ArrayLike | Penalty, reducer: Reducer = ONE_THREAD
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be a model such as Multinomial(3) or Binary(), got {model!r}")
         model.check(getattr(data, "like", data))
-        self.model, self.data, self.reducer = model, data, reducer
-        self.size = model.n_parameters(data.like)
-        self.penalty = read_penalty(ridge, self.size)
-        self.facts = Facts(model, data, self.penalty, reducer)
-        self.work = Work()
+        self.model, self.data, self.reducer, self.work = model, data, reducer, Work()
+        self.like, self.whole, self.rows = data.like, data.whole, len(data)
+        self.size = model.n_parameters(self.like)
+        self.blocks = reducer.spread(data, model.block_rows(self.like, self.rows))
+        self.comes_here = not isinstance(data, RemoteRows)
+        self.has_rows_at_hand = self.whole is not None or self.blocks.holds_rows
+        design = model.as_rows().design(self.like) if model.has_rows else None
+        self.precision = np.dtype(np.float64) if design is None else design.dtype
+        self.narrow = bool(self.precision != np.float64)
+        self.epsilon = float(np.finfo(np.float64).eps) if design is None else design.epsilon
+        scores = self.rows * (model.as_rows().scores_per_row(self.like) if model.has_rows else 1)
+        self.keeps_scores = model.keeps_scores and self.blocks.has_room(3 * scores)  # on a ray there are three of each
+        self.keeps_scores_once = self.keeps_scores or (model.keeps_scores and self.blocks.has_room(scores))
+        self.remembered: dict[Any, Any] = {}  # what others have made of the data, whatever the penalty
+        self._known: dict[str, Any] = {}
+        self._penalise(read_penalty(ridge, self.size))
+
+    def _penalise(self, penalty: Penalty) -> None:
+        self.penalty, self.ridge = penalty, penalty.curvature
+        self.intercept = self.model.with_intercept(self.like, penalty.penalised)
 
     # --- F and its derivatives ----------------------------------------------------------------------------
 
@@ -236,13 +158,13 @@ class Objective:
 
     def point(self, theta: ArrayLike, *, keep: bool = True) -> Point:
         """Return θ with F, ∇F and, if they are worth keeping, the scores there."""
-        θ = self._read(theta)
+        θ, scores = self._read(theta), None
         self.spend(passes=1)
         if keep and self.keeps_scores:
             (loss, of_loss), scores = self.blocks.run(partial(self.model.evaluate, θ))
         else:
-            (loss, of_loss), scores = self.blocks.total(partial(self.model.loss_and_gradient, θ)), None
-        return self._at(θ, loss, of_loss, scores)
+            loss, of_loss = self.blocks.total(partial(self.model.loss_and_gradient, θ))
+        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), scores)
 
     def expand(self, at: ArrayLike | Point, absorb: Form, *, majorizes: bool) -> tuple[Point, Curvature]:
         """Return a point and the curvature there, in some form: of the bound, or of the loss itself.
@@ -250,14 +172,15 @@ class Objective:
         The penalty is left out. Where scores are known this is no pass over the data, only what the curvature costs.
         """
         self.spend(curvatures=1)
+        theta = at.theta if isinstance(at, Point) else at
         if self.keeps_scores:
-            point = at if isinstance(at, Point) and at.scores is not None else self.point(_theta(at))
+            point = at if isinstance(at, Point) and at.scores is not None else self.point(theta)
             rows, curvature = self.model.curvature_rows(self.like), partial(self.model.curvature, absorb, majorizes)
             return point, self.blocks.total_of_large(curvature, rows, self.size**2, point.scores)
-        θ = self._read(_theta(at))
+        θ = self._read(theta)
         self.spend(passes=1)
         loss, of_loss, Σ = self.blocks.total(partial(self.model.expansion, θ, absorb, majorizes))
-        return self._at(θ, loss, of_loss, None), Σ
+        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss)), Σ
 
     def bound(self, theta: ArrayLike, curvature: str | Form = "dense", rank: int = 10) -> QuadraticBound:
         """Return a quadratic that touches F at θ and lies above it everywhere, in one pass.
@@ -274,10 +197,15 @@ class Objective:
 
     def hessian_diagonal(self, at: Point) -> Array:
         """Return the diagonal of the Hessian of the loss, or something like it to scale steps by."""
-        known = self.facts.diagonal_if_alike(at.theta)
-        if known is not None:
-            return known
-        return self.blocks.total(self.model.hessian_diagonal, self.scores(at))
+        known = self._diagonal_if_alike(at.theta)
+        return self.blocks.total(self.model.hessian_diagonal, self.scores(at)) if known is None else known
+
+    def _diagonal_if_alike(self, theta: Array) -> Array | None:
+        """Return the diagonal of the Hessian where all rows have the same scores: norms of columns are enough then."""
+        weights = None if self.whole is None else self.model.weights_if_alike(theta, self.like)
+        if weights is None or self.magnitudes is None or self.magnitudes.columns is None:
+            return None
+        return np.outer(weights, self.magnitudes.columns**2).ravel()
 
     def class_curvature(self, at: Point) -> tuple[Array, Array]:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
@@ -289,7 +217,7 @@ class Objective:
         rows, columns = self.model.curvature_rows(self.like), self.size // self.model.classes(self.like)
         return self.blocks.total_of_large(gram, rows, columns**2, self.scores(at))
 
-    def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, leap: bool = False) -> Ray:
+    def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, unit_step: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.
 
         From a point whose scores are known that is half a pass. For a chain every evaluation is a pass.
@@ -298,14 +226,15 @@ class Objective:
         ----------
         start : array of shape (d,) or Point
         direction : array of shape (d,)
-        leap : bool
+        unit_step : bool
             Whether a = 1 is likely the best there is: then the gradient there is found in the same visit to the data.
         """
         at = start if isinstance(start, Point) else Point(self._read(start), np.nan, np.empty(0))
-        θ, δ = self._read(at.theta), self._read(direction)
-        if leap and at.scores is not None:
-            return LeapingRay(self, at, δ)
-        return ScoreRay(self, θ, δ, at.scores, at.reach) if self.keeps_scores else DirectRay(self, θ, δ)
+        return Ray(self, at, self._read(direction), unit_step=unit_step)
+
+    def scores(self, at: Point) -> Cached:
+        """Return the scores of a point, or how they are found again if they are too many to be kept."""
+        return Recompute(partial(self.model.scores, at.theta)) if at.scores is None else at.scores
 
     # --- how far from the optimum -------------------------------------------------------------------------
 
@@ -323,7 +252,7 @@ class Objective:
         θ = self._read(theta)
         length = norm(θ)
         larger = θ * (reach / length) if reach > length > 0 else θ
-        return bounded_gap(self, larger, value, gradient, self.facts.epsilon)
+        return bounded_gap(self, larger, value, gradient, self.epsilon)
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
@@ -340,9 +269,9 @@ class Objective:
         """
         m, g = self.metric(point) if metric is None else metric, np.abs(point.gradient)
         slope = np.divide(g, np.sqrt(m), out=np.where(g == 0, 0.0, np.inf), where=m > 0)
-        if not slope.max(initial=0.0) < HUGE:
-            return 1.0
-        return share(0.5 * float(slope @ slope), point.value)
+        with np.errstate(over="ignore"):
+            decrease = 0.5 * float(slope @ slope)
+        return share(decrease, point.value) if isfinite(decrease) else 1.0
 
     def first_params(self, seed: int = 0) -> Array:
         """Return where to begin if nobody says: zero, or of a latent model a point drawn at random."""
@@ -368,34 +297,34 @@ class Objective:
             No Hessian is found of more parameters than this; 0 for none at all.
         """
         point = at if isinstance(at, Point) else Point(self._read(at), np.nan, np.empty(0))
-        return certify(self, point, move=move, largest=largest)
+        return self_concordance.best_certificate(self, point, move=move, largest=largest)
 
     def with_best_intercept(self, theta: ArrayLike) -> Array:
         """Return θ with its free intercept, if there is one, moved to where F is least."""
-        θ, intercept = self._read(theta), self.facts.intercept
-        if intercept is None:
+        θ = self._read(theta)
+        if self.intercept is None:
             return θ
         self.spend(passes=0.5)
         find = partial(self.model.scores, θ)
         scores = self.blocks.map(find) if self.keeps_scores else Recompute(find)
-        return with_intercepts(θ, profile_intercept(intercept, self.blocks, scores, self.facts.class_totals).moved)
+        return with_intercepts(θ, profile_intercept(self.intercept, self.blocks, scores, self.class_totals).moved)
 
     def with_likely_intercept(self, theta: Array) -> Array:
         """Return θ, or, if that is zero, free intercepts that make every class as likely as it was observed."""
-        likely = None if theta.any() else self.facts.likely_intercept
+        likely = None if theta.any() else self.likely_intercept
         return theta if likely is None else with_intercepts(theta, likely)
 
     def rounding(self, theta: Array, value: float) -> float:
         """Return about how large the rounding errors of F(θ) are, in the precision of the data."""
-        least, sizes = (1e-6 if self.narrow else 1e-14) * abs(value), self.facts.magnitudes
+        least, sizes = (1e-6 if self.narrow else 1e-14) * abs(value), self.magnitudes
         if sizes is None:
             return least
         # Errors of rows are independent: what is found for all together shrinks by the root of their number.
         of_one = SAFETY / sqrt(sizes.rows)
-        coarse = of_one * sizes.at_most(theta, self.facts.epsilon)[0]
-        if coarse <= HARMLESS * abs(value):
+        coarse = of_one * sizes.at_most(theta, self.epsilon)[0]
+        if coarse <= 1e-9 * abs(value):  # smaller errors need not be known better
             return max(least, coarse)
-        return max(least, of_one * self.facts.magnitudes_by_column.of_loss(as_array(theta), self.facts.epsilon))
+        return max(least, of_one * self.magnitudes_by_column.of_loss(as_array(theta), self.epsilon))
 
     def separated(self, theta: ArrayLike) -> bool:
         """Return whether the unpenalised part of θ separates the data completely: then F has no minimum."""
@@ -408,67 +337,70 @@ class Objective:
             return a.scores is b.scores
         return self.blocks.fits(a.scores) and self.blocks.total(differ, a.scores, b.scores) == 0
 
-    # --- what it is made of -------------------------------------------------------------------------------
+    # --- facts about model and data -----------------------------------------------------------------------
 
-    @property
-    def blocks(self) -> Blocks:
-        """The data, to be summed over."""
-        return self.facts.blocks
+    @shared
+    def _survey(self) -> tuple[Any, ...]:
+        """Facts that take a visit to all rows, found in one: they have to be read, or workers to be asked."""
+        totals = self.intercept is not None and self.blocks.delay > 0  # for workers labels are no nearer than rows
+        return self.blocks.total(partial(survey, self.model, totals))
 
-    @property
-    def like(self) -> InMemory:
-        """Some of the data, which show what they all look like."""
-        return self.facts.like
-
-    @property
-    def whole(self) -> InMemory | None:
-        """All of the data, if they are in memory."""
-        return self.data.whole
-
-    @property
-    def has_rows_at_hand(self) -> bool:
-        """Whether all of the data are in memory, here or with workers who hold them."""
-        return self.whole is not None or self.blocks.holds_rows
-
-    @property
-    def comes_here(self) -> bool:
-        """Whether the data can be visited here, row by row; if not, workers keep them."""
-        return not isinstance(self.data, RemoteRows)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows t."""
-        return len(self.data)
-
-    @property
-    def ridge(self) -> Array:
-        """A diagonal that dominates the Hessian of the penalty; of a ridge, λ itself."""
-        return self.penalty.curvature
-
-    @property
+    @shared
     def convex(self) -> bool:
         """Whether F is convex."""
-        return self.facts.convex
+        found = self._survey[0] if self.whole is None else self.blocks.total(partial(least, self.model.convex))
+        return bool(found.value > 0)
 
-    @property
-    def keeps_scores(self) -> bool:
-        """Whether scores are few enough to be kept: then F along a ray is found without the rows."""
-        return self.facts.keeps_scores
-
-    @property
-    def narrow(self) -> bool:
-        """Whether the data are multiplied in single precision."""
-        return self.facts.narrow
-
-    @property
-    def free_intercept(self) -> bool:
-        """Whether what is unpenalised is the coefficient of the constant column, and nothing else."""
-        return self.facts.intercept is not None
-
-    @property
+    @shared
     def certifiable(self) -> bool:
-        """Whether strong convexity bounds the distance to the optimum, whatever θ is."""
-        return self.facts.certifiable
+        """Whether strong convexity, in all but an intercept, bounds the distance to the optimum, whatever θ is."""
+        return (self.penalty.everywhere or (self.penalty.strong and self.intercept is not None)) and self.convex
+
+    @shared
+    def may_be_unbounded(self) -> bool:
+        """Whether F may have no minimum. Free intercepts have one as soon as two classes were observed."""
+        if self.intercept is None:
+            return not self.penalty.penalised.all()
+        return int((self.class_totals > 0).sum()) < 2
+
+    @shared
+    def pattern(self) -> Pattern | None:
+        """Blocks of parameters that never meet in an outcome, if there are such and the rows are here."""
+        return None if self.whole is None else self.model.pattern(self.whole)
+
+    @shared
+    def class_totals(self) -> Array:
+        """How much of each class was observed, of a model with a free intercept."""
+        assert self.intercept is not None
+        return self._survey[2] if self.blocks.delay else self.blocks.total(self.intercept.class_totals)
+
+    @shared
+    def likely_intercept(self) -> Array | None:
+        """Free intercepts that make every class as likely as it was observed, where coefficients are zero."""
+        return None if self.intercept is None else self.intercept.likely_intercepts(self.class_totals, self.like)
+
+    @shared
+    def magnitudes(self) -> Magnitudes | None:
+        """How large the numbers are that a gradient is summed from."""
+        return self._survey[1] if self.whole is None else self.blocks.total(self.model.magnitudes)
+
+    @shared
+    def magnitudes_by_column(self) -> Magnitudes:
+        """The same, columns apart."""
+        assert self.magnitudes is not None
+        if self.magnitudes.columns is not None:
+            return self.magnitudes
+        return replace(self.magnitudes, columns=np.sqrt(self.blocks.total(self.model.column_squares)))
+
+    @shared
+    def small_blocks(self) -> Blocks:
+        """Blocks that can be widened to double precision one at a time; the blocks themselves if they are in it."""
+        if not (self.narrow and self.model.has_rows):
+            return self.blocks
+        width = self.model.as_rows().design(self.like).shape[1]
+        return self.reducer.spread(self.data, max(2**22 // width, 1))  # 32 MB each
+
+    # --- other objectives ---------------------------------------------------------------------------------
 
     def sampled(self, rows: int, seed: int) -> Objective:
         """Return the objective of some rows drawn at random, with as much of the penalty."""
@@ -484,14 +416,14 @@ class Objective:
 
     def with_ridge(self, ridge: float | ArrayLike | Penalty) -> Objective:
         """Return the objective of the same model and data with another penalty; what is known of the data is kept."""
-        other = self.with_ledger()
-        other.penalty = read_penalty(ridge, self.size)
-        other.facts = self.facts.under(other.penalty)
+        other, before, penalty = self.with_ledger(), self.penalty, read_penalty(ridge, self.size)
+        same = np.array_equal(penalty.penalised, before.penalised)
+        if not (same and np.array_equal(penalty.strength > 0, before.strength > 0)):
+            for name in self._known:
+                vars(other).pop(name, None)
+            other._known = {}
+        other._penalise(penalty)
         return other
-
-    def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Any:
-        """Yield the rows from ``begin`` to ``end`` of a pass, in order, a multiple of so many at a time."""
-        return self.data.visits(order, passes, begin, end, multiple)
 
     def with_ledger(self) -> Objective:
         """Return the same objective with an account of its own: what one spends, the other does not."""
@@ -504,13 +436,6 @@ class Objective:
         self.work.passes += passes
         self.work.curvatures += curvatures
 
-    def _at(self, θ: Array, loss: float, of_loss: Array, scores: Any) -> Point:
-        return Point(θ, loss + self.penalty.value(θ), self.penalty.slope(θ, of_loss), scores)
-
-    def scores(self, at: Point) -> Cached:
-        """Return the scores of a point, or how they are found again if they are too many to be kept."""
-        return Recompute(partial(self.model.scores, at.theta)) if at.scores is None else at.scores
-
     def _read(self, theta: ArrayLike) -> Array:
         """Return the parameters, the same array if they are one: states know their points by it."""
         θ: Array = self.blocks.parameters(theta)
@@ -519,10 +444,10 @@ class Objective:
         return θ
 
 
-def first_sight(model: Model[Any], with_totals: bool, block: Any) -> tuple[Any, ...]:
+def survey(model: Model[Any], totals: bool, block: Any) -> tuple[Any, ...]:
     """Return whether the loss is convex, magnitudes, and class totals, if they are wanted."""
     found = least(model.convex, block), model.magnitudes(block)
-    return (*found, model.class_totals(block)) if with_totals else found  # type: ignore[attr-defined]
+    return (*found, model.class_totals(block)) if totals else found  # type: ignore[attr-defined]
 
 
 @labels_only
@@ -531,7 +456,3 @@ def differ(a: Array | None, b: Array | None, block: Any) -> int:
     if a is None or b is None:
         return int(a is not b)
     return int(a.shape != b.shape or bool((abs(a - b) > 1e-9 * (1 + abs(b))).any()))
-
-
-def _theta(at: ArrayLike | Point) -> ArrayLike:
-    return at.theta if isinstance(at, Point) else at

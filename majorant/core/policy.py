@@ -352,7 +352,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
                 return started
             state = state.changed(given=False)
         attempts = self._attempts(objective, state, here)
-        for attempt in islice(attempts, 1 if objective.facts.epsilon > COARSE else None):
+        for attempt in islice(attempts, 1 if objective.epsilon > COARSE else None):
             step, cost = _step(objective, attempt, here)
             flat_enough = EXACT if attempt.curved_at is here.theta else LOOSE  # Newton's are few, and worth a search
             new, length = best_point_along(objective, here, step, flat_enough, leap=attempt.leaps)

@@ -252,7 +252,7 @@ class BlocksOfHessian(Preconditioner):
     def suits(self, objective: Objective) -> bool:
         """Return whether there are such blocks, and the Hessian is too large."""
         large = objective.model.has_rows and objective.convex and objective.size > LARGEST_HESSIAN
-        return large and objective.facts.pattern is not None
+        return large and objective.pattern is not None
 
     def price(self, prices: Prices) -> float:
         """Return that of many small products of matrices."""

@@ -42,7 +42,7 @@ class Prices:
     @classmethod
     def of(cls, objective: Objective) -> Prices:
         """Return the prices for an objective whose outcomes can be written out, found once for its data."""
-        known = objective.facts.remembered
+        known = objective.remembered
         if cls not in known:
             known[cls] = cls._of(objective)
         found: Prices = known[cls]

@@ -21,7 +21,7 @@ class HessianProducts:
 
     def __init__(self, objective: Objective, at: Point) -> None:
         self._objective = objective
-        self._bending = objective.blocks.map(objective.model.bending, at.scores)
+        self._weights = objective.blocks.map(objective.model.hessian_weights, at.scores)
 
     @staticmethod
     def suit(objective: Objective) -> bool:
@@ -33,13 +33,13 @@ class HessianProducts:
         """Return the product, which is a pass."""
         F = self._objective
         F.spend(passes=1)
-        return F.blocks.total(partial(F.model.hessian_product, v), self._bending) + F.ridge * v
+        return F.blocks.total(partial(F.model.hessian_product, v), self._weights) + F.ridge * v
 
 
 def hessian_by_blocks(F: Objective, at: Point, *, whole: bool) -> Arrow:
     """Return the Hessian of the loss, of an objective that has a pattern: all of it, or blocks alone."""
-    assert F.facts.pattern is not None
+    assert F.pattern is not None
     F.spend(curvatures=1)
-    arrow, rows = partial(F.model.arrow, pattern=F.facts.pattern, whole=whole), F.model.curvature_rows(F.like)
+    arrow, rows = partial(F.model.arrow, pattern=F.pattern, whole=whole), F.model.curvature_rows(F.like)
     found: Arrow = F.blocks.total_of_large(arrow, rows, F.size, F.scores(at))
     return found

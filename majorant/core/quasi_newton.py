@@ -167,10 +167,10 @@ def best_point_along(
 
     ``leap`` says that it is likely all of it.
     """
-    ray = objective.ray(at, step, leap=leap)
-    rise = max(RISE, UNSURE * objective.facts.epsilon)
+    ray = objective.ray(at, step, unit_step=leap)
+    rise = max(RISE, UNSURE * objective.epsilon)
     a = best_step(ray, (at.value, float(at.gradient @ step)), flat_enough, rise)
-    return ray.land(a), a
+    return ray.point_at(a), a
 
 
 # Products stop once the last has gained less than this share of what they gained on average, and there are no more.

@@ -117,10 +117,10 @@ class RowSpace:
 
     def curve(self, scores: Array) -> Any:
         """Return the Hessian of F: a function of Z and ZK."""
-        bending = self.model.bending(scores, self.data)
+        weights = self.model.hessian_weights(scores, self.data)
 
         def times(Z: Array, ZK: Array) -> Array:
-            return self._gathered(self.model.bent(bending, self.potentials(ZK), self.data)) + self.ridge * Z
+            return self._gathered(self.model.apply_hessian(weights, self.potentials(ZK), self.data)) + self.ridge * Z
 
         return times
 
@@ -188,7 +188,7 @@ def pays_at_once(objective: Objective) -> bool:
 
 def newton_among_rows(objective: Objective, steps: int) -> Begun:
     """Return the optimum but for rounding, found from zero in no more than so many steps."""
-    space, intercepts = RowSpace.of(objective), objective.facts.likely_intercept
+    space, intercepts = RowSpace.of(objective), objective.likely_intercept
     prices, has_factors = Prices.of(objective), space.ridge.shape[0] * space.rows**2 <= LARGEST_FACTORS
     product = prices.product_of_rows()
     factors = inf if space.is_singular or not has_factors else prices.factors_of_rows() / product

@@ -127,7 +127,7 @@ class Run:
             limit = counted(self._max_passes, "pass")
         last = state.stalled or bool(limit)
         converged = self._stopping.converged(evaluated, last=last)
-        if F.facts.may_be_unbounded and (reason := self._unbounded(converged or last)):
+        if F.may_be_unbounded and (reason := self._unbounded(converged or last)):
             self.result = Result(Outcome.UNBOUNDED, reason, nan)
         elif converged and not F.convex:
             self._end(Outcome.STATIONARY, f"stationary after {steps}")
@@ -155,7 +155,7 @@ class Run:
 
     def first_state(self, objective: Objective, start: Any) -> Any:
         """Return the state to begin in; what was known and counted before is taken over."""
-        solver, epsilon = self._solver, objective.facts.epsilon
+        solver, epsilon = self._solver, objective.epsilon
         if isinstance(start, Progress):  # F and ∇F there have to be what they were, which takes a pass
             state: State = start.state
             if state.theta.shape != (objective.size,):
@@ -247,7 +247,7 @@ class Run:
             predicted = state.predicted_decrease() / max(abs(point.value), 1e-300)
             if isfinite(predicted):
                 sentence += f"; another step promises to gain {predicted:.1e} of F (an estimate)"
-            if F.facts.may_be_unbounded and not separation.suits(F):
+            if F.may_be_unbounded and not separation.suits(F):
                 sentence += f"; whether data are separated is not looked for among {F.size} parameters"
         if state.remark:
             sentence += f"; {state.remark}"

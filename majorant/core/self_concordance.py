@@ -100,7 +100,7 @@ def suits(F: Objective, largest: int = LARGEST) -> bool:
     """Return whether there is such a certificate, rows are at hand, and the Hessian is not too large."""
     if not (F.size <= largest and F.penalty.strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
         return False
-    return F.facts.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
+    return F.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
 
 
 def certify(
@@ -222,10 +222,10 @@ def _of_some(F: Objective, at: Point, share: float) -> _Found | None:
 
 
 def _widened(F: Objective, at: Point) -> tuple[Point, Array]:
-    θ = at.theta.astype(F.facts.precision).astype(np.float64)
+    θ = at.theta.astype(F.precision).astype(np.float64)
     F.spend(passes=1, curvatures=1)
     expand = partial(F.model.expansion, θ, Dense.of, False)
-    loss, of_loss, H = F.facts.small_blocks.total(partial(widened, expand))
+    loss, of_loss, H = F.small_blocks.total(partial(widened, expand))
     return Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss)), H.compact()
 
 
@@ -248,7 +248,7 @@ def _of_all_so_near(F: Objective, found: _Found, off: Array) -> _Found:
 
     Rows of √B E, of weights B ≤ ¼ w, then take so much from a root of the Hessian; residuals are w at most.
     """
-    sizes = F.facts.magnitudes_by_column
+    sizes = F.magnitudes_by_column
     apart = float(off @ found.metric.sizes)
     left = 1.0 - 0.5 * sqrt(sizes.heaviest) * apart
     if not left > sqrt(1 - DOUBT):
@@ -275,7 +275,7 @@ def _measured(F: Objective, point: Point, H: Array, curved_at: Array | None = No
 
 def _weighed(F: Objective, point: Point, found: Metric, curved_at: Array, moved: float) -> _Found:
     """Return δ with what rounding may hide: an error e_i of the gradient adds |e_i| √(H⁻¹)_ii at most."""
-    sizes = F.facts.magnitudes_by_column
+    sizes = F.magnitudes_by_column
     θ = NEAR * point.theta
     assert sizes.columns is not None
     # Scores that are off by s change every weight of a row by a factor of e^{2s} at most.
@@ -308,7 +308,7 @@ def _largest(F: Objective, root: Array, *, exactly: bool) -> float:
     assert spreads is not None
     F.spend(passes=0.5)
     distance = partial(most, spreads.exact if exactly else spreads.coarse)
-    return float(F.facts.small_blocks.total(partial(widened, distance)).value)
+    return float(F.small_blocks.total(partial(widened, distance)).value)
 
 
 def _is_flat(F: Objective, metric: Metric) -> bool:
@@ -318,7 +318,7 @@ def _is_flat(F: Objective, metric: Metric) -> bool:
         return True
     if (parts[F.penalty.strength > 0] > NO_PART * parts.max(axis=0)).any():
         return False
-    sizes = F.facts.magnitudes_by_column
+    sizes = F.magnitudes_by_column
     assert sizes.columns is not None
     typical = np.tile(sizes.columns, F.size // len(sizes.columns)) / sqrt(sizes.rows)  # before anything cancels
     # Of all directions together no row has more than it may have of one.

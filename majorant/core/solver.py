@@ -188,7 +188,7 @@ def negative_curvature(objective: Objective, point: Point) -> tuple[Array, float
     """
     metric = objective.metric(point)
     root = np.divide(1.0, np.sqrt(metric), out=np.zeros_like(metric), where=metric > 0)
-    near = max(NEAR, objective.facts.epsilon ** (2 / 3))
+    near = max(NEAR, objective.epsilon ** (2 / 3))
     length = float(np.sqrt(2 * near * abs(point.value)))
     if not length > 0:
         return None

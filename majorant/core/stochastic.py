@@ -121,7 +121,7 @@ class StochasticSolver(SteppingSolver[S]):
             state = self.begin_pass(objective, state)
         order = Order(self.seed, self.shuffle, self.replacement)
         end = min(position + self._rows_per_report(t, m), t)
-        for rows in objective.visits(order, passes, position, end, m):
+        for rows in objective.data.visits(order, passes, position, end, m):
             state = self.visit(objective, state, rows)
             state = replace(state, visited=state.visited + len(rows), point=None)
             objective.spend(passes=len(rows) / t)
@@ -196,7 +196,7 @@ class SGD(StochasticSolver[SGDState]):
 
 def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int) -> Array:
     """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not."""
-    model, penalty, hard = objective.model, objective.penalty, objective.model.hard_rows(rows)
+    model, penalty, hard = objective.model, objective.penalty, objective.model.single_label_rows(rows)
     λ = penalty.prior
     if hard is not None and λ is not None and _is_of_columns(λ.reshape(-1, hard.shape[1]), sparse=hard.is_sparse):
         return _descend_compiled(theta, hard, gains, m, λ[: hard.shape[1]] / objective.rows)
@@ -404,7 +404,7 @@ class LowRankStochasticMajorization(StochasticSolver[LowRankState]):
 
     def visit(self, objective: Objective, state: LowRankState, rows: Any) -> LowRankState:
         """Return the state after the mini-batches of ``rows``."""
-        hard = objective.model.hard_rows(rows) if self.rows_per_batch(objective) == 1 else None
+        hard = objective.model.single_label_rows(rows) if self.rows_per_batch(objective) == 1 else None
         if hard is not None:
             return self._visit_rows(objective, state, hard)
         for batch in rows.batches(self.rows_per_batch(objective)):

@@ -79,7 +79,7 @@ class Evaluated:
     @property
     def strong_is_free(self) -> bool:
         """Whether the certificate of strong convexity takes no pass over the data."""
-        return not (self._objective.certifiable and (self._objective.free_intercept or self._objective.narrow))
+        return not (self._objective.certifiable and (self._objective.intercept is not None or self._objective.narrow))
 
     def strong_certificate(self) -> Certificate:
         """Return that of strong convexity, of a better point if the intercept was not at its best."""

@@ -83,7 +83,7 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
     ``tol``, which no step could mend, the message says what the gap was before.
     """
     found = None if fitted.solution is None else fitted.solution.certificate
-    sizes, epsilon = objective.facts.magnitudes, float(np.finfo(np.float64).eps)
+    sizes, epsilon = objective.magnitudes, float(np.finfo(np.float64).eps)
     if found is None or sizes is None or not fitted.result.gap < 1 or found.theta is not fitted.params:
         return fitted
     W = found.theta.reshape(-1, sizes.n_columns)
@@ -93,7 +93,7 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
         return fitted
     off, of_gradient = sizes.at_most(published, epsilon)
     if off > NEGLIGIBLE * max(before, WORTH_A_PASS) * found.value:
-        off = objective.facts.magnitudes_by_column.of_loss(published, epsilon)
+        off = objective.magnitudes_by_column.of_loss(published, epsilon)
     lower, upper = found.value - off, found.value + off
     slope = abs(float((found.gradient + objective.ridge * (certified - found.theta)) @ d))
     slope += of_gradient * norm(d) + 0.5 * float(objective.ridge @ d**2)
@@ -101,10 +101,10 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
     least = max(DIFFERS * before, WORTH_A_PASS) * lower
     spreads = objective.model.spreads(d[:, None], objective.like)
     if rise > least and spreads is not None:
-        moved = float(objective.facts.small_blocks.total(partial(widened, partial(most, spreads.exact))).value)
+        moved = float(objective.small_blocks.total(partial(widened, partial(most, spreads.exact))).value)
         rise = min(rise, slope + above_tangent(moved, sqrt(sizes.rows) * sizes.weights, upper))
     if rise > least:
-        loss = objective.facts.small_blocks.total(partial(widened, partial(objective.model.loss_at, published)))
+        loss = objective.small_blocks.total(partial(widened, partial(objective.model.loss_at, published)))
         rise = min(rise, max(loss + objective.penalty.value(published) - found.value, 0.0) + 2 * off)
     gap = (before * lower + rise) / (lower + rise) if lower > 0 else 1.0
     said, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))

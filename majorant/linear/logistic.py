@@ -353,7 +353,7 @@ class LogisticRegression(
         def value(theta: Array) -> float:
             W = self._as_published(theta)
             loss = partial(widened, partial(objective.model.loss_at, W.ravel()))
-            return float(objective.facts.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
+            return float(objective.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
 
         theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
         found = value(theta)

@@ -1,7 +1,4 @@
-"""Logistic regression in its one-row form.
-
-Multinomial logistic regression with all n classes kept.
-"""
+"""Logistic regression: of two classes with one row of coefficients, and multinomial with all n."""
 
 from __future__ import annotations
 
@@ -17,20 +14,10 @@ from majorant.core.checks import Array, one_of, whole
 from majorant.core.class_model import CLASS_MATRICES, WORTH_COMPILING, ClassFactors, ClassModel
 from majorant.core.curvature import Factors, refuse_large
 from majorant.core.kernels import partition
-from majorant.core.kernels import partition as softmax
-from majorant.core.kernels.partition import curvature_weight
-from majorant.core.kernels.sparse import Stored
 from majorant.core.labelled import Labelled
-from majorant.core.matrix import add_gram
+from majorant.core.matrix import BEYOND_CACHE, LONG_ROW, add_gram
 from majorant.core.model import AlongIntercepts, Model, require_data, weigh, weighted_sum
 from majorant.core.threads import empty
-
-# Rows of so many columns, of data of so many numbers, are read once by compiled loops, not twice by products; those in
-# single precision of more, for products are quick as long as rows stay in a cache that cores share.
-LONG_ROW, CACHE = 48, 2**20
-LONG_NARROW_ROW, SHARED_CACHE = 64, 2**22
-# Non-zeros that count as a row does where Numba is worth loading.
-NONZEROS = 16
 
 
 @dataclass(frozen=True)
@@ -49,22 +36,16 @@ class Binary(ClassModel):
 
     order: str = field(default="given", init=False, repr=False)  # one score has only one order
     against_zero: bool = field(default=True, init=False, repr=False)
+    coefficient_rows = 1
 
     def on_tensors(self) -> Model[Any]:
-        """Return :class:`Binary` on tensors."""
         if type(self) is not Binary:
             return super().on_tensors()
         from majorant.linear.tensors import TensorBinary
 
         return TensorBinary()
 
-    @property
-    def coefficient_rows(self) -> int:
-        """Rows of the coefficient matrix: one."""
-        return 1
-
     def is_softmax(self) -> bool:
-        """Return True, but for what derives from this."""
         return type(self) is Binary
 
     def check(self, data: Labelled) -> None:
@@ -82,21 +63,30 @@ class Binary(ClassModel):
             raise ValueError("offset must be finite for Binary; use Multinomial(2) to forbid a class")
 
     def loss(self, scores: Array, batch: Labelled) -> float:
-        """Return Σ_j w_j log(1 + exp(∓u_j))."""
         if batch.soft:
-            each = batch.y[0] * np.logaddexp(0.0, scores[0]) + batch.y[1] * np.logaddexp(0.0, -scores[0])
-            return weighted_sum(each, batch.weight)
+            losses = batch.y[0] * np.logaddexp(0.0, scores[0]) + batch.y[1] * np.logaddexp(0.0, -scores[0])
+            return weighted_sum(losses, batch.weight)
         return weighted_sum(np.logaddexp(0.0, -self.margins(scores, batch)), batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
-        """Return the loss and w_j (p_j − y_j)."""
         if batch.soft:
             return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
         if batch.total < WORTH_COMPILING:
-            loss, residual = kernels.partition.loss_and_residual(scores[0], batch.y, batch.weight)
+            loss, residual = partition.loss_and_residual(scores[0], batch.y, batch.weight)
             return loss, residual[None]
-        residual, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
-        return kernels.logistic.loss_and_residual(scores[0], batch.y, weight, residual[0]), residual
+        residual = empty(scores.shape)
+        loss = kernels.logistic.loss_and_residual(scores[0], batch.y, weight_for_kernels(batch), residual[0])
+        return loss, residual
+
+    def reads_once(self, batch: Labelled) -> bool:
+        X, p, t = batch.design, batch.n_features, float(batch.total)
+        if batch.soft or not self.is_softmax():
+            return False
+        if X.is_sparse:
+            return max(X.density * p / 16, 1.0) * t >= WORTH_COMPILING
+        # Products of data in single precision are quick as long as rows stay in a cache that cores share.
+        large = 4 * BEYOND_CACHE if X.dtype == np.float64 else 16 * BEYOND_CACHE
+        return p >= LONG_ROW and t * p >= large and t >= WORTH_COMPILING
 
     def unit_step(
         self, direction: Array, scores: Array, batch: Labelled
@@ -105,103 +95,18 @@ class Binary(ClassModel):
         if stored is None:
             return super().unit_step(direction, scores, batch)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(direction))
-        weight = np.empty(0) if batch.weight is None else batch.weight
-        kernel = kernels.logistic.leap_csr if batch.design.is_sparse else kernels.logistic.leap_dense
+        kernel = kernels.logistic.unit_step_csr if batch.design.is_sparse else kernels.logistic.unit_step_dense
+        weight = weight_for_kernels(batch)
         loss, slope = kernel(stored, direction, scores[0], batch.y, weight, there[0], slopes[0], G)
         return (loss, slope, G), (there, slopes)
 
-    def reads_once(self, batch: Labelled) -> bool:
-        """Return whether compiled loops over rows are quicker than products."""
-        X, p, many = batch.design, batch.n_features, float(batch.total)
-        if X.is_sparse:
-            quicker, many = True, many * max(X.density * p / NONZEROS, 1.0)
-        elif X.dtype == np.float64:
-            quicker = p >= LONG_ROW and many * p >= CACHE
-        else:
-            quicker = p >= LONG_NARROW_ROW and many * p >= SHARED_CACHE
-        return quicker and many >= WORTH_COMPILING and self.is_softmax() and not batch.soft
-
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
-        """Return the factors β(u_j)."""
-        return self._factors(scores, batch, curvature_weight, majorizes=True)
+        return self._factors(scores, batch, partition.curvature_weight, majorizes=True)
 
     def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
-        """Return the factors p_j(1 − p_j)."""
         return self._factors(scores, batch, variance, majorizes=False)
 
-    def margins(self, scores: Array, batch: Labelled) -> Array:
-        """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
-        towards = np.where(self.targets(batch) > 0.5, scores[0], -scores[0])
-        return np.where(batch.y.min(axis=0) > 0, -np.inf, towards) if batch.soft else towards
-
-    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
-        """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
-        return variance(scores.ravel()), V
-
-    def class_weights(self, scores: Array, batch: Labelled) -> Array:
-        """Return w p(1 − p)."""
-        if batch.total < WORTH_COMPILING or not scores.flags.c_contiguous:
-            return weigh(variance(scores), batch.weight)
-        found, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
-        kernels.logistic.variances(scores[0], weight, found[0])
-        return found
-
-    def along_intercepts(
-        self, scores: Array, intercepts: Array, batch: Labelled, *, curved: bool
-    ) -> tuple[AlongIntercepts, Array]:
-        """Return what is known of the loss where the intercept has moved, and residuals, found in one loop."""
-        if batch.soft or batch.total < WORTH_COMPILING or not self.is_softmax():
-            return super().along_intercepts(scores, intercepts, batch, curved=curved)
-        r, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
-        along = kernels.logistic.along_intercept(scores[0], intercepts[0], batch.y, weight, r[0])
-        loss, slope, curvature, squares = along
-        return AlongIntercepts(loss, np.array([slope]), np.array([[curvature]]), squares), r
-
-    def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
-        """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
-        weights = self.class_variances(residual, batch)
-        return weights.sum(axis=1, keepdims=True), weights
-
-    def class_variances(self, residual: Array, batch: Labelled) -> Array:
-        """Return w p(1 − p)."""
-        w = 1.0 if batch.weight is None else batch.weight
-        off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
-        if batch.weight is None:
-            return off * (1.0 - off)
-        return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
-
-    def bending(self, scores: Array, batch: Labelled) -> Array:
-        """Return w p(1 − p)."""
-        return self.class_weights(scores, batch)
-
-    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
-        """Return w p(1 − p) V."""
-        return np.multiply(bending, V, out=V)
-
-    def hessian_product(self, direction: Array, bending: Array, batch: Labelled) -> Array:
-        """Return Σ_j w_j p_j(1 − p_j) x_j x_jᵀ·direction, rows read once where that is quicker."""
-        stored = batch.design.stored() if self.reads_once(batch) else None
-        if stored is None:
-            return super().hessian_product(direction, bending, batch)
-        G, compiled = np.empty(len(direction)), kernels.logistic
-        kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
-        kernel(stored, direction, bending[0], G)
-        return G
-
-    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
-        """Return w β(u)."""
-        return weigh(curvature_weight(scores)[None], batch.weight)
-
-    def hits(self, scores: Array, batch: Labelled) -> Array:
-        """Return whether, or how often, the label is that of the score's sign; zero stands for label 0."""
-        one = self.targets(batch)
-        return np.where(scores[0] > 0, one, 1.0 - one)
-
-    def targets(self, batch: Labelled) -> Array:
-        """Return the labels, or the frequencies of label 1."""
-        return batch.y[1] if batch.soft else batch.y.astype(np.float64)
-
-    def _factors(self, scores: Array, batch: Labelled, curve, *, majorizes: bool) -> Factors:  # type: ignore[no-untyped-def]
+    def _factors(self, scores: Array, batch: Labelled, curve: Any, *, majorizes: bool) -> Factors:
         return ClassFactors(
             scores,
             batch.design,
@@ -212,6 +117,66 @@ class Binary(ClassModel):
             majorizes=majorizes,
         )
 
+    def class_weights(self, scores: Array, batch: Labelled) -> Array:
+        if batch.total < WORTH_COMPILING or not scores.flags.c_contiguous:
+            return weigh(variance(scores), batch.weight)
+        weights = empty(scores.shape)
+        kernels.logistic.variances(scores[0], weight_for_kernels(batch), weights[0])
+        return weights
+
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        w = 1.0 if batch.weight is None else batch.weight
+        off = residual + w * batch.y[1] if batch.soft else np.abs(residual)  # w p, or w (1 − p): either is as good
+        if batch.weight is None:
+            return off * (1.0 - off)
+        return off * (1.0 - np.divide(off, w, out=np.zeros_like(off), where=w > 0))
+
+    def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
+        weights = self.class_variances(residual, batch)
+        return weights.sum(axis=1, keepdims=True), weights
+
+    def along_intercepts(
+        self, scores: Array, intercepts: Array, batch: Labelled, *, curved: bool
+    ) -> tuple[AlongIntercepts, Array]:
+        if batch.soft or batch.total < WORTH_COMPILING or not self.is_softmax():
+            return super().along_intercepts(scores, intercepts, batch, curved=curved)
+        r, weight = empty(scores.shape), weight_for_kernels(batch)
+        along = kernels.logistic.along_intercept(scores[0], intercepts[0], batch.y, weight, r[0])
+        loss, slope, curvature, squares = along
+        return AlongIntercepts(loss, np.array([slope]), np.array([[curvature]]), squares), r
+
+    def hessian_weights(self, scores: Array, batch: Labelled) -> Array:
+        return self.class_weights(scores, batch)
+
+    def apply_hessian(self, weights: Array, V: Array, batch: Labelled) -> Array:
+        return np.multiply(weights, V, out=V)
+
+    def hessian_product(self, direction: Array, weights: Array, batch: Labelled) -> Array:
+        stored = batch.design.stored() if self.reads_once(batch) else None
+        if stored is None:
+            return super().hessian_product(direction, weights, batch)
+        G, compiled = np.empty(len(direction)), kernels.logistic
+        kernel = compiled.product_csr if batch.design.is_sparse else compiled.product_dense
+        kernel(stored, direction, weights[0], G)
+        return G
+
+    def margins(self, scores: Array, batch: Labelled) -> Array:
+        """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
+        towards = np.where(self.targets(batch) > 0.5, scores[0], -scores[0])
+        return np.where(batch.y.min(axis=0) > 0, -np.inf, towards) if batch.soft else towards
+
+    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
+        """Return p(1 − p) and V: label 0 has no features, and both outcomes together make this."""
+        return variance(scores.ravel()), V
+
+    def hits(self, scores: Array, batch: Labelled) -> Array:
+        """Return whether, or how often, the label is that of the score's sign; zero stands for label 0."""
+        one = self.targets(batch)
+        return np.where(scores[0] > 0, one, 1.0 - one)
+
+    def targets(self, batch: Labelled) -> Array:
+        return batch.y[1] if batch.soft else batch.y.astype(np.float64)
+
 
 def variance(u: Array) -> Array:
     """Return p(1 − p), p = 1 / (1 + exp(−u)), to all digits."""
@@ -219,10 +184,9 @@ def variance(u: Array) -> Array:
     return e / np.square(1.0 + e)
 
 
-# Of more, the scores of a row are too far apart for one loop over them to be quicker than several.
-FEW_CLASSES = 32
-# Rows of so many columns are read once by compiled loops where classes are few, or few beside the columns.
-FEWER_CLASSES, COLUMNS_PER_CLASS = 10, 10
+def weight_for_kernels(batch: Labelled) -> Array:
+    """Return the weight of each row, an empty array where every row weighs one."""
+    return np.empty(0) if batch.weight is None else batch.weight
 
 
 @dataclass(frozen=True)
@@ -248,17 +212,16 @@ class Multinomial(ClassModel):
     n_classes: int
     order: str = "descending"
 
+    def __post_init__(self) -> None:
+        whole("n_classes", self.n_classes, least=2)
+        one_of("order", self.order, partition.ORDERS)
+
     def on_tensors(self) -> Model[Any]:
-        """Return :class:`Multinomial` on tensors."""
         if type(self) is not Multinomial:
             return super().on_tensors()
         from majorant.linear.tensors import TensorMultinomial
 
         return TensorMultinomial(self.n_classes, self.order)
-
-    def __post_init__(self) -> None:
-        whole("n_classes", self.n_classes, least=2)
-        one_of("order", self.order, partition.ORDERS)
 
     @property
     def coefficient_rows(self) -> int:
@@ -266,7 +229,6 @@ class Multinomial(ClassModel):
         return self.n_classes
 
     def is_softmax(self) -> bool:
-        """Return True, but for what derives from this."""
         return type(self) is Multinomial
 
     def check(self, data: Labelled) -> None:
@@ -286,101 +248,74 @@ class Multinomial(ClassModel):
             raise ValueError("offset is −inf (h(y) = 0) for a class that was observed")
 
     def loss(self, scores: Array, batch: Labelled) -> float:
-        """Return Σ_j w_j [log Z_j − s_j(y_j)]."""
-        return weighted_sum(softmax.log_partition(scores, self._observed(scores, batch)), batch.weight)
+        return weighted_sum(partition.log_partition(scores, self._observed(scores, batch)), batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
-        """Return the loss and w_j (p_j − e_{y_j})."""
         if self._compiles(batch):
-            R, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
-            return kernels.softmax.loss_and_residual(scores, batch.y, weight, R), R
-        losses, R = softmax.log_partition_and_probabilities(scores, self._observed(scores, batch))
-        loss = weighted_sum(losses, batch.weight)
+            R = empty(scores.shape)
+            return kernels.softmax.loss_and_residual(scores, batch.y, weight_for_kernels(batch), R), R
+        losses, R = partition.log_partition_and_probabilities(scores, self._observed(scores, batch))
         if batch.soft:
             R -= batch.y
         else:
             R[batch.y, np.arange(len(batch))] -= 1.0
-        return loss, weigh(R, batch.weight)
+        return weighted_sum(losses, batch.weight), weigh(R, batch.weight)
+
+    def reads_once(self, batch: Labelled) -> bool:
+        p = batch.n_features
+        few = self.n_classes <= max(10, p / 10)  # products of many classes are quicker, unless rows are long beside
+        return few and p >= LONG_ROW and not batch.design.is_sparse and self.is_softmax() and self._compiles(batch)
 
     def unit_step(
         self, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
-        stored = batch.design.stored() if self.reads_once(batch) else None
+        stored, weight = batch.design.stored() if self.reads_once(batch) else None, weight_for_kernels(batch)
         if stored is not None:
-            return self._leap_at_once(direction, scores, batch, stored)
-        if self.n_classes > FEW_CLASSES or not (self.is_softmax() and self._compiles(batch)):
+            W, there, slopes = direction.reshape(self.n_classes, -1), empty(scores.shape), empty(scores.shape)
+            G = np.empty(W.shape)
+            loss, slope = kernels.softmax.unit_step_dense(stored, W, scores, batch.y, weight, there, slopes, G)
+            return (loss, slope, G.ravel()), (there, slopes)
+        # Of more classes the scores of a row are too far apart for one loop over them to be quicker than several.
+        if self.n_classes > 32 or not (self.is_softmax() and self._compiles(batch)):
             return super().unit_step(direction, scores, batch)
         slopes, there, R = self.potentials(direction, batch), empty(scores.shape), empty(scores.shape)
-        weight = np.empty(0) if batch.weight is None else batch.weight
-        loss, slope = kernels.softmax.leap(scores, slopes, batch.y, weight, there, R)
+        loss, slope = kernels.softmax.unit_step(scores, slopes, batch.y, weight, there, R)
         return (loss, slope, self.lift(R, batch)), (there, slopes)
-
-    def _leap_at_once(
-        self, direction: Array, scores: Array, batch: Labelled, stored: Stored
-    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
-        W = direction.reshape(self.n_classes, -1)
-        there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(W.shape)
-        weight = np.empty(0) if batch.weight is None else batch.weight
-        loss, slope = kernels.softmax.leap_dense(stored, W, scores, batch.y, weight, there, slopes, G)
-        return (loss, slope, G.ravel()), (there, slopes)
-
-    def reads_once(self, batch: Labelled) -> bool:
-        """Return whether rows are dense and long, and classes few."""
-        X, p = batch.design, batch.n_features
-        few = self.n_classes <= max(FEWER_CLASSES, p / COLUMNS_PER_CLASS)
-        return few and p >= LONG_ROW and not X.is_sparse and self.is_softmax() and self._compiles(batch)
 
     def _compiles(self, batch: Labelled) -> bool:
         return self.n_classes * batch.total >= WORTH_COMPILING and not batch.soft
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
-        """Return the factors of Algorithm 1's bound."""
         return ClassFactors(
             scores,
             batch.design,
             batch.weight,
             matrices=partial(partition.bound_matrices, order=self.order),
             directions=partial(partition.bound_directions, order=self.order),
-            fixed_classes=self._boehning(),
+            fixed_classes=0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes),  # Böhning's
             majorizes=True,
         )
 
     def hessian_factors(self, scores: Array, batch: Labelled) -> Factors:
-        """Return the factors of the Hessian."""
         return SoftmaxFactors(
             scores,
             batch.design,
             batch.weight,
-            matrices=softmax.hessian_matrices,
-            directions=softmax.hessian_directions,
-            fixed_classes=self._boehning(),
+            matrices=partition.hessian_matrices,
+            directions=partition.hessian_directions,
+            fixed_classes=0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes),
             majorizes=False,
         )
 
-    def margins(self, scores: Array, batch: Labelled) -> Array:
-        """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
-        if batch.soft:
-            observed = batch.y > 0
-            margin = np.where(observed, scores, np.inf).min(axis=0) - np.where(observed, -np.inf, scores).max(axis=0)
-            return np.where(observed.sum(axis=0) > 1, -np.inf, margin)
-        others = scores.copy()
-        others[batch.y, np.arange(len(batch))] = -np.inf
-        return self._observed(scores, batch) - others.max(axis=0)
-
-    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
-        """Return p, and V less its mean over classes."""
-        P = softmax.log_partition_and_probabilities(scores.reshape(self.n_classes, -1))[1]
-        stacked = V.reshape(self.n_classes, -1, V.shape[1])
-        mean = np.einsum("cj,cjk->jk", P, stacked)
-        return P.ravel(), (stacked - mean).reshape(V.shape)
-
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
-        """Return w p_c(1 − p_c)."""
-        P = softmax.log_partition_and_probabilities(scores)[1]
+        P = partition.log_partition_and_probabilities(scores)[1]
         return weigh(P * (1 - P), batch.weight)
 
+    def class_variances(self, residual: Array, batch: Labelled) -> Array:
+        P = self._probabilities(residual, batch)
+        return weigh(P * (1.0 - P), batch.weight)
+
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
-        """Return diag(Σ_j w_j p_j) − Σ_j w_j p_j p_jᵀ, and w p_c(1 − p_c)."""
         return covariance(self._probabilities(residual, batch), batch.weight)
 
     def of_labels(self, residual: Array, each: Array, batch: Labelled) -> tuple[Array, Array, Array]:
@@ -398,23 +333,48 @@ class Multinomial(ClassModel):
         chosen[y, rows] = each
         return columns, np.bincount(y, each, self.n_classes), batch.design.pull_back(chosen)
 
-    def class_variances(self, residual: Array, batch: Labelled) -> Array:
-        """Return w p_c(1 − p_c)."""
-        P = self._probabilities(residual, batch)
-        return weigh(P * (1.0 - P), batch.weight)
-
-    def bending(self, scores: Array, batch: Labelled) -> Array:
-        """Return the probabilities."""
+    def hessian_weights(self, scores: Array, batch: Labelled) -> Array:
         return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
 
-    def bent(self, bending: Array, V: Array, batch: Labelled) -> Array:
-        """Return w p_c(V_c − Σ_e p_e V_e)."""
+    def apply_hessian(self, weights: Array, V: Array, batch: Labelled) -> Array:
         if self._compiles(batch):
-            kernels.softmax.bend(bending, V)
+            kernels.softmax.apply_hessian(weights, V)
         else:
-            V *= bending
-            V -= bending * V.sum(axis=0)
+            V *= weights
+            V -= weights * V.sum(axis=0)
         return weigh(V, batch.weight)
+
+    def margins(self, scores: Array, batch: Labelled) -> Array:
+        """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
+        if batch.soft:
+            observed = batch.y > 0
+            margin = np.where(observed, scores, np.inf).min(axis=0) - np.where(observed, -np.inf, scores).max(axis=0)
+            return np.where(observed.sum(axis=0) > 1, -np.inf, margin)
+        others = scores.copy()
+        others[batch.y, np.arange(len(batch))] = -np.inf
+        return self._observed(scores, batch) - others.max(axis=0)
+
+    def center(self, scores: Array, batch: Labelled, V: Array) -> tuple[Array, Array]:
+        P = partition.log_partition_and_probabilities(scores.reshape(self.n_classes, -1))[1]
+        stacked = V.reshape(self.n_classes, -1, V.shape[1])
+        mean = np.einsum("cj,cjk->jk", P, stacked)
+        return P.ravel(), (stacked - mean).reshape(V.shape)
+
+    def hits(self, scores: Array, batch: Labelled) -> Array:
+        likeliest = scores.argmax(axis=0)
+        if batch.soft:
+            return batch.y[likeliest, np.arange(len(batch))]
+        return (likeliest == batch.y).astype(np.float64)
+
+    def targets(self, batch: Labelled) -> Array:
+        if batch.soft:
+            return batch.y.ravel()
+        return (batch.y == np.arange(self.n_classes)[:, None]).astype(np.float64).ravel()
+
+    def _observed(self, scores: Array, batch: Labelled) -> Array:
+        if batch.soft:  # 0 · (−∞) is a class that neither can happen nor did
+            return np.multiply(batch.y, scores, out=np.zeros_like(scores), where=batch.y > 0).sum(axis=0)
+        return scores[batch.y, np.arange(len(batch))]
 
     @staticmethod
     def _probabilities(residual: Array, batch: Labelled) -> Array:
@@ -427,31 +387,6 @@ class Multinomial(ClassModel):
         else:
             P[batch.y, np.arange(len(batch))] += 1.0
         return P
-
-    def class_bounds(self, scores: Array, batch: Labelled) -> Array:
-        """Return w B."""
-        return weigh(partition.bound_matrices(scores, self.order), batch.weight)
-
-    def hits(self, scores: Array, batch: Labelled) -> Array:
-        """Return whether the label has the highest score."""
-        likeliest = scores.argmax(axis=0)
-        if batch.soft:
-            return batch.y[likeliest, np.arange(len(batch))]
-        return (likeliest == batch.y).astype(np.float64)
-
-    def targets(self, batch: Labelled) -> Array:
-        """Return one-hot labels, class-major and flat."""
-        if batch.soft:
-            return batch.y.ravel()
-        return (batch.y == np.arange(self.n_classes)[:, None]).astype(np.float64).ravel()
-
-    def _observed(self, scores: Array, batch: Labelled) -> Array:
-        if batch.soft:  # 0 · (−∞) is a class that neither can happen nor did
-            return np.multiply(batch.y, scores, out=np.zeros_like(scores), where=batch.y > 0).sum(axis=0)
-        return scores[batch.y, np.arange(len(batch))]
-
-    def _boehning(self) -> Array:
-        return 0.5 * (np.eye(self.n_classes) - 1.0 / self.n_classes)
 
 
 class SoftmaxFactors(ClassFactors):
@@ -468,7 +403,7 @@ class SoftmaxFactors(ClassFactors):
         refuse_large(self.size, "a dense curvature")
         total, same = np.zeros((n * p, n * p)), np.arange(n)
         for part in self._parts(n * p, CLASS_MATRICES):
-            P = softmax.log_partition_and_probabilities(part.scores)[1]
+            P = partition.log_partition_and_probabilities(part.scores)[1]
             P = weigh(P, None if part.weight is None else np.sqrt(part.weight))
             x = part.design.toarray()
             add_gram((P.T[:, :, None] * x[:, None, :]).reshape(len(x), n * p), total)

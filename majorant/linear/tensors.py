@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
-from majorant.core.class_model import LEAST_WEIGHT, TINY, ClassFactors, ClassModel
+from majorant.core.class_model import LEAST_WEIGHT, ClassFactors, ClassModel
 from majorant.core.curvature import Factors
 from majorant.core.labelled import Labelled
 from majorant.core.model import AlongIntercepts, Model
@@ -46,24 +46,13 @@ class OnTensors(ClassModel):
         """Return the scores so far along a ray."""
         return scores + a * slopes
 
-    def moved(self, scores: Any, intercepts: Any) -> Any:
-        """Return the scores with so much more in every class."""
-        return scores + intercepts[:, None].to(scores.dtype)
-
-    def farthest(self, scores: Any) -> float:
-        """Return the largest finite |score|."""
-        sizes = scores.abs()
-        return float(torch.where(sizes.isfinite(), sizes, 0.0).max()) if sizes.numel() else 0.0
-
     def along_intercepts(
         self, scores: Any, intercepts: Any, batch: Labelled, *, curved: bool
     ) -> tuple[AlongIntercepts, Any]:
-        """Return what is known of the loss where intercepts have moved: compiled loops are for arrays."""
-        return ClassModel.along_intercepts(self, scores, intercepts, batch, curved=curved)
-
-    def class_sums(self, residual: Any) -> Any:
-        """Return the sum of every class over rows."""
-        return residual.sum(dim=1, dtype=torch.float64)
+        loss, residual = self.loss_and_residual(scores + intercepts[:, None].to(scores.dtype), batch)
+        H, weights = self.between_classes(residual, batch) if curved else (None, self.class_variances(residual, batch))
+        slope = _any(residual).sum(dim=1, dtype=torch.float64)
+        return AlongIntercepts(loss, slope, H, self.inner(weights, weights)), residual
 
     def class_totals(self, batch: Labelled) -> Any:
         """Return the weight of all rows of each label."""
@@ -98,7 +87,7 @@ class OnTensors(ClassModel):
         C, each = self._covariance(scores, batch)
         weight: Any = batch.weight
         total = float(len(batch)) if weight is None else weight.sum()
-        least = LEAST_WEIGHT * each.sum() / max(total, TINY)
+        least = LEAST_WEIGHT * each.sum() / max(total, np.finfo(np.float64).tiny)
         return C, torch.maximum(each, least * (torch.ones_like(each) if weight is None else weight))
 
     def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
@@ -195,14 +184,12 @@ class TensorMultinomial(OnTensors, Multinomial):
             return P + y.T
         return P.scatter_add_(1, y[:, None], P.new_ones((len(y), 1)))
 
-    def bending(self, scores: Any, batch: Labelled) -> Any:
-        """Return the probabilities."""
+    def hessian_weights(self, scores: Any, batch: Labelled) -> Any:
         return torch.softmax(scores.T, dim=1).T
 
-    def bent(self, bending: Any, V: Any, batch: Labelled) -> Any:
-        """Return w p_c(V_c − Σ_e p_e V_e)."""
-        V = V * bending
-        V -= bending * V.sum(dim=0)
+    def apply_hessian(self, weights: Any, V: Any, batch: Labelled) -> Any:
+        V = V * weights
+        V -= weights * V.sum(dim=0)
         return V if batch.weight is None else V * _any(batch.weight).to(V.dtype)
 
     def margins(self, scores: Any, batch: Labelled) -> Any:
@@ -264,9 +251,8 @@ class TensorBinary(OnTensors, Binary):
         weights = torch.sigmoid(scores) * torch.sigmoid(-scores)
         return weights if batch.weight is None else weights * _any(batch.weight).to(weights.dtype)
 
-    def bent(self, bending: Any, V: Any, batch: Labelled) -> Any:
-        """Return w p(1 − p) V."""
-        return bending * V
+    def apply_hessian(self, weights: Any, V: Any, batch: Labelled) -> Any:
+        return weights * V
 
     def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         weights = self.class_weights(scores, batch).double()

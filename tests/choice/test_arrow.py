@@ -60,7 +60,7 @@ def test_blocks_alone_are_those_of_the_hessian(seed):
     F = Objective(Enumerated(), drawn(seed), ridge=0.0)
     point = F.point(np.random.default_rng(seed).normal(size=F.size))
     H, found = F.hessian(point.theta)[2].as_matrix(), hessian_by_blocks(F, point, whole=False).as_matrix()
-    pattern = F.facts.pattern
+    pattern = F.pattern
     within = np.zeros((F.size + 1, F.size + 1), dtype=bool)
     for each in (pattern.shared, *pattern.blocks):
         within[np.ix_(each, each)] = True

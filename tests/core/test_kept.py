@@ -25,7 +25,7 @@ look_up(np.array([1, 0], np.uint32), np.array([0, 1, 3], np.uint32), np.array([0
 X = sparse.Csr(np.array([3.0, 4.0]), np.array([0, 1], np.uint32), np.array([0, 2], np.int32))
 print(codes.tolist(), dual.row_squares(X).tolist())
 S, W, ones = np.zeros((3, 3)), np.ones((3, 2)), sparse.Stored(np.ones((3, 2)), np.empty(0), False)
-found = softmax.leap_dense(ones, W, S, np.zeros(3, np.int64), np.empty(0), S.copy(), S.copy(), W.copy())
+found = softmax.unit_step_dense(ones, W, S, np.zeros(3, np.int64), np.empty(0), S.copy(), S.copy(), W.copy())
 print(round(found[0], 1))
 print("compiled" if rtsys._init else "loaded")
 """

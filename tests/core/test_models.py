@@ -309,7 +309,7 @@ def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7)
 def read_once(monkeypatch):
     """Let compiled loops read few and short rows, too."""
     monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
-    for name in ("CACHE", "LONG_ROW", "LONG_NARROW_ROW", "SHARED_CACHE"):
+    for name in ("BEYOND_CACHE", "LONG_ROW"):
         monkeypatch.setattr(f"majorant.linear.multinomial.{name}", 1)
 
 
@@ -378,12 +378,12 @@ def test_the_diagonal_where_all_scores_are_alike_needs_no_rows(model, options):
     F = Objective(model, data, ridge=1.0)
     theta = np.zeros((F.model.coefficient_rows, data.n_features))
     theta[:, -1] = (0.3, -0.7, 0.4)[: len(theta)] if data.constant else 0.0
-    known = F.facts.diagonal_if_alike(theta.ravel())
+    known = F._diagonal_if_alike(theta.ravel())
     assert (known is None) == ("weight" in options)  # of which it would know nothing
     whole = model.hessian_diagonal(model.scores(theta.ravel(), data), data)
     np.testing.assert_allclose(F.hessian_diagonal(F.point(theta.ravel())), whole, rtol=1e-12)
     theta[0, 0] = 1e-3
-    assert F.facts.diagonal_if_alike(theta.ravel()) is None
+    assert F._diagonal_if_alike(theta.ravel()) is None
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -113,10 +113,10 @@ def with_intercepts(penalties, n=3):
 
 
 def test_intercepts_of_which_some_are_penalised_are_certified_by_a_hessian():
-    assert with_intercepts([0.0, 0.0, 0.0]).free_intercept
+    assert with_intercepts([0.0, 0.0, 0.0]).intercept
     for penalties in ([0.0, 1.0, 1.0], [1.0, 0.0, 0.0]):
         F = with_intercepts(penalties)
-        assert not F.free_intercept
+        assert not F.intercept
         assert np.isnan(F.certify(np.full(F.size, 0.1), largest=0).gap)
         found = minimize(F, QuasiNewton())
         assert found.result.converged
@@ -178,7 +178,7 @@ def test_threads_change_nothing(maker, threads):
     theta, direction = np.random.default_rng(1).normal(size=(2, one.size))
     assert many.value(theta) == pytest.approx(one.value(theta), rel=1e-12)
     np.testing.assert_allclose(many.value_and_gradient(theta)[1], one.value_and_gradient(theta)[1], atol=1e-11)
-    here, there = (F.ray(theta, direction).land(0.4) for F in (one, many))
+    here, there = (F.ray(theta, direction).point_at(0.4) for F in (one, many))
     assert there.value == pytest.approx(here.value, rel=1e-12)
     np.testing.assert_allclose(there.gradient, here.gradient, atol=1e-11)
     for curvature in ("dense", "diagonal"):

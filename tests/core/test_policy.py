@@ -430,15 +430,15 @@ def test_a_leap_is_a_step_along_the_ray(n):
     F, rng = objective(300, 6, n), np.random.default_rng(2)
     theta, direction = rng.normal(size=(2, F.size))
     start = F.point(theta)
-    leap, ray = F.ray(start, direction, leap=True), F.ray(start, direction)
+    leap, ray = F.ray(start, direction, unit_step=True), F.ray(start, direction)
     for a in (1.0, 0.3, 1.0, 2.0):
         assert leap.value_and_slope(a) == pytest.approx(ray.value_and_slope(a), rel=1e-12)
-        here, there = leap.land(a), ray.land(a)
+        here, there = leap.point_at(a), ray.point_at(a)
         assert here.value == pytest.approx(there.value, rel=1e-12)
         np.testing.assert_allclose(here.gradient, there.gradient, atol=1e-9)
         np.testing.assert_allclose(np.hstack(here.scores), np.hstack(there.scores), atol=1e-12)
     before = F.work.passes
-    F.ray(start, direction, leap=True).land(1.0)
+    F.ray(start, direction, unit_step=True).point_at(1.0)
     assert F.work.passes == before + 1.0
 
 

@@ -33,7 +33,7 @@ def test_a_ray_lands_where_it_is_told_wherever_it_was_evaluated_last(maker):
         if evaluated is not None:
             ray.value_and_slope(evaluated)
         for a in (0.7, 2.0):
-            point, (value, gradient) = ray.land(a), F.value_and_gradient(theta + a * direction)
+            point, (value, gradient) = ray.point_at(a), F.value_and_gradient(theta + a * direction)
             np.testing.assert_array_equal(point.theta, theta + a * direction)
             assert point.value == pytest.approx(value, rel=1e-12)
             np.testing.assert_allclose(point.gradient, gradient, atol=1e-10)
@@ -49,7 +49,7 @@ def test_what_a_ray_costs():
         for a in (0.5, 2.0, 3.0):
             ray.value_and_slope(a)
         assert F.work.passes == before + 3 * per_evaluation
-        ray.land(3.0)
+        ray.point_at(3.0)
         assert F.work.passes == before + (3.0 if per_evaluation else 0.5)
 
 

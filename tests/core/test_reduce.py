@@ -52,7 +52,7 @@ def everything(F, theta):
         *point.gradient,
         *F.bound(theta, "diagonal").curvature.as_matrix().ravel(),
         *ray.value_and_slope(0.3),
-        *ray.land(0.3).gradient,
+        *ray.point_at(0.3).gradient,
         F.certify(theta).gap,
         F.rounding(theta, point.value),
         float(F.separated(theta)),

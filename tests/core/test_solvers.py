@@ -239,7 +239,7 @@ def test_the_certificate_holds_with_a_free_intercept(binary, seed, log_distance)
     model, y = (Binary(), rng.integers(0, 2, size=60)) if binary else (Multinomial(3), rng.integers(0, 3, size=60))
     ridge = np.tile([0.3, 0.3, 0.3, 0.0], model.coefficient_rows)
     F = Objective(model, Labelled(X, y, constant=True), ridge=ridge)
-    assert F.free_intercept
+    assert F.intercept
     best = minimize(F, Newton(), tol=1e-12)
     assert best.result.converged
     theta = best.params + 10**log_distance * rng.normal(size=F.size)

@@ -220,7 +220,7 @@ class Identity(majorant.models.Model):
 def test_what_a_model_returns_is_not_written_to():
     F = Objective(Identity(), Labelled(np.eye(3), [0, 1, 0]), ridge=1.0)
     ray = F.ray(np.zeros(3), np.ones(3))
-    np.testing.assert_array_equal(ray.land(0.5).gradient, ray.land(0.5).gradient)
+    np.testing.assert_array_equal(ray.point_at(0.5).gradient, ray.point_at(0.5).gradient)
     np.testing.assert_allclose(minimize(F, QuasiNewton()).params, 0.5, atol=1e-4)
 
 

@@ -124,10 +124,10 @@ def test_also_where_other_parameters_are_penalised():
     X, y = made_up(SHAPES["small"])
     free = np.tile(np.append(np.ones(5), 0.0), 3)
     F = Objective(Multinomial(3), Labelled(X, y, constant=True), ridge=free)
-    assert F.free_intercept
-    assert not F.with_ridge(1.0).free_intercept
+    assert F.intercept
+    assert not F.with_ridge(1.0).intercept
     assert not F.with_ridge(0.0).certifiable
-    assert F.with_ridge(1.0).with_ridge(free).free_intercept
+    assert F.with_ridge(1.0).with_ridge(free).intercept
 
 
 def test_pairs_change_as_gradients_do():

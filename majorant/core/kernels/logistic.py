@@ -96,7 +96,7 @@ def variances(u: Array, weight: Array, found: Array) -> None:
 
 
 @compile_sums
-def leap_dense(
+def unit_step_dense(
     stored: Stored, w: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
 ) -> tuple[float, float]:
     """Step from scores S by V = Xw: return the loss there and ⟨r, V⟩, and write scores, V and Xᵀr.
@@ -119,7 +119,7 @@ def leap_dense(
 
 
 @compile_exact
-def leap_csr(
+def unit_step_csr(
     stored: Stored, w: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
 ) -> tuple[float, float]:
     """The same for rows by their non-zeros."""

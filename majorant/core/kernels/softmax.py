@@ -28,7 +28,7 @@ def loss_and_residual(S: Array, y: Array, weight: Array, R: Array) -> float:
 
 
 @compile_sums
-def leap(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) -> tuple[float, float]:
+def unit_step(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) -> tuple[float, float]:
     """The same at scores S + V, which are written as well; return the loss and ⟨R, V⟩."""
     n, t = S.shape
     total, slope, room = 0.0, 0.0, (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS))
@@ -43,7 +43,7 @@ def leap(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) ->
 
 
 @compile_sums
-def leap_dense(
+def unit_step_dense(
     stored: Stored, W: Array, S: Array, y: Array, weight: Array, there: Array, V: Array, G: Array
 ) -> tuple[float, float]:
     """Step from scores S by V = WXᵀ: return the loss there and ⟨R, V⟩, and write scores, V and RX.
@@ -79,7 +79,7 @@ def leap_dense(
 
 
 @compile_sums
-def bend(P: Array, V: Array) -> None:
+def apply_hessian(P: Array, V: Array) -> None:
     """Replace V (n×t) by P(V − Σ_c P_c V_c): the Hessian on scores, diag(p) − ppᵀ for each row, times V."""
     n, t = P.shape
     mean = np.empty(ROWS)
