@@ -39,7 +39,7 @@ def objective(t, p, n, *, sparse=False, dtype=np.float64, weighted=False, soft=F
 def test_a_product_is_that_of_the_hessian_written_out(n, kind, compiled, monkeypatch):
     monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0 if compiled else 10**9)
     monkeypatch.setattr("majorant.linear.multinomial.LONG_ROW", 0)
-    monkeypatch.setattr("majorant.linear.multinomial.CACHE", 0)
+    monkeypatch.setattr("majorant.linear.multinomial.BEYOND_CACHE", 0)
     F, rng = objective(150, 7, n, **kind), np.random.default_rng(1)
     theta, v = 0.3 * rng.normal(size=(2, F.size))
     times = HessianProducts(F, F.point(theta))
