@@ -225,7 +225,11 @@ class Stopping:
             asks = last or evaluated.strong_is_free
             if not asks and size <= min(tol, AGAIN * self._last_estimate):
                 asks, self._last_estimate = True, size
-            converged = asks and not (self._certified and evaluated.strong_certificate().gap > tol)
+            converged = asks
+            if asks and self._certified:
+                gap = evaluated.strong_certificate().gap
+                # Where an intercept is out of bounds nothing certifies, and the gradient tells.
+                converged = self._is_stationary(point) if isnan(gap) else gap <= tol
         else:
             size = self.relative_gradient(point)
             converged = size <= min(self._gradient_tol, AGAIN * self._last_estimate)

@@ -162,6 +162,16 @@ def test_rounding_to_single_precision_is_not_made_out_to_be_more_than_it_is(prob
     assert model.gap_ <= sweep.TOL
 
 
+def test_without_a_certificate_a_fit_has_to_be_stationary():
+    """Weights of 10¹² put an intercept out of bounds: strong convexity says nothing then, of whatever θ."""
+    problem = Problem(seed=9300090, t=16, p=14, n=6, C=8250.0, weights="extreme")
+    assert judge(problem) == []
+    model, heard = sweep.fitted(problem, sweep.make(problem))
+    assert np.isnan(model.gap_)
+    assert not model.result_.converged
+    assert [warning.category for warning in heard] == [ConvergenceWarning]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_timestamps_one_by_one_lead_no_stream_to_infinity(dtype):
     """A step of 10¹⁴ units left the last digits of a probability to decide, and then of an inverse."""
