@@ -51,7 +51,7 @@ test-lowest: .venv-lowest/ready
 	$(PYTHON) -m venv --clear .venv-lowest
 	$(PYTHON) -m tests.lowest pyproject.toml > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-		--editable '.[cli,files,frames,plot]' hypothesis polars pytest pytest-xdist python-crfsuite
+		--editable '.[cli,files,frames,plot]' hypothesis polars pytest pytest-xdist python-crfsuite 'readme-renderer[md]'
 	touch $@
 
 # Random problems for SECONDS, from SEED if it is set; exits with 1 if any goes wrong.
@@ -83,7 +83,7 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# All numbers of the README; MAJORANT_DATA has to name the data. About three hours.
+# All numbers of docs/benchmarks.md; MAJORANT_DATA has to name the data. About three hours.
 bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	mkdir -p out

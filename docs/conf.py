@@ -81,5 +81,16 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-ALONE = ("index", "why", "solvers", "benchmarks", "extending", "changelog", "cite", "gallery/*")
+ALONE = (
+    "index",
+    "install",
+    "quickstart",
+    "why",
+    "solvers",
+    "benchmarks",
+    "extending",
+    "changelog",
+    "cite",
+    "gallery/*",
+)
 html_sidebars = {page: [] for page in ALONE}

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import majorant
 
 ROOT = Path(__file__).parent.parent
@@ -86,9 +88,10 @@ def test_the_package_runs_as_the_command():
     assert "Usage: majorant" in run("-m", "majorant")
 
 
-def test_the_figure_of_the_readme_is_drawn(tmp_path):
-    run("-m", "examples.bound_figure", str(tmp_path / "bound.png"))
-    assert (tmp_path / "bound.png").stat().st_size > 10_000
+@pytest.mark.parametrize("name", ["bound", "solver"])
+def test_figures_of_the_documentation_are_drawn(name, tmp_path):
+    run("-m", f"examples.{name}_figure", str(tmp_path / "figure.png"))
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
 def run(*arguments, cwd=ROOT, env=None):
