@@ -97,14 +97,14 @@ S = TypeVar("S", bound=State)
 
 
 class Solver(ABC, Generic[S]):
-    """Minimises an objective, showing each state it reaches to an observer."""
+    """Minimises an objective from state to state: a :class:`SteppingSolver` by steps, any other one by ``drive``."""
 
     @abstractmethod
     def start(self, objective: Objective, theta: Array) -> S:
         """Return the first state: at θ, or where the solver finds it better to start."""
 
     def start_within(self, objective: Objective, theta: Array, steps: int) -> S:
-        """Return the same, before which no more than so many steps are made."""
+        """Return the first state, before which no more than so many steps are made."""
         return self.start(objective, theta)
 
     def carry(self, objective: Objective, state: S, theta: Array, steps: int) -> S | None:
@@ -114,22 +114,17 @@ class Solver(ABC, Generic[S]):
         """
         return state.carried(objective, theta)
 
-    @abstractmethod
     def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:
         """Go on from ``state``, calling ``observe`` with every state, the first included, until it says stop."""
+        raise NotImplementedError(f"{type(self).__name__} must define drive, or derive from SteppingSolver")
 
 
 class SteppingSolver(Solver[S]):
-    """A solver that is a pure step from state to state."""
+    """A solver that is a pure step from state to state; the loop is in :func:`majorant.minimize`."""
 
     @abstractmethod
     def step(self, objective: Objective, state: S) -> S:
         """Return the next state; a stalled one if there is none."""
-
-    def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:
-        """Step until told to stop."""
-        while not observe(state):
-            state = self.step(objective, state)
 
 
 def known(objective: Objective, state: State) -> Point:
