@@ -97,7 +97,7 @@ S = TypeVar("S", bound=State)
 
 
 class Solver(ABC, Generic[S]):
-    """Minimises an objective from state to state: a :class:`SteppingSolver` by steps, any other one by ``drive``."""
+    """Minimises an objective, showing each state it reaches to an observer."""
 
     @abstractmethod
     def start(self, objective: Objective, theta: Array) -> S:
@@ -114,17 +114,22 @@ class Solver(ABC, Generic[S]):
         """
         return state.carried(objective, theta)
 
+    @abstractmethod
     def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:
         """Go on from ``state``, calling ``observe`` with every state, the first included, until it says stop."""
-        raise NotImplementedError(f"{type(self).__name__} must define drive, or derive from SteppingSolver")
 
 
 class SteppingSolver(Solver[S]):
-    """A solver that is a pure step from state to state; the loop is in :func:`majorant.minimize`."""
+    """A solver that is a pure step from state to state; :func:`majorant.minimize` has the loop."""
 
     @abstractmethod
     def step(self, objective: Objective, state: S) -> S:
         """Return the next state; a stalled one if there is none."""
+
+    def drive(self, objective: Objective, state: S, observe: Callable[[S], bool]) -> None:
+        """Step until told to stop."""
+        while not observe(state):
+            state = self.step(objective, state)
 
 
 def known(objective: Objective, state: State) -> Point:
