@@ -41,8 +41,7 @@ from majorant.core.descent import LBFGS, BatchMajorization, DescentState, Newton
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
-from majorant.core.preconditioners import HessianByBlocks
-from majorant.core.products import hessian_by_blocks
+from majorant.core.preconditioners import HessianByBlocks, hessian_by_blocks
 from majorant.core.result import Fitted, Outcome, Result, about_separation, about_the_gap, counted
 from majorant.core.rows import Threads
 from majorant.core.self_concordance import KnownHessian
@@ -157,7 +156,7 @@ def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature]
     """Return F, its gradient and the Hessian of the loss, if there is a way to have it."""
     if objective.size <= LARGEST_HESSIAN:
         return objective.hessian(theta)
-    if not HessianByBlocks().suits(objective):
+    if HessianByBlocks().price(objective) is None:
         return None
     point = objective.point(theta)
     return point.value, point.gradient, hessian_by_blocks(objective, point, whole=True)

@@ -27,7 +27,8 @@ from majorant.core.checks import Array
 from majorant.core.curvature import Diagonal
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.starts import Begun, Unridged, from_online_pass
+from majorant.core.online import from_online_pass
+from majorant.core.preconditioners import StartResult, Unridged
 
 # With fewer sequences than this, too much of θ moves at a time.
 LEAST_ROWS = 30
@@ -68,7 +69,7 @@ class Ascent:
         work.take_up(self.work)
         return replace(self, work=work)
 
-    def go_on(self, objective: Objective, before: Point | None, seed: int) -> Begun:
+    def go_on(self, objective: Objective, before: Point | None, seed: int) -> StartResult:
         """Return the point after a few more rounds; where they have ended, what steps from there are scaled by."""
         after = ascend(objective, self, seed)
         point = objective.point(after.theta) if after.finite else None
@@ -80,7 +81,7 @@ class Ascent:
         if 0 < after.rate < 1:
             far = bool(after.passes * np.log(NEXT_LOOK) / np.log(after.rate) > FAR)
         if after.contracts and not far:
-            return Begun(point, sweeps=after)
+            return StartResult(point, continuation=after)
 
         # The metric is the root of the diagonal of the Hessian: attributes of a token are far from independent, so the
         # diagonal itself is too stiff where they are frequent. It is that of the marginals, which are nearer to those
@@ -90,20 +91,19 @@ class Ascent:
         metric = Diagonal(np.sqrt(after.work.hessian_diagonal() + objective.ridge), majorizes=False)
         done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
         best = point if before is None or point.value < before.value else before
-        return Begun(best, Unridged(metric.factorized()), least_factor=0.0, account=done)
+        return StartResult(best, Unridged(metric.factorized()), least_factor=0.0, account=done)
 
 
-def suits(objective: Objective, theta: Array) -> bool:
-    """Return whether the model has a dual ascent, there are many rows, every parameter has a ridge, and θ is zero."""
-    penalty = objective.penalty
-    if not objective.comes_here or objective.rows < LEAST_ROWS or theta.any():
+def suits(objective: Objective) -> bool:
+    """Return whether the model has a dual ascent, there are many rows, and every parameter has a ridge."""
+    if not objective.comes_here or objective.rows < LEAST_ROWS:
         return False
-    if penalty.prior is None or not penalty.everywhere:
+    if objective.penalty.prior is None or not objective.penalty.everywhere:
         return False
     return objective.model.ascends(objective.data)
 
 
-def begin(objective: Objective, theta: Array, seed: int) -> Begun:
+def begin(objective: Objective, theta: Array, seed: int) -> StartResult:
     """Return the point after the first rounds, from zero; the diagonal of the Hessian where it ends is the metric."""
     return Ascent(marginals(objective), theta).go_on(objective, None, seed)
 

@@ -33,9 +33,9 @@ from scipy import optimize
 from majorant.core.bound import QuadraticBound
 from majorant.core.checks import Array, positive, whole
 from majorant.core.curvature import Dense, Form, Solve, grounded, refuse_large
-from majorant.core.line_search import EXACT, Point, best_step
+from majorant.core.line_search import Point, best_step
 from majorant.core.objective import Objective
-from majorant.core.quasi_newton import Pairs, add_pair, quasi_newton_move
+from majorant.core.quasi_newton import Pairs, add_pair, quasi_newton_step
 from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import Solver, State, SteppingSolver, improves, known
 from majorant.core.structured import form
@@ -120,7 +120,9 @@ class BatchMajorization(SteppingSolver[BatchState]):
 
     def _corrected_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
         solve = state.solve or state.bound.curvature.factorized(state.bound.ridge)
-        new = quasi_newton_move(objective, here, state.pairs, solve, EXACT)
+        step = quasi_newton_step(here.gradient, state.pairs, solve)
+        ray = objective.ray(here, step)
+        new = ray.point_at(best_step(ray, (here.value, float(here.gradient @ step))))
         pairs = add_pair(objective, state.pairs, here, new, self.memory)
         return state.moved_to(new, solve=solve, pairs=pairs, steps=state.steps + 1)
 

@@ -26,7 +26,9 @@ import numpy as np
 from majorant.core import kernels
 from majorant.core.checks import Array
 from majorant.core.kernels.sparse import Csr
+from majorant.core.line_search import Point
 from majorant.core.objective import Objective
+from majorant.core.preconditioners import StartResult
 from majorant.core.prices import Prices
 
 # Rows, and columns for each of them, from which sweeps pay: fewer columns make rows too much alike to be solved apart.
@@ -76,16 +78,30 @@ class Dual:
         """How many there were."""
         return len(self.gains)
 
+    def go_on(self, objective: Objective, before: Point | None, seed: int) -> StartResult:
+        """Return the point after a few more sweeps, or the one before if they were poor."""
+        swept = sweep(objective, self, seed)
+        theta = swept.theta
+        if swept.is_free and not swept.contracts:  # those who go on may not move an intercept by itself
+            theta = objective.with_best_intercept(theta)
+        point = objective.point(theta)
+        if not point.value <= objective.value_at_zero():  # rows on wild scales
+            return StartResult(objective.point(np.zeros(objective.size)))
+        if swept.contracts:
+            return StartResult(point, continuation=swept)
+        done = (f"{swept.sweeps} sweeps of dual coordinate descent",)
+        return StartResult(point if before is None or point.value < before.value else before, account=done)
+
     def revived(self, objective: Objective) -> Dual:
         """Return the same with what the data have of it."""
         found = begin(objective)
         return replace(self, **{name: getattr(found, name) for name in self.LEFT_OUT})
 
 
-def suits(objective: Objective, theta: Array) -> bool:
-    """Return whether dual coordinate descent pays here: from zero, on many sparse rows with one label and no offset."""
+def suits(objective: Objective) -> bool:
+    """Return whether dual coordinate descent pays here: on many sparse rows with one label and no offset."""
     whole, prior = objective.whole, objective.penalty.prior
-    if whole is None or len(whole) < LEAST_ROWS or theta.any() or prior is None or not (prior[0] or prior.any()):
+    if whole is None or len(whole) < LEAST_ROWS or prior is None or not (prior[0] or prior.any()):
         return False
     rows = objective.model.single_label_rows(whole)
     if rows is None or not (rows.plain and rows.is_sparse):

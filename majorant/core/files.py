@@ -123,7 +123,6 @@ MODULES = frozenset(
         "majorant.core.result",
         "majorant.core.separation",
         "majorant.core.solver",
-        "majorant.core.starts",
         "majorant.core.stochastic",
         "majorant.core.structured",
         "majorant.linear.multinomial",

@@ -19,6 +19,7 @@ import numpy as np
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.curvature import Diagonal
 from majorant.core.objective import Objective
+from majorant.core.preconditioners import StartResult, Unridged
 from majorant.core.rows import Order
 from majorant.core.solver import State, SteppingSolver
 
@@ -130,3 +131,27 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
             return
         for number, block in enumerate(objective.data.blocks(objective.rows)):
             yield block, order.of_chunk(passes, number, len(block))
+
+
+# --- a start for quasi-Newton steps -----------------------------------------------------------------------------
+
+
+def learns_online(objective: Objective) -> bool:
+    """Return whether an online pass can be the start: of a chain, with every parameter penalised."""
+    penalty = objective.penalty
+    return objective.model.learns_online() and penalty.prior is not None and penalty.everywhere
+
+
+def from_online_pass(objective: Objective, theta: Array, seed: int) -> StartResult:
+    """Return the point after an online pass over the sequences of a chain; the root of its precision is the metric.
+
+    Attributes of a token are far from independent, so the precision itself is too stiff where they are frequent.
+    Values on wild scales may lead astray: then one starts at zero after all.
+    """
+    online = OnlineMajorization(seed=seed)
+    after = online.step(objective, online.start(objective, theta))
+    root, point = np.sqrt(after.curvature.entries), objective.point(after.theta)
+    if not point.value <= objective.value_at_zero():
+        point = objective.point(theta)
+    metric = Unridged(Diagonal(root, majorizes=False).factorized())
+    return StartResult(point, metric, least_factor=0.0, account=("an online pass, and the root of its precision",))

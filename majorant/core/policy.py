@@ -1,23 +1,22 @@
 """What ``solver="auto"`` does: quasi-Newton steps in a metric that is worth its price.
 
-Where it starts, from zero (first of these that applies, ``QuasiNewton._start``):
+Where it starts (the first of these that applies, :meth:`QuasiNewton.start_within`):
 
-1. chains: dual ascent, or else an online pass (``ascent``, ``starts``);
-2. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
-3. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
-4. dense rows, not many more than columns, whose matrix K = XXᵀ costs less than the steps that most fits take: Newton's
-   method among combinations of the rows (``row_space``);
-5. dense data of which products with X are a third of a step or more: steps on a copy in single precision, until one
-   gains less than 5e-6 of F;
-6. anything else: zero. A given θ is left for one of these if a step promises to gain more than a thousandth of F.
+1. a given θ: there, unless F is less at zero and one of the starts below leads further;
+2. chains: dual ascent, or else an online pass (``ascent``, ``online``);
+3. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
+4. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
+5. dense data of which products with X are a third of a step or more, and no space of the rows: steps on a copy in
+   single precision, until one gains less than 5e-6 of F;
+6. anything else: zero.
 
-What it does before each step (``QuasiNewton._with_metric``):
+What it does before each step (:meth:`QuasiNewton.step`, :meth:`QuasiNewtonState.due`):
 
 1. no metric yet: the best rung of the ladder that costs no more than ``FREE`` steps;
-2. the space of the rows pays: Newton's method there, once;
+2. fewer dense rows than columns, and a matrix of their products K = XXᵀ pays: Newton's method there (``row_space``);
 3. a better rung pays, or the same one pays and is old: it is found at this θ. A metric is old once steps in it have
-   cost ``PATIENCE`` times its price, a Hessian after a step;
-4. products with the Hessian pay: from now on steps are Newton's, by conjugate gradients in the metric (``newton_cg``).
+   cost ``WINDOW`` times its price, a Hessian after a step;
+4. products with the Hessian pay: from now on steps are Newton's, by conjugate gradients in the metric.
 
 Then comes an L-BFGS step in the metric, or Newton's, and a line search on it. If that finds nothing better, it is tried
 without conjugate gradients, without pairs, then with each rung found anew.
@@ -25,8 +24,8 @@ without conjugate gradients, without pairs, then with each rung found anew.
 The ladder (``preconditioners``): the diagonal of the Hessian; C ⊗ diag(g) with C between classes; C ⊗ G with G the Gram
 matrix of the columns, if it is cheaper than the Hessian and its solves cost no more than a step; the Hessian.
 
-What pays (``QuasiNewtonState.pays``) is decided by the rule of ski rental. Steps add what they cost to a budget, and
-purchases are paid from it; what is bought has to cost no more than is in the budget, and less than what is left to do.
+What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental. Steps add what they cost to a budget,
+and purchases are paid from it; what is bought has to cost no more than is in it, and less than what is left to do.
 So purchases never cost more than steps do, and a fit not much more than twice the best choice, whatever the data. What
 is left to do is told by how fast steps have gained; prices are counted operations times measured rates (``prices``).
 
@@ -35,47 +34,60 @@ is left to do is told by how fast steps have gained; prices are counted operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from math import inf, log
+from typing import Any
 
 import numpy as np
 
 from majorant.core import ascent, dual, row_space
-from majorant.core.checks import Array, one_of, whole
+from majorant.core.checks import Array, lazy, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
-from majorant.core.line_search import EXACT, LOOSE, Point
+from majorant.core.descent import Newton
+from majorant.core.line_search import EXACT, LOOSE, RISE, Point, best_step
 from majorant.core.objective import Objective
-from majorant.core.preconditioners import HESSIAN, LADDERS, GramOfColumns, HessianOfAll, Preconditioner
+from majorant.core.online import from_online_pass, learns_online
+from majorant.core.preconditioners import (
+    LADDERS,
+    ROWS_PER_COLUMN,
+    GramOfColumns,
+    HessianOfAll,
+    Level,
+    Preconditioner,
+    StartResult,
+)
 from majorant.core.prices import (
     FREE,
-    MANY_PARAMETERS,
     PRODUCTS_PER_STEP,
+    ROWS_PER_PARAMETER,
+    SINGLE,
+    STEP,
     Prices,
-    narrows_freely,
     pays_in_single_precision,
 )
-from majorant.core.products import HessianProducts
-from majorant.core.quasi_newton import Pairs, add_pair, best_point_along, newton_direction, quasi_newton_step, shifted
+from majorant.core.quasi_newton import (
+    MANY_PARAMETERS,
+    MOST_STEPS,
+    HessianProducts,
+    Pairs,
+    Scaled,
+    add_pair,
+    conjugate_gradients,
+    quasi_newton_step,
+    shifted,
+)
+from majorant.core.rows import CACHE
 from majorant.core.self_concordance import KnownHessian
-from majorant.core.solver import State, SteppingSolver, improves, known
-from majorant.core.starts import Begun, DualSweeps, Sweeps, from_online_pass, from_sample, learns_online, sample_size
+from majorant.core.solver import MATTERS, State, SteppingSolver, improves, known
+from majorant.core.threads import as_array, cast_like
 
-# Steps that are left to make in any metric.
-AT_LEAST = 2.0
-# A metric is found anew where θ has moved, after so many steps, and once steps have cost so many times its price.
-PATIENCE = 8.0
-# The gain, relative to F, at which nothing is left to do; and how many steps tell how fast gains shrink.
-AIM, WINDOW = 1e-10, 8
+# The gain, relative to F, at which nothing is left to do; and that at which the optimum of a sample is found: it is not
+# that of all rows.
+AIM, SAMPLE_AIM = 1e-10, 1e-4
+# Steps that tell how fast gains shrink; a metric is found anew once steps have cost so many times its price.
+WINDOW = 8
 # L-BFGS pairs; and the least factor by which the last of them may correct a metric other than a Hessian.
 PAIRS, LEAST_FACTOR = 20, 0.2
-# Steps in single precision, at most, and the gain, relative to F, that comes near its rounding errors.
-NARROW_STEPS, NARROW_AIM = 100, 5e-6
-# Rounding errors of factors with ten bits: there a step that fails says that the precision is too low.
-COARSE = 1e-5
-# A given θ is left for another start if a step promises to gain more than this, relative to F.
-POOR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -89,23 +101,24 @@ class Plan:
 
     @classmethod
     def of(cls, objective: Objective, kind: str, at: Point) -> Plan:
-        """Return the plan for an objective. Of a chain every rung is taken to cost a step."""
-        rungs = [rung for rung in LADDERS[kind] if rung.suits(objective)]
+        """Return the plan for an objective. Of a chain every metric is taken to cost a step."""
         products = kind == "auto" and objective.convex and HessianProducts.suit(objective)
         if not objective.model.has_rows:
-            return cls(tuple((rung, 1.0, 0.0) for rung in reversed(rungs)), 1.0 if products else inf)
-        prices = Prices.of(objective)
+            return cls(((LADDERS[kind][0], 1.0, 0.0),), 1.0 if products else inf)
+        prices, gram = Prices.of(objective), GramOfColumns()
         step = prices.step()
-        price = {rung: rung.price(prices) for rung in rungs}
-        gram, hessian = GramOfColumns(), HessianOfAll()
-        kept = [rung for rung in rungs if rung.upkeep(prices) <= step] or rungs
-        if gram in price and price[gram] >= price.get(hessian, inf):
+        price = {rung: cost for rung in LADDERS[kind] if (cost := rung.price(objective)) is not None}
+
+        # No metric more than doubles the price of a step, unless there is no other; nor is a Gram matrix worth what a
+        # Hessian costs. One that another problem over the same rows has found costs nothing but its factors.
+        kept = [rung for rung in price if price[rung][1] <= step] or list(price)
+        if gram in kept and price[gram][0] >= price.get(HessianOfAll(), (inf, 0.0))[0]:
             kept = [rung for rung in kept if rung != gram] or kept
         if gram in price and gram.is_known(objective, at):
-            price[gram] = prices.gram(0)
+            price[gram] = prices.gram(0), price[gram][1]
         has_row_space = kind == "auto" and row_space.suits(objective)
         return cls(
-            tuple((rung, price[rung] / step, rung.upkeep(prices) / step) for rung in reversed(kept)),
+            tuple((rung, price[rung][0] / step, price[rung][1] / step) for rung in reversed(kept)),
             prices.product() / step if products else inf,
             prices.row_products() / step if has_row_space else inf,
             prices.product_of_rows() / step,
@@ -120,7 +133,7 @@ class QuasiNewtonState(State):
     factorize: Factorize | None = None  # the metric, as what makes its inverse for a ridge
     ridge: Array | None = None  # of the pairs and of ``solve``; None of a penalty that is no ridge
     solve: Solve | None = None
-    level: int = -1  # of the metric, in the ladder
+    level: int = Level.NONE  # of the metric, in the ladder
     budget: float = FREE  # what steps have cost, less what was paid, in L-BFGS steps
     spent: float = 0.0  # what steps have cost in this metric
     gains: tuple[tuple[float, float], ...] = ()  # −½∇Fᵀδ of the latest steps in this metric, and what each cost
@@ -129,16 +142,12 @@ class QuasiNewtonState(State):
     pairs: Pairs = ()
     least_factor: float | None = None  # of the metric, if it is right but for a factor, which the last pair tells
     curved_at: Array | None = None  # θ of the metric, if that is the Hessian of all rows
-    leaps: bool = True  # whether the last step was a whole one
+    whole_step: bool = True  # whether the last step was a whole one
     steps: int = 0
-    sweeps: Sweeps | None = None  # of a start that is not done yet
-    most: int = NARROW_STEPS  # steps of the whole run
-    given: bool = False  # whether θ was, there are other starts, and nobody has looked yet how good it is
+    continuation: Any = None  # of a start that is not done yet
+    most: int = MOST_STEPS  # steps of the whole run
 
-    @property
-    def uses_products(self) -> bool:
-        """Whether the next step takes products with the Hessian: one that is written out needs none."""
-        return self.by_products and self.level < HESSIAN
+    # --- what pays ----------------------------------------------------------------------------------------
 
     def left(self) -> float:
         """Return what steps that are left to make cost, at the rate of the last ones; infinitely much if that is none.
@@ -156,20 +165,77 @@ class QuasiNewtonState(State):
 
     def pays(self, price: float, each: float = 0.0) -> bool:
         """Return whether to pay a price now, and so much more for every step that is left then."""
-        left = self.left()
-        return price <= self.budget and each < 1.0 and price + AT_LEAST < (1.0 - each) * left
+        return price <= self.budget and each < 1.0 and price + FREE < (1.0 - each) * self.left()
 
-    def is_due(self, rung: Preconditioner, price: float) -> bool:
-        """Return whether a rung is better than the metric, or the same and that is old; a Hessian is after a step."""
-        if rung.level != self.level:
-            return rung.level > self.level
-        return self.spent >= (1.0 if rung.level >= HESSIAN else PATIENCE * max(price, 1.0))
+    def due(self) -> tuple[Preconditioner, float] | None:
+        """Return the metric to find before the next step, and its price: the first, or a better or a new one that pays.
+
+        The same metric is new where θ has moved, so that it is due once steps in it have cost enough.
+        """
+        assert self.plan is not None
+        if self.level == Level.NONE:
+            affordable = [(rung, price) for rung, price, solve in self.plan.rungs if price + FREE * solve <= FREE]
+            return affordable[0] if affordable else self.plan.rungs[-1][:2]
+        for rung, price, solve in self.plan.rungs:
+            patience = 1.0 if rung.level >= Level.SAMPLE else WINDOW * max(price, 1.0)
+            better = rung.level > self.level or (rung.level == self.level and self.spent >= patience)
+            if better and self.pays(price, solve):
+                return rung, price
+        return None
+
+    # --- what it becomes ----------------------------------------------------------------------------------
+
+    def in_metric(self, factorize: Factorize, ridge: Array, rung: Preconditioner, price: float) -> QuasiNewtonState:
+        """Return the state in a metric that was found at its θ. Pairs are kept, but a Hessian knows better."""
+        is_hessian, again = rung.level >= Level.SAMPLE, rung.level == self.level
+        return self.changed(
+            factorize=factorize,
+            solve=factorize(ridge),
+            level=rung.level,
+            budget=max(self.budget - price, 0.0),
+            spent=0.0,
+            gains=self.gains if again or (self.by_products and not is_hessian) else (),
+            pairs=() if is_hessian else self.pairs,
+            whole_step=self.whole_step or is_hessian,
+            least_factor=None if is_hessian else LEAST_FACTOR,
+            curved_at=self.theta if isinstance(rung, HessianOfAll) else None,
+            account=self.account if again and self.by_products else (*self.account, (self.steps, rung.name)),
+        )
+
+    def begun(self, start: StartResult, ridge: Array) -> QuasiNewtonState:
+        """Return the state in which steps begin after a start, or the start goes on."""
+        has_metric = start.factorize is not None
+        return self.moved_to(
+            start.point,
+            factorize=start.factorize,
+            solve=None if start.factorize is None else start.factorize(ridge),
+            level=start.level if has_metric else Level.NONE,
+            budget=0.0 if has_metric else FREE,
+            spent=0.0,
+            gains=(),
+            least_factor=start.least_factor,
+            continuation=start.continuation,
+            steps=self.steps + start.steps,
+            unseen=start.steps,
+            pairs=(),
+            curved_at=None,
+            account=(*self.account, *((self.steps, done) for done in start.account)),
+            remark=start.remark,
+        )
+
+    @lazy
+    def direction(self) -> Array:
+        """The next L-BFGS step."""
+        assert self.point is not None
+        assert self.solve is not None
+        return quasi_newton_step(self.point.gradient, self.pairs, self.solve, self.least_factor)
 
     def predicted_decrease(self) -> float:
         """Return by how much the next step is predicted to decrease F, in the metric that there is."""
-        if self.point is None or self.solve is None or self.sweeps is not None or self.uses_products:
+        newton = self.by_products and self.level < Level.SAMPLE
+        if self.point is None or self.solve is None or self.continuation is not None or newton:
             return float("nan")
-        return _predicted_decrease(self.point, _lbfgs_step(self, self.point))
+        return -0.5 * float(self.point.gradient @ self.direction)
 
     def hessian(self) -> KnownHessian | None:
         """Return the Hessian of all rows, if that is the metric."""
@@ -178,17 +244,25 @@ class QuasiNewtonState(State):
             return None
         return KnownHessian(self.curved_at, curvature.matrix)
 
+    def changed(self, **changes: Any) -> QuasiNewtonState:
+        """Return the state with other values; its direction is found anew."""
+        other = super().changed(**changes)
+        vars(other).pop("direction", None)
+        return other
+
     def resumed(self, objective: Objective, point: Point, steps: int) -> QuasiNewtonState:
         """Return the state with what is known of its θ found again, for so many more steps."""
         return super().resumed(objective, point, steps).changed(most=self.steps + steps)
 
     def revived(self, objective: Objective) -> QuasiNewtonState:
-        """Return the state with sweeps that see the data again; what was on a device is put, or found, there again."""
-        state = self if self.sweeps is None else self.changed(sweeps=self.sweeps.revived(objective))
+        """Return the state with a start that sees the data again, and what was on a device there again."""
+        state = self
+        if self.continuation is not None:
+            state = self.changed(continuation=self.continuation.revived(objective))
         if self.factorize is None or self.solve is not None:
             return state
         pairs = tuple((*map(objective.blocks.placed, (s, y)), sy) for s, y, sy in self.pairs)
-        return state.changed(pairs=pairs, factorize=None, level=-1)
+        return state.changed(pairs=pairs, factorize=None, level=Level.NONE)
 
     def carried(self, objective: Objective, theta: Array) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge: the metric is as it was, and y changes by (λ' − λ)s."""
@@ -242,72 +316,46 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if self.memory is not None:
             whole("memory", self.memory, least=0)
 
+    def _kind(self, objective: Objective) -> str:
+        return self.curvature if objective.model.classes(objective.like) else "auto"
+
     # --- where to start -----------------------------------------------------------------------------------
 
     def start(self, objective: Objective, theta: Array) -> QuasiNewtonState:
-        """Return the state at θ, if that is not zero; else where a start, or steps in single precision, have led."""
-        return self.start_within(objective, theta, NARROW_STEPS)
+        """Return the state where steps begin: the first part of the tree at the top of the module."""
+        return self.start_within(objective, theta, MOST_STEPS)
 
     def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
-        """Return the same, after no more than so many steps."""
-        if not theta.any():
-            return self._started(objective, theta, steps).changed(most=steps)
-        better = self._start(objective, theta) != "point"
-        return self._at(objective, objective.point(theta)).changed(given=better, most=steps)
-
-    def _start(self, objective: Objective, theta: Array) -> str:
-        """Return the name of the start that suits."""
-        kind = self._kind(objective)
-        if kind != "auto":
-            return "sample" if kind == "sample" else "point"
-        if ascent.suits(objective, theta):
-            return "ascent"
-        if learns_online(objective, theta):
-            return "online pass"
-        if dual.suits(objective, theta):
-            return "dual sweeps"
-        if sample_size(objective):
-            return "sample"
-        if row_space.suits(objective):
-            return "row space" if row_space.pays_at_once(objective) else "point"
-        return "single precision" if pays_in_single_precision(objective) else "point"
-
-    def _started(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
-        """Return the state after the start that suits, and no more than so many steps."""
-        start = self._start(objective, theta)
-        if start == "single precision":
+        kind, ridge = self._kind(objective), objective.penalty.prior
+        here = objective.point(theta) if theta.any() else None
+        if here is not None and (not steps or not objective.convex or here.value <= objective.value_at_zero()):
+            return QuasiNewtonState.at(here, ridge=ridge, most=steps)
+        zero = objective.with_likely_intercept(np.zeros(objective.size))
+        rows = sample_size(objective) if kind in ("auto", "sample") else 0
+        if kind == "auto" and ascent.suits(objective):
+            begun = ascent.begin(objective, zero, self.seed)
+        elif kind == "auto" and learns_online(objective):
+            begun = from_online_pass(objective, zero, self.seed)
+        elif kind == "auto" and dual.suits(objective):
+            begun = dual.begin(objective).go_on(objective, None, self.seed)
+        elif rows or kind == "sample":
+            begun = from_sample(objective, zero, self.seed, rows, steps)
+        elif kind == "auto" and not row_space.suits(objective) and pays_in_single_precision(objective):
             narrow = objective.narrowed()
             assert narrow is not None
-            state = self._at(narrow, narrow.point(narrow.with_likely_intercept(theta)))
-            return self._in_single_precision(narrow, state, steps, objective)
-        likely = objective.with_likely_intercept(theta)
-        if start == "ascent":
-            begun = ascent.begin(objective, likely, self.seed)
-        elif start == "online pass":
-            begun = from_online_pass(objective, likely, self.seed)
-        elif start == "dual sweeps":
-            begun = DualSweeps(dual.begin(objective)).go_on(objective, None, self.seed)
-        elif start == "sample":
-            begun = from_sample(objective, likely, self.seed, sample_size(objective), steps)
-        elif start == "row space":
-            begun = row_space.newton_among_rows(objective, steps)
-            if not begun.point.value <= objective.value_at_zero():  # rounding errors of columns far from zero
-                begun = Begun(objective.point(likely))
+            state = QuasiNewtonState.at(narrow.point(zero), ridge=ridge)
+            return self._in_single_precision(narrow, state, steps, objective).changed(most=steps)
         else:
-            begun = Begun(objective.point(likely))
-        state = self._at(objective, begun.point).changed(rows_tried=start == "row space")
-        return _entered(objective, state, begun)
-
-    def _at(self, objective: Objective, point: Point) -> QuasiNewtonState:
-        return QuasiNewtonState.at(point, ridge=objective.penalty.prior)
+            begun = StartResult(objective.point(zero) if here is None else here)
+        return QuasiNewtonState.at(begun.point, ridge=ridge).begun(begun, objective.ridge).changed(most=steps)
 
     def _in_single_precision(
         self, narrow: Objective, state: QuasiNewtonState, steps: int, objective: Objective
     ) -> QuasiNewtonState:
         """Return where steps in a lower precision lead until they gain next to nothing, in that of the objective."""
-        for _ in range(min(NARROW_STEPS, steps)):
+        for _ in range(min(MOST_STEPS, steps)):
             assert state.point is not None
-            if state.gains and state.gains[-1][0] <= NARROW_AIM * state.point.value:
+            if state.gains and state.gains[-1][0] <= SINGLE * state.point.value:
                 break
             following = self.step(narrow, state)
             if following.stalled:
@@ -319,152 +367,141 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def carry(self, objective: Objective, state: QuasiNewtonState, theta: Array, steps: int) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge, after steps in a lower precision if that takes no copy of rows."""
-        narrow = objective.narrowed() if narrows_freely(objective) else None
+        narrow = objective.narrowed() if pays_in_single_precision(objective, freely=True) else None
         if narrow is None:
             return state.carried(objective, theta)
         carried = state.carried(narrow, theta)
         return None if carried is None else self._in_single_precision(narrow, carried, steps, objective)
 
-    def _kind(self, objective: Objective) -> str:
-        return self.curvature if objective.model.classes(objective.like) else "auto"
-
     # --- a step -------------------------------------------------------------------------------------------
 
     def step(self, objective: Objective, state: QuasiNewtonState) -> QuasiNewtonState:
-        """Return the state after one step; a start that is not done yet goes on."""
-        here = known(objective, state)
-        if state.sweeps is not None:
-            begun = state.sweeps.go_on(objective, here, self.seed)
-            return _entered(objective, state.changed(steps=state.steps + 1), begun)
-        if state.point is not here or state.plan is None:
-            plan = state.plan or Plan.of(objective, self._kind(objective), here)
-            state = state.moved_to(here, plan=plan, unseen=state.unseen)
-        assert state.plan is not None
-        if not state.rows_tried and state.pays(state.plan.row_space, PRODUCTS_PER_STEP * state.plan.row_product):
-            state = state.changed(rows_tried=True, budget=max(state.budget - state.plan.row_space, 0.0))
-            begun = row_space.newton_among_rows(objective, state.most - state.steps - 1)
-            if improves(objective, begun.point, here):
-                return _entered(objective, state.changed(steps=state.steps + 1), begun)
-        state = self._with_metric(objective, state, here)
-        if state.given and _predicted_decrease(here, _lbfgs_step(state, here)) > POOR * abs(here.value):
-            started = self._started(objective, state.theta, max(state.most - 1, 0))  # this is one itself
-            if started.point is not None and started.point.value <= here.value:
-                return started
-            state = state.changed(given=False)
-        attempts = self._attempts(objective, state, here)
-        for attempt in islice(attempts, 1 if objective.epsilon > COARSE else None):
-            step, cost = _step(objective, attempt, here)
-            flat_enough = EXACT if attempt.curved_at is here.theta else LOOSE  # Newton's are few, and worth a search
-            new, length = best_point_along(objective, here, step, flat_enough, leap=attempt.leaps)
-            if improves(objective, new, here):
-                return attempt.moved_to(
-                    new,
-                    pairs=self._paired(objective, attempt, here, new),
-                    leaps=length == 1.0,
-                    gains=(*attempt.gains, (_predicted_decrease(here, step), cost))[-WINDOW:],
-                    budget=attempt.budget + cost,
-                    spent=attempt.spent + cost,
-                    steps=attempt.steps + 1,
-                    given=False,
-                )
-        return state.changed(unseen=0, stalled=True)
+        """Return the state after one step: a metric if one pays, a direction, a line search, and a new pair."""
+        here, ridge = known(objective, state), objective.ridge
 
-    def _with_metric(self, objective: Objective, state: QuasiNewtonState, here: Point) -> QuasiNewtonState:
-        """Return the state with a metric, another one if it pays; or with Newton's steps, if products pay."""
+        # A start that is not done yet goes on.
+        if state.continuation is not None:
+            return state.changed(steps=state.steps + 1).begun(
+                state.continuation.go_on(objective, here, self.seed), ridge
+            )
+        if state.point is not here or state.plan is None:
+            found = state.plan or Plan.of(objective, self._kind(objective), here)
+            state = state.moved_to(here, plan=found, unseen=state.unseen)
         plan = state.plan
         assert plan is not None
-        if state.level < 0:
-            affordable = [(rung, price) for rung, price, solve in plan.rungs if price + AT_LEAST * solve <= FREE]
-            return _bought(objective, state, here, *(affordable[0] if affordable else plan.rungs[-1][:2]))
-        for rung, price, solve in plan.rungs:
-            if state.is_due(rung, price) and state.pays(price, solve):
-                return _bought(objective, state, here, rung, price)
-        if not state.by_products and state.level < HESSIAN and state.pays(0.0, PRODUCTS_PER_STEP * plan.product):
+
+        # Newton's method in the space of the rows, once.
+        if not state.rows_tried and state.pays(plan.row_space, PRODUCTS_PER_STEP * plan.row_product):
+            state = state.changed(rows_tried=True, budget=max(state.budget - plan.row_space, 0.0))
+            begun = row_space.newton_among_rows(objective, state.most - state.steps - 1)
+            if improves(objective, begun.point, here):
+                return state.changed(steps=state.steps + 1).begun(begun, ridge)
+
+        # Another metric, or Newton's steps from now on.
+        if (due := state.due()) is not None:
+            state = state.in_metric(due[0].at(objective, here), ridge, *due)
+        elif not state.by_products and state.level < Level.SAMPLE and state.pays(0.0, PRODUCTS_PER_STEP * plan.product):
             account = (*state.account, (state.steps, "Newton steps by conjugate gradients"))
-            return state.changed(by_products=True, pairs=(), gains=(), account=account)
-        return state
+            state = state.changed(by_products=True, pairs=(), gains=(), account=account)
 
-    def _attempts(self, objective: Objective, state: QuasiNewtonState, here: Point) -> Iterator[QuasiNewtonState]:
-        """Yield the state, then without its pairs, which may be worn out, then with metrics found here."""
-        yield state
-        if state.uses_products:
-            state = state.changed(by_products=False)
-            yield state
-        if state.pairs:
-            yield state.changed(pairs=())
-        assert state.plan is not None
-        rungs = state.plan.rungs[::-1]
-        for rung, price, _ in [entry for entry in rungs if entry[0].level >= state.level] or rungs:
-            yield _bought(objective, state, here, rung, price).changed(pairs=())
+        before, again = (
+            state,
+            [rung for rung in plan.rungs[::-1] if rung[0].level >= state.level] or [*plan.rungs[::-1]],
+        )
+        while True:
+            # The direction: Newton's, or that of L-BFGS.
+            newton = state.by_products and state.level < Level.SAMPLE
+            if newton:
+                assert state.solve is not None
+                times = HessianProducts(objective, here)
+                by = conjugate_gradients(as_array(here.gradient), times, state.solve)
+                step, cost = cast_like(by.x, here.gradient), 1.0 + by.products * plan.product
+            else:
+                step, cost = state.direction, 1.0
+            slope = float(here.gradient @ step)
 
-    def _paired(self, objective: Objective, state: QuasiNewtonState, here: Point, new: Point) -> Pairs:
-        if state.uses_products:
-            return ()
-        usual = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS // 2
-        return add_pair(objective, state.pairs, here, new, usual if self.memory is None else self.memory)
+            # The line search. Steps by the Hessian are few, and worth a long one.
+            ray = objective.ray(here, step, unit_step=state.whole_step)
+            flat_enough = EXACT if state.curved_at is here.theta else LOOSE
+            length = best_step(ray, (here.value, slope), flat_enough, max(RISE, MATTERS * objective.epsilon))
+            new = ray.point_at(length)
+            if improves(objective, new, here):
+                memory = PAIRS if len(new.theta) <= MANY_PARAMETERS else PAIRS // 2
+                memory = memory if self.memory is None else self.memory
+                return state.moved_to(
+                    new,
+                    pairs=() if newton else add_pair(objective, state.pairs, here, new, memory),
+                    whole_step=length == 1.0,
+                    gains=(*state.gains, (-0.5 * slope, cost))[-WINDOW:],
+                    budget=state.budget + cost,
+                    spent=state.spent + cost,
+                    steps=state.steps + 1,
+                )
 
-
-def _entered(objective: Objective, state: QuasiNewtonState, begun: Begun) -> QuasiNewtonState:
-    """Return the state in which steps begin after a start, or sweeps go on."""
-    return state.moved_to(
-        begun.point,
-        factorize=begun.factorize,
-        solve=None if begun.factorize is None else begun.factorize(objective.ridge),
-        level=-1 if begun.factorize is None else begun.level,
-        budget=FREE if begun.factorize is None else 0.0,
-        spent=0.0,
-        gains=(),
-        least_factor=begun.least_factor,
-        sweeps=begun.sweeps,
-        steps=state.steps + begun.made,
-        unseen=begun.made,
-        pairs=(),
-        curved_at=None,
-        account=(*state.account, *((state.steps, each) for each in begun.account)),
-        remark=begun.remark,
-    )
-
-
-def _bought(
-    objective: Objective, state: QuasiNewtonState, here: Point, rung: Preconditioner, price: float
-) -> QuasiNewtonState:
-    """Return the state with another metric. Pairs are kept, unless it is a Hessian, which knows better."""
-    factorize, is_hessian = rung.at(objective, here), rung.level >= HESSIAN
-    again = rung.level == state.level
-    return state.changed(
-        factorize=factorize,
-        solve=factorize(objective.ridge),
-        level=rung.level,
-        budget=max(state.budget - price, 0.0),
-        spent=0.0,
-        gains=state.gains if again or (state.uses_products and not is_hessian) else (),
-        pairs=() if is_hessian else state.pairs,
-        leaps=state.leaps or is_hessian,
-        least_factor=None if is_hessian else LEAST_FACTOR,
-        curved_at=here.theta if isinstance(rung, HessianOfAll) else None,
-        account=state.account if again and state.uses_products else (*state.account, (state.steps, rung.name)),
-    )
+            # Nothing better was found: no conjugate gradients, no pairs, which may be worn out, each metric anew. Where
+            # factors have few bits, the precision is too low for more.
+            if newton and objective.epsilon <= SINGLE:
+                state = state.changed(by_products=False)
+            elif state.pairs and objective.epsilon <= SINGLE:
+                state = state.changed(pairs=())
+            elif again and objective.epsilon <= SINGLE:
+                rung, price, _ = again.pop(0)
+                plain = before.changed(by_products=False, pairs=())
+                state = plain.in_metric(rung.at(objective, here), ridge, rung, price)
+            else:
+                return before.changed(unseen=0, stalled=True)
 
 
-def _step(objective: Objective, state: QuasiNewtonState, here: Point) -> tuple[Array, float]:
-    """Return the next step, and what it costs, in L-BFGS steps."""
-    if not state.uses_products:
-        return _lbfgs_step(state, here), 1.0
-    assert state.solve is not None
-    assert state.plan is not None
-    found = newton_direction(objective, here, state.solve)
-    return found.x, 1.0 + found.products * state.plan.product
+# --- Newton's method on a sample ------------------------------------------------------------------------------
 
 
-def _lbfgs_step(state: QuasiNewtonState, here: Point) -> Array:
-    """Return the next L-BFGS step: found once, whoever asks what it promises before it is made."""
-    assert state.solve is not None
-    of, known = (here.gradient, state.pairs, state.solve, state.least_factor), vars(state).get("direction")
-    if known is None or any(a is not b for a, b in zip(known[0], of, strict=True)):
-        known = vars(state)["direction"] = (of, quasi_newton_step(*of))
-    return known[1]
+def sample_size(objective: Objective) -> int:
+    """Return how many rows make a sample of which two Newton steps cost one L-BFGS step; 0 if too few to be one."""
+    if not (objective.model.has_rows and objective.convex):
+        return 0
+    prices, least = Prices.of(objective), _least_rows(objective)
+    fixed, of_least = STEP + prices.hessian(0), STEP + prices.hessian(least)
+    if 2 * least > objective.rows or 2 * of_least > prices.step():
+        return 0
+    affordable = least * (prices.step() / 2 - fixed) / (of_least - fixed)
+    if objective.whole is None:  # it is fetched
+        affordable = min(affordable, CACHE / max(prices.stored, 1.0))
+    return max(least, int(min(affordable, objective.rows / 2)))
 
 
-def _predicted_decrease(here: Point, step: Array) -> float:
-    """Return by how much a step is predicted to decrease F."""
-    return -0.5 * float(here.gradient @ step)
+def from_sample(objective: Objective, theta: Array, seed: int, rows: int, steps: int) -> StartResult:
+    """Return nearly the optimum of a sample, or θ if that is better, and the Hessian of the sample."""
+    sample, newton, made = objective.sampled(rows or _least_rows(objective), seed), Newton(), 0
+    state = newton.start(sample, theta)
+    for _ in range(min(MOST_STEPS, steps)):
+        assert state.point is not None
+        if -(state.point.gradient @ state.direction) <= SAMPLE_AIM * abs(state.point.value):
+            break
+        state, made = newton.step(sample, state), made + 1
+        if state.stalled:
+            break
+    share = sample.rows / objective.rows
+    objective.spend(passes=share * sample.work.passes, curvatures=sample.work.curvatures)
+    assert state.curvature is not None
+    point = objective.point(state.theta)
+    if not point.value < (objective.value(theta) if theta.any() else objective.value_at_zero()):
+        point = objective.point(theta)
+    account = (f"Newton steps on {sample.rows} of {objective.rows} rows, and their Hessian",)
+    return StartResult(point, OfSample(state.curvature, share), level=Level.SAMPLE, steps=made, account=account)
+
+
+def _least_rows(objective: Objective) -> int:
+    columns = objective.size // max(objective.model.classes(objective.like), 1)
+    return min(max(ROWS_PER_COLUMN * columns, ROWS_PER_PARAMETER * objective.size), objective.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class OfSample:
+    """The Hessian of a share of the rows, which stands for that of all."""
+
+    hessian: Dense
+    share: float
+
+    def __call__(self, ridge: Array) -> Solve:
+        """Return the inverse for a ridge."""
+        return Scaled(self.hessian.steadied(self.share * ridge), self.share)

@@ -9,21 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from majorant.core.objective import Objective
+from majorant.core.quasi_newton import MANY_PARAMETERS
 
 STEP = 3e5  # what every step costs besides its arithmetic: Python, and the line search
-DENSE, FAR, SPARSE = 0.3, 0.6, 1.5  # a number of X that is read: in cache, beyond it, stored as sparse
+DENSE, SPARSE = 0.3, 1.5  # a number of X that is read, and of X that is stored as sparse
 EXPONENTIAL = 6.0  # and what goes with it in a loss
 MULTIPLY = 1 / 22  # a multiplication and an addition in a product of matrices
 VECTOR = 1.0  # a number of a vector that is read, changed and written
 
 # Steps that the first metric may cost, and products with a Hessian that take the place of a step.
 FREE, PRODUCTS_PER_STEP = 2.0, 2.0
-# Parameters from which L-BFGS pairs are kept in single precision, and half as many of them: they need the most memory.
-MANY_PARAMETERS = 30_000
-# Numbers of X that stay in cache from pass to pass.
-CACHED = 2**19
-# Numbers of the largest copy of the data in single precision.
-LARGEST_COPY = 2**28
+# Rows for each parameter that a Hessian is found from, at least.
+ROWS_PER_PARAMETER = 5
+# Rows, or columns, of the largest matrix of all their products; and bytes of the largest array beside the data.
+LARGEST_GRAM, LARGEST_COPY = 4_000, 2**30
+# Rounding errors of sums in single precision, relative to the largest of them.
+SINGLE = 5e-6
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Prices:
         numbers = self.rows * self.stored
         if self.sparse:
             return numbers * self.classes * SPARSE
-        return numbers * ((DENSE if numbers <= CACHED else FAR) + 2 * MULTIPLY * (self.classes - 1))
+        return numbers * (DENSE + 2 * MULTIPLY * (self.classes - 1))
 
     def product(self) -> float:
         """Return the price of a product with the Hessian, where probabilities are known."""
@@ -148,8 +149,7 @@ class Prices:
     def product_of_rows(self) -> float:
         """Return the price of a product with that matrix, which has half the bytes, and of what comes with it."""
         t, n = self.rows, self.classes
-        reading = (DENSE if t * t <= CACHED else FAR) / 2
-        return STEP / 8 + t * t * (reading + n * MULTIPLY / 2) + 6 * VECTOR * t * n
+        return STEP / 8 + t * t * (DENSE + n * MULTIPLY) / 2 + 6 * VECTOR * t * n
 
     def factors_of_rows(self) -> float:
         """Return the price of a Cholesky factor of such a matrix for each class, in single precision."""
@@ -157,8 +157,7 @@ class Prices:
 
     def solve_of_rows(self) -> float:
         """Return the price of a solve with these factors: each is read once, in two halves."""
-        t = self.rows
-        return self.classes * t * t * (DENSE if t * t * self.classes <= CACHED else FAR) / 2
+        return self.classes * self.rows**2 * DENSE / 2
 
     def _squares(self, rows: float) -> float:
         """Return the price of a weighted product of the transpose of so many rows with themselves."""
@@ -168,26 +167,17 @@ class Prices:
         return rows * p * (p * MULTIPLY + VECTOR) + p * p
 
 
-def pays_in_single_precision(objective: Objective) -> bool:
-    """Return whether products with X are a third of a step, or more: worth a copy in single precision."""
-    copied = _numbers_to_copy(objective)
-    if copied is None:
+def pays_in_single_precision(objective: Objective, *, freely: bool = False) -> bool:
+    """Return whether products with X are a third of a step, or more: worth a copy in single precision.
+
+    ``freely`` asks for a lower precision of which no copy is made.
+    """
+    model = objective.model
+    if not (model.has_rows and objective.has_rows_at_hand and objective.convex and model.classes(objective.like)):
         return False
+    numbers = model.as_rows().design(objective.like).narrowing  # that are copied, None where there is none
     prices = Prices.of(objective)
-    if prices.sparse or prices.size != objective.size or not objective.model.classes(objective.like):
+    if numbers is None or (freely and numbers) or prices.sparse or prices.size != objective.size:
         return False
-    few = copied * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)
-    return few and 3 * prices.products() > prices.step()
-
-
-def narrows_freely(objective: Objective) -> bool:
-    """Return whether steps are cheaper in a lower precision, for which no copy of the data is made."""
-    return _numbers_to_copy(objective) == 0 and pays_in_single_precision(objective)
-
-
-def _numbers_to_copy(objective: Objective) -> int | None:
-    """Return how many numbers a lower precision copies, None where there is none."""
-    if not (objective.model.has_rows and objective.has_rows_at_hand and objective.convex):
-        return None
-    numbers: int | None = objective.model.as_rows().design(objective.like).narrowing
-    return numbers
+    few = 4 * numbers * prices.rows <= LARGEST_COPY * max(len(objective.like), 1)
+    return bool(few and 3 * prices.products() > prices.step())

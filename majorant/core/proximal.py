@@ -56,10 +56,9 @@ from majorant.core.curvature import Block, Curvature, Dense, Diagonal, Solve, st
 from majorant.core.line_search import Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.policy import WINDOW, Plan, QuasiNewton, QuasiNewtonState
-from majorant.core.preconditioners import DIAGONALS
+from majorant.core.preconditioners import DIAGONALS, Unridged
 from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import known
-from majorant.core.starts import Unridged
 from majorant.core.stochastic import StochasticSolver, StochasticState
 from majorant.core.structured import Growing
 

@@ -1,24 +1,21 @@
-"""Secant pairs correct a curvature: the two-loop recursion of L-BFGS, whatever it starts from.
+"""Directions of quasi-Newton and of Newton steps: L-BFGS, whatever metric it starts from, and conjugate gradients.
+
+Secant pairs correct a metric by the two-loop recursion of L-BFGS. Newton's direction is found by conjugate gradients,
+which multiply the Hessian and never write it out. The same loop serves the Hessian and the space of the rows
+(``majorant.core.row_space``), where vectors have another inner product: products with a symmetric matrix K go in, and K
+is the identity for the Hessian.
 
 References
 ----------
-Nocedal & Wright, *Numerical Optimization*, 2nd edition, Algorithm 7.4.
-
-Newton's direction by conjugate gradients: the Hessian is multiplied, never written out.
-
-The same loop serves the Hessian and the space of the rows (``majorant.core.row_space``), where vectors have another
-inner product: products with a symmetric matrix K go in, and K is the identity for the Hessian.
-
-References
-----------
-Nocedal & Wright, *Numerical Optimization*, 2nd edition, Algorithm 7.1; Nash & Sofer, *Assessing a search direction
-within a truncated-Newton method*, 1990.
+Nocedal & Wright, *Numerical Optimization*, 2nd edition, Algorithms 7.1 and 7.4; Nash & Sofer, *Assessing a search
+direction within a truncated-Newton method*, 1990.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,16 +24,19 @@ from scipy.linalg.lapack import dtrtrs
 
 from majorant.core.checks import Array
 from majorant.core.curvature import Solve
-from majorant.core.line_search import LOOSE, RISE, Point, best_step
+from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.prices import MANY_PARAMETERS
-from majorant.core.products import HessianProducts
 from majorant.core.threads import as_array, cast_like
 
-# Of fewer, calls take longer than what they do, and few calls are better than little work.
+# Parameters from which calls take less time than what they do: of fewer, few calls are better than little work.
 FEW_PARAMETERS = 1_000
-# Rounding errors of F, relative to those of a factor: most cancel.
-UNSURE = 1e-3
+# Parameters from which L-BFGS pairs are kept in single precision, and half as many of them: they need the most memory.
+MANY_PARAMETERS = 30_000
+# Newton steps, or products of one, that nobody sees.
+MOST_STEPS = 100
+# Products stop once the last has gained less than this share of what they gained on average.
+WORTH_ANOTHER = 0.2
+
 # (s, y, sᵀy): a step and how the gradient changed along it, oldest first; on a device s and y are tensors
 Pairs: TypeAlias = tuple[tuple[Any, Any, float], ...]
 
@@ -48,21 +48,20 @@ def add_pair(objective: Objective, pairs: Pairs, before: Point, after: Point, me
     there: of many the two loops are most of what a step costs here.
     """
     many = len(after.theta) > MANY_PARAMETERS
-    s, y = _less(after.theta, before.theta, many), _less(after.gradient, before.gradient, many)
+
+    def change(new: Any, old: Any) -> Any:
+        if not isinstance(new, np.ndarray):
+            return (new - old).float() if many else new - old
+        kept = np.empty(len(new), np.float32 if many else np.float64)
+        return np.subtract(new, old, out=kept, casting="same_kind")
+
+    s, y = change(after.theta, before.theta), change(after.gradient, before.gradient)
     sy = float(s @ y)
     if sy <= 0:  # of a convex F this is rounding
         return pairs
     if many:
-        s, y = (objective.blocks.placed(each) for each in (s, y))
+        s, y = objective.blocks.placed(s), objective.blocks.placed(y)
     return (*pairs, (s, y, sy))[-memory:] if memory else ()
-
-
-def _less(after: Any, before: Any, many: bool) -> Any:
-    """Return after − before, of many in single precision."""
-    if not isinstance(after, np.ndarray):
-        return (after - before).float() if many else after - before
-    kept = np.empty(len(after), np.float32 if many else np.float64)
-    return np.subtract(after, before, out=kept, casting="same_kind")
 
 
 def shifted(pairs: Pairs, ridge: Array) -> Pairs:
@@ -83,103 +82,93 @@ class Scaled:
         return self.factor * self.solve(b)
 
 
+def solutions(solve: Solve, *vectors: Any) -> list[Any]:
+    """Return the solution for each vector: on a device if it is there, and at once if ``solve`` can do that."""
+    if isinstance(solve, Scaled):
+        return [solve.factor * solutions(solve.solve, b)[0] for b in vectors]
+    there, several = getattr(solve, "there", None), getattr(solve, "several", None)
+    if there is not None and not isinstance(vectors[0], np.ndarray):
+        return [there(b) for b in vectors]
+    if several is not None and len(vectors) > 1 and isinstance(vectors[0], np.ndarray):
+        found = several(np.array(vectors, dtype=np.float64))  # which takes little longer than one
+    else:
+        found = [solve(as_array(b).astype(np.float64, copy=False)) for b in vectors]
+    return [cast_like(x, b) for x, b in zip(found, vectors, strict=True)]
+
+
 def quasi_newton_step(gradient: Array, pairs: Pairs, solve: Solve, least: float | None = None) -> Array:
     """Return −H∇F, with H the BFGS update of ``solve`` by the pairs. It always descends.
 
-    If ``least`` is given, ``solve`` is right but for a factor, which is at least that (:func:`_scaled`).
+    If ``least`` is given, ``solve`` is right but for the factor that suits the last pair best (Nocedal & Wright,
+    equation 7.20), or that: curvature falls where rows saturate, and steps have to become longer, but a pair along a
+    few stiff directions would make all others short.
     """
     if not pairs:
-        return _solved(solve, -gradient)
-    if len(gradient) <= FEW_PARAMETERS and isinstance(gradient, np.ndarray):
-        return _step_at_once(gradient, pairs, solve, least)
-    like, weights = pairs[-1][0], []
-    axpy = get_blas_funcs("axpy", dtype=like.dtype) if isinstance(like, np.ndarray) else _axpy_there
-    q = -cast_like(gradient, like)
-    for s, y, sy in reversed(pairs):
-        weights.append((s @ q) / sy)
-        q = axpy(y, q, a=-weights[-1])
-    r = _scaled(solve, q, pairs, least)
+        return solutions(solve, -gradient)[0]
+
+    # The first loop, from the last pair to the first. Of few parameters pairs are rows of matrices, and the loops are
+    # triangular systems: with R = triu(SYᵀ), D its diagonal and w = R⁻¹S(−∇F) the step is r + SᵀR⁻ᵀ(Dw − Yr), where
+    # r = H₀(−∇F − Yᵀw).
+    at_once = len(gradient) <= FEW_PARAMETERS and isinstance(gradient, np.ndarray)
+    if at_once:
+        S, Y, D = (np.array(part) for part in zip(*pairs, strict=True))
+        R = np.dot(S, Y.T)
+        R.flat[:: len(R) + 1] = D  # as they were found to be positive
+        w = dtrtrs(R, np.dot(S, -gradient))[0]  # what stands below the diagonal is not read
+        q = -gradient - np.dot(w, Y)
+    else:
+        like, weights = pairs[-1][0], []
+        on_host = isinstance(like, np.ndarray)
+        axpy = get_blas_funcs("axpy", dtype=like.dtype) if on_host else lambda x, y, a: y.add_(x * a)
+        q = -cast_like(gradient, like)
+        for s, y, sy in reversed(pairs):
+            weights.append((s @ q) / sy)
+            q = axpy(y, q, a=-weights[-1])
+
+    # The metric.
+    _, y, sy = pairs[-1]
+    if least is None:
+        r = solutions(solve, q)[0]
+    else:
+        r, of_y = solutions(solve, q, y)
+        curved = float(y @ of_y)
+        r = r * (max(sy / curved, least) if curved > 0 else least)
+
+    # The second loop.
+    if at_once:
+        return np.asarray(r + np.dot(dtrtrs(R, D * w - np.dot(Y, r), trans=1)[0], S))
     for (s, y, sy), a in zip(pairs, reversed(weights), strict=True):
         r = axpy(s, r, a=a - (y @ r) / sy)
     return cast_like(r, gradient)
 
 
-def _scaled(solve: Solve, q: Any, pairs: Pairs, least: float | None) -> Any:
-    """Return the solution times the factor that suits the last pair best (Nocedal & Wright, equation 7.20), or more.
+class HessianProducts:
+    """v ↦ (∇²loss + λ)v at a point whose scores are known; what follows from these is found once.
 
-    Curvature falls where rows saturate, and steps have to become longer. A pair along a few stiff directions would make
-    all others short.
+    A product goes twice through the data, and takes no exponentials. Of a penalty that is no ridge, λ is a diagonal
+    that its Hessian never exceeds.
     """
-    if least is None:
-        return _solved(solve, q)
-    _, y, sy = pairs[-1]
-    r, of_y = _both_solved(solve, q, y)
-    curved = float(y @ of_y)
-    return r * (max(sy / curved, least) if curved > 0 else least)
 
+    def __init__(self, objective: Objective, at: Point) -> None:
+        self._objective = objective
+        self._weights = objective.blocks.map(objective.model.hessian_weights, at.scores)
 
-def _axpy_there(x: Any, y: Any, a: Any) -> Any:
-    """Return y + ax in the place of y, on a device: where numbers like a stay as well."""
-    return y.add_(x * a)
+    @staticmethod
+    def suit(objective: Objective) -> bool:
+        """Return whether there are such products, of rows in memory and scores that are kept."""
+        at_hand = objective.whole is not None and objective.keeps_scores
+        return at_hand and objective.model.has_products(objective.like)
 
-
-def _solved(solve: Solve, b: Any) -> Any:
-    """Return the solution as b is: on a device, if ``solve`` can do it there."""
-    if isinstance(solve, Scaled):
-        return solve.factor * _solved(solve.solve, b)
-    there = getattr(solve, "there", None)
-    if there is not None and not isinstance(b, np.ndarray):
-        return there(b)
-    return cast_like(solve(as_array(b).astype(np.float64, copy=False)), b)
-
-
-def _both_solved(solve: Solve, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return two solutions, at once if ``solve`` can do that: it takes little longer than one."""
-    several = getattr(solve, "several", None)
-    if several is None or not isinstance(a, np.ndarray):
-        return _solved(solve, a), _solved(solve, b)
-    of_a, of_b = several(np.array([a, b], dtype=np.float64))
-    return cast_like(of_a, a), cast_like(of_b, b)
-
-
-def _step_at_once(gradient: Array, pairs: Pairs, solve: Solve, least: float | None) -> Array:
-    """Do the same with pairs as rows of matrices: the two loops over them are triangular systems.
-
-    With R = triu(SYᵀ), D its diagonal and w = R⁻¹S(−∇F) it is r + SᵀR⁻ᵀ(Dw − Yr), where r = H₀(−∇F − Yᵀw).
-    """
-    S, Y, D = (np.array(each) for each in zip(*pairs, strict=True))
-    R = np.dot(S, Y.T)
-    R.flat[:: len(R) + 1] = D  # as they were found to be positive
-    weights = dtrtrs(R, np.dot(S, -gradient))[0]  # what stands below the diagonal is not read
-    r = _scaled(solve, -gradient - np.dot(weights, Y), pairs, least)
-    return r + np.dot(dtrtrs(R, D * weights - np.dot(Y, r), trans=1)[0], S)
-
-
-def quasi_newton_move(objective: Objective, at: Point, pairs: Pairs, solve: Solve, flat_enough: float = LOOSE) -> Point:
-    """Return a good point along the quasi-Newton step from ``at``, in one pass."""
-    return best_point_along(objective, at, quasi_newton_step(at.gradient, pairs, solve), flat_enough)[0]
-
-
-def best_point_along(
-    objective: Objective, at: Point, step: Array, flat_enough: float = LOOSE, *, leap: bool = False
-) -> tuple[Point, float]:
-    """Return a good point along a step from ``at``, in one pass, and how much of the step that is.
-
-    ``leap`` says that it is likely all of it.
-    """
-    ray = objective.ray(at, step, unit_step=leap)
-    rise = max(RISE, UNSURE * objective.epsilon)
-    a = best_step(ray, (at.value, float(at.gradient @ step)), flat_enough, rise)
-    return ray.point_at(a), a
-
-
-# Products stop once the last has gained less than this share of what they gained on average, and there are no more.
-WORTH_ANOTHER, MOST_PRODUCTS = 0.2, 200
+    def __call__(self, v: Array, Kv: Array | None = None) -> Array:
+        """Return the product, which is a pass."""
+        F = self._objective
+        F.spend(passes=1)
+        return F.blocks.total(partial(F.model.hessian_product, v), self._weights) + F.ridge * v
 
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """A direction x ≈ −H⁻¹∇F, Kx, what a unit step promises to gain, and how many products it took."""
+    """A direction x ≈ −H⁻¹∇F, Kx, what a unit step is predicted to gain, and how many products it took."""
 
     x: Array
     Kx: Array
@@ -187,18 +176,12 @@ class Direction:
     products: int
 
 
-def newton_direction(objective: Objective, at: Point, solve: Solve) -> Direction:
-    """Return Newton's direction at a point, in the metric whose inverse is ``solve``; it always descends."""
-    times = HessianProducts(objective, at)
-    found = conjugate_gradients(as_array(at.gradient), lambda d, _: times(d), solve)
-    x = cast_like(found.x, at.gradient)
-    return Direction(x, x, found.gain, found.products)
-
-
 def conjugate_gradients(
     gradient: Array, times: Callable[[Array, Array], Array], solve: Solve, K: Callable[[Array], Array] | None = None
 ) -> Direction:
     """Return x with Hx ≈ −∇F, by conjugate gradients in a metric, until another product hardly gains anything.
+
+    It always descends.
 
     Parameters
     ----------
@@ -214,7 +197,7 @@ def conjugate_gradients(
     r = -gradient
     x, d, gained, before = np.zeros_like(r), np.zeros_like(r), 0.0, np.inf
     Kx, Kd = (x, d) if K is None else (x.copy(), d.copy())
-    for k in range(1, MOST_PRODUCTS + 1):
+    for k in range(1, MOST_STEPS + 1):
         z = solve(r)
         Kz = z if K is None else K(z)
         size = float(np.vdot(r, Kz))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, log10, sqrt
+from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ from majorant.core.class_model import ClassModel
 from majorant.core.labelled import Labelled
 from majorant.core.line_search import LOOSE, best_step
 from majorant.core.objective import Objective
-from majorant.core.preconditioners import LARGEST_HESSIAN
-from majorant.core.prices import FREE, PRODUCTS_PER_STEP, Prices
+from majorant.core.preconditioners import HessianOfAll, StartResult
+from majorant.core.prices import FREE, LARGEST_COPY, LARGEST_GRAM, SINGLE, Prices
 from majorant.core.quasi_newton import Direction, conjugate_gradients
-from majorant.core.starts import Begun
 
-# Of products in single precision, relative to the square of a row: a smaller ridge is lost in their rounding errors.
-# And how many rows tell that.
-ROUNDING, SOME = 3e-6, 64
+# Rows for each column, at most: where there are more, a Gram matrix of the columns is smaller.
+MOST_ROWS_PER_COLUMN = 1.5
+# Products that a step takes in the metric of factors.
+PRODUCTS_WITHIN = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,9 @@ class RowSpace:
         """Return whether single precision is enough for K: the penalty is larger than its rounding errors."""
         data = objective.whole
         assert isinstance(data, Labelled)
-        return bool(objective.ridge[0] > ROUNDING * square_of_a_row(data))
+        sizes = objective.magnitudes
+        assert sizes is not None
+        return bool(objective.ridge[0] > SINGLE * sizes.norm**2 / objective.rows)
 
     @classmethod
     def of(cls, objective: Objective) -> RowSpace:
@@ -134,27 +137,8 @@ class RowSpace:
         return np.concatenate([residual, residual.sum(axis=1, keepdims=True)], axis=1)
 
 
-def square_of_a_row(data: Labelled) -> float:
-    """Return about how large ‖x‖² is, measured from the centre, from some rows."""
-    X = data.take(np.arange(0, len(data), max(len(data) // SOME, 1))).design.without_ones()
-    return float(np.vdot(X, X)) / len(X)
-
-
 def _by_class(theta: Array, objective: Objective) -> Array:
     return theta.reshape(objective.model.classes(objective.like), -1)
-
-
-# Rows of the largest K, and rows for each column: where there are more, a Gram matrix of the columns is smaller.
-MOST_ROWS, ROWS_PER_COLUMN = 4_000, 1.5
-# Steps in all columns for each power of ten of the condition number, of dense rows that are fewer than columns: three
-# of four fits take more, by up to ten times.
-STEPS_PER_DIGIT = 20.0
-# Products that a step takes in the metric of factors.
-PRODUCTS_WITHIN = 10
-# Rows weigh no less than this share of their mean; and numbers of the largest factors.
-LEAST_WEIGHT, LARGEST_FACTORS = 1e-6, 2**25
-# Steps end where one promises to gain less than this share of F; then scores are found afresh, and less is aimed at.
-AIMS = (1e-4, 1e-7, 1e-10)
 
 
 def suits(objective: Objective) -> bool:
@@ -163,41 +147,26 @@ def suits(objective: Objective) -> bool:
     Of more rows than columns K is singular, and what is rounded in it may not exceed the penalty.
     """
     t = objective.rows
-    if not (objective.model.has_rows and objective.convex and t <= MOST_ROWS and RowSpace.suits(objective)):
+    if not (objective.model.has_rows and objective.convex and t <= LARGEST_GRAM and RowSpace.suits(objective)):
         return False
-    prices, columns = Prices.of(objective), Prices.of(objective).columns
-    if objective.size <= LARGEST_HESSIAN and prices.hessian(t) <= FREE * prices.step():
+    prices, hessian = Prices.of(objective), HessianOfAll().price(objective)
+    if hessian is not None and hessian[0] <= FREE * prices.step():
         return False
-    return t < columns or (t <= ROWS_PER_COLUMN * columns and RowSpace.narrows(objective))
+    columns = prices.columns
+    return t < columns or (t <= MOST_ROWS_PER_COLUMN * columns and RowSpace.narrows(objective))
 
 
-def pays_at_once(objective: Objective) -> bool:
-    """Return whether a solution here costs less than the steps in all columns that most fits take.
-
-    These grow with the logarithm of the condition number, of which the largest eigenvalue of XᵀX is estimated from t, p
-    and the squares of some rows.
-    """
-    prices, data = Prices.of(objective), objective.whole
-    assert isinstance(data, Labelled)
-    n = prices.classes + (prices.classes == 1)
-    largest = (sqrt(prices.rows / prices.columns) + 1.0) ** 2 * square_of_a_row(data)
-    steps = STEPS_PER_DIGIT * log10(1.0 + (n - 1) / n**2 * largest / objective.ridge[0])
-    here = prices.row_products() + PRODUCTS_PER_STEP * steps * prices.product_of_rows()
-    return bool(here + prices.step() < steps * prices.step())
-
-
-def newton_among_rows(objective: Objective, steps: int) -> Begun:
+def newton_among_rows(objective: Objective, steps: int) -> StartResult:
     """Return the optimum but for rounding, found from zero in no more than so many steps."""
-    space, intercepts = RowSpace.of(objective), objective.likely_intercept
-    prices, has_factors = Prices.of(objective), space.ridge.shape[0] * space.rows**2 <= LARGEST_FACTORS
-    product = prices.product_of_rows()
+    space, intercepts, prices = RowSpace.of(objective), objective.likely_intercept, Prices.of(objective)
+    product, has_factors = prices.product_of_rows(), 4 * len(space.ridge) * space.rows**2 <= LARGEST_COPY
     factors = inf if space.is_singular or not has_factors else prices.factors_of_rows() / product
     start = np.zeros(len(space.ridge)) if intercepts is None else intercepts
     place, made, products = newton(space, start, steps, factors, prices.solve_of_rows() / product)
     passes = 2.0 + products * objective.rows * space.ridge.shape[0] / (2 * objective.size)
     objective.spend(passes=passes, curvatures=1)
     point = objective.point(space.parameters(place.Z))
-    return Begun(point, made=made, account=(f"Newton steps in the space of {objective.rows} rows",))
+    return StartResult(point, steps=made, account=(f"Newton steps in the space of {objective.rows} rows",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,51 +196,42 @@ def newton(space: RowSpace, intercepts: Array, most: int, factors: float, solve:
     Conjugate gradients are scaled by the mean curvature of a row; once there were as many products as factors of the
     Hessian within each class cost, and a step takes so many that solves with these save some, by such factors: where
     columns are on wild scales there would be thousands. ``factors`` and ``solve`` are prices, in products.
+
+    Half the digits of single precision are gained at a time. Then scores are found afresh, and less is aimed at.
     """
     Z = np.zeros_like(space.ridge)
     Z[:, space.rows :] = intercepts[:, None]
     place = Place.of(space, Z, space.scores(Z), 0.5 * float(np.vdot(Z, space.ridge * Z)))
-    metric: Callable[[Array], Array] = MeanCurvature.of(space, place.residual)
+    mean = mean_curvature(space, place.residual)
+    metric: Callable[[Array], Array] = partial(np.multiply, 1.0 / mean)
     made = products = budget = latest = 0
-    for aim in AIMS:
+    for digits in (1, 2, 3):
+        aim = float(np.finfo(np.float32).eps) ** (digits / 2)
         while made < most:
             if budget >= factors and latest > PRODUCTS_WITHIN * (1.0 + solve):
                 metric, budget = WithinClasses.of(space, place.residual) or metric, 0
             times, gradient = space.curve(place.scores), space.gradient(place.Z, place.residual)
             found = conjugate_gradients(gradient, times, metric, space.times)
             if found.gain == 0 and isinstance(metric, WithinClasses):  # too far from symmetric in single precision
-                metric, factors = MeanCurvature.of(space, place.residual), inf
+                metric, factors = partial(np.multiply, 1.0 / mean), inf
                 continue
-            before, place = place, _best_place_along(space, place, found)
-            made, products, budget, latest = (
-                made + 1,
-                products + found.products,
-                budget + found.products,
-                found.products,
-            )
+            before, ray = place, RowRay(space, place, found)
+            length = best_step(ray, (place.value, -2.0 * found.gain), LOOSE)
+            place = ray.at(length) if length > 0 else place
+            latest = found.products
+            made, products, budget = made + 1, products + latest, budget + latest
             if place is before or found.gain <= aim * place.value:
                 break
         place = Place.of(space, place.Z, space.scores(place.Z), place.penalty)
     return place, made, products
 
 
-@dataclass(frozen=True, eq=False)
-class MeanCurvature:
-    """The inverse of the mean curvature along rows, and along intercepts."""
-
-    scale: Array  # of the columns of Z
-
-    @classmethod
-    def of(cls, space: RowSpace, residual: Array) -> MeanCurvature:
-        """Return it for what rows weigh."""
-        weights = space.class_weights(residual).mean(axis=0)
-        curvature = np.full(space.ridge.shape[1], float(weights.mean()) * float(np.trace(space.products)) / space.rows)
-        curvature[space.rows :] = weights.sum()
-        return cls(1.0 / (space.ridge.mean(axis=0) + curvature))
-
-    def __call__(self, Z: Array) -> Array:
-        """Return Z, scaled."""
-        return self.scale * Z
+def mean_curvature(space: RowSpace, residual: Array) -> Array:
+    """Return the mean curvature along rows, and along intercepts, for every column of Z."""
+    weights = space.class_weights(residual).mean(axis=0)
+    curvature = np.full(space.ridge.shape[1], float(weights.mean()) * float(np.trace(space.products)) / space.rows)
+    curvature[space.rows :] = weights.sum()
+    return np.asarray(space.ridge.mean(axis=0) + curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +250,7 @@ class WithinClasses:
     def of(cls, space: RowSpace, residual: Array) -> WithinClasses | None:
         """Return it, or None where rounding leaves no factor."""
         weights = space.class_weights(residual)
-        least = LEAST_WEIGHT * weights.mean(axis=1, keepdims=True)
+        least = SINGLE * weights.mean(axis=1, keepdims=True)
         weights = np.maximum(weights, np.maximum(least, np.finfo(space.products.dtype).tiny))
         roots, factors = np.sqrt(weights).astype(space.products.dtype), []
         for root, ridge in zip(roots, space.ridge, strict=True):
@@ -314,14 +274,7 @@ class WithinClasses:
         return solution if len(Z) == 1 else solution - solution.mean(axis=0)
 
 
-def _best_place_along(space: RowSpace, place: Place, step: Direction) -> Place:
-    """Return the best place along a step, or the same if there is none."""
-    ray = _Ray(space, place, step)
-    length = best_step(ray, (place.value, -2.0 * step.gain), LOOSE)
-    return ray.at(length) if length > 0 else place
-
-
-class _Ray:
+class RowRay:
     """F along a step."""
 
     def __init__(self, space: RowSpace, place: Place, step: Direction) -> None:

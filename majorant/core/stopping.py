@@ -32,7 +32,7 @@ from majorant.core.certificates import Certificate
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.prices import FREE, Prices
+from majorant.core.prices import FREE, ROWS_PER_PARAMETER, Prices
 from majorant.core.separation import Cuts
 from majorant.core.solver import State
 from majorant.core.threads import all_finite, norm
@@ -40,7 +40,6 @@ from majorant.core.threads import all_finite, norm
 SAFETY = 4.0  # by how much more than a metric predicts there may be to gain, usually; and by how much less when again
 OF_STEPS = 1 / 3  # of the price of all steps so far: what a certificate may cost
 SETTLES = 100.0  # tolerances that may be left to gain where Newton's steps lead to the optimum
-ROWS_PER_PARAMETER = 3  # rows for each parameter that a Hessian is found from, at least
 NEGLIGIBLE = 0.1  # tolerances that all steps to come gain where an estimate ends a run; and how little each gains less
 
 
