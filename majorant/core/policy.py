@@ -6,14 +6,16 @@ Where it starts (the first of these that applies, :meth:`QuasiNewton.start_withi
 2. chains: dual ascent, or else an online pass (``ascent``, ``online``);
 3. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
 4. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
-5. dense data of which products with X are a third of a step or more, and no space of the rows: steps on a copy in
-   single precision, until one gains less than 5e-6 of F;
-6. anything else: zero.
+5. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of
+   their products K = XXᵀ costs no more than ``FREE`` steps (``row_space``), else zero;
+6. dense data of which products with X are a third of a step or more: steps on a copy in single precision, until one
+   gains less than 5e-6 of F;
+7. anything else: zero.
 
 What it does before each step (:meth:`QuasiNewton.step`, :meth:`QuasiNewtonState.due`):
 
 1. no metric yet: the best rung of the ladder that costs no more than ``FREE`` steps;
-2. fewer dense rows than columns, and a matrix of their products K = XXᵀ pays: Newton's method there (``row_space``);
+2. the space of the rows pays: Newton's method there, once;
 3. a better rung pays, or the same one pays and is old: it is found at this θ. A metric is old once steps in it have
    cost ``WINDOW`` times its price, a Hessian after a step;
 4. products with the Hessian pay: from now on steps are Newton's, by conjugate gradients in the metric.
@@ -202,6 +204,15 @@ class QuasiNewtonState(State):
             account=self.account if again and self.by_products else (*self.account, (self.steps, rung.name)),
         )
 
+    def with_products_if_they_pay(self) -> QuasiNewtonState:
+        """Return the state with Newton's steps from now on, or the same if products with the Hessian do not pay."""
+        assert self.plan is not None
+        pays = self.level < Level.SAMPLE and self.pays(0.0, PRODUCTS_PER_STEP * self.plan.product)
+        if self.by_products or not pays:
+            return self
+        account = (*self.account, (self.steps, "Newton steps by conjugate gradients"))
+        return self.changed(by_products=True, pairs=(), gains=(), account=account)
+
     def begun(self, start: StartResult, ridge: Array) -> QuasiNewtonState:
         """Return the state in which steps begin after a start, or the start goes on."""
         has_metric = start.factorize is not None
@@ -331,7 +342,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         if here is not None and (not steps or not objective.convex or here.value <= objective.value_at_zero()):
             return QuasiNewtonState.at(here, ridge=ridge, most=steps)
         zero = objective.with_likely_intercept(np.zeros(objective.size))
-        rows = sample_size(objective) if kind in ("auto", "sample") else 0
+        rows, rows_tried = sample_size(objective) if kind in ("auto", "sample") else 0, False
         if kind == "auto" and ascent.suits(objective):
             begun = ascent.begin(objective, zero, self.seed)
         elif kind == "auto" and learns_online(objective):
@@ -340,14 +351,24 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             begun = dual.begin(objective).go_on(objective, None, self.seed)
         elif rows or kind == "sample":
             begun = from_sample(objective, zero, self.seed, rows, steps)
-        elif kind == "auto" and not row_space.suits(objective) and pays_in_single_precision(objective):
+        elif kind == "auto" and row_space.suits(objective):
+            rows_tried = row_space.is_next_to_free(objective)
+            if rows_tried:
+                begun = row_space.newton_among_rows(objective, steps)
+            if not rows_tried or begun.point.value > objective.value_at_zero():  # columns far from zero, say
+                begun = StartResult(objective.point(zero) if here is None else here)
+        elif kind == "auto" and pays_in_single_precision(objective):
             narrow = objective.narrowed()
             assert narrow is not None
             state = QuasiNewtonState.at(narrow.point(zero), ridge=ridge)
             return self._in_single_precision(narrow, state, steps, objective).changed(most=steps)
         else:
             begun = StartResult(objective.point(zero) if here is None else here)
-        return QuasiNewtonState.at(begun.point, ridge=ridge).begun(begun, objective.ridge).changed(most=steps)
+        return (
+            QuasiNewtonState.at(begun.point, ridge=ridge)
+            .begun(begun, objective.ridge)
+            .changed(most=steps, rows_tried=rows_tried)
+        )
 
     def _in_single_precision(
         self, narrow: Objective, state: QuasiNewtonState, steps: int, objective: Objective
@@ -400,9 +421,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         # Another metric, or Newton's steps from now on.
         if (due := state.due()) is not None:
             state = state.in_metric(due[0].at(objective, here), ridge, *due)
-        elif not state.by_products and state.level < Level.SAMPLE and state.pays(0.0, PRODUCTS_PER_STEP * plan.product):
-            account = (*state.account, (state.steps, "Newton steps by conjugate gradients"))
-            state = state.changed(by_products=True, pairs=(), gains=(), account=account)
+        else:
+            state = state.with_products_if_they_pay()
 
         before, again = (
             state,

@@ -12,7 +12,7 @@ from majorant.core.objective import Objective
 from majorant.core.quasi_newton import MANY_PARAMETERS
 
 STEP = 3e5  # what every step costs besides its arithmetic: Python, and the line search
-DENSE, SPARSE = 0.3, 1.5  # a number of X that is read, and of X that is stored as sparse
+DENSE, SPARSE = 0.6, 1.5  # a number of X that is read, and of X that is stored as sparse
 EXPONENTIAL = 6.0  # and what goes with it in a loss
 MULTIPLY = 1 / 22  # a multiplication and an addition in a product of matrices
 VECTOR = 1.0  # a number of a vector that is read, changed and written

@@ -26,7 +26,7 @@ from majorant.core.labelled import Labelled
 from majorant.core.line_search import LOOSE, best_step
 from majorant.core.objective import Objective
 from majorant.core.preconditioners import HessianOfAll, StartResult
-from majorant.core.prices import FREE, LARGEST_COPY, LARGEST_GRAM, SINGLE, Prices
+from majorant.core.prices import FREE, LARGEST_COPY, LARGEST_GRAM, PRODUCTS_PER_STEP, SINGLE, Prices
 from majorant.core.quasi_newton import Direction, conjugate_gradients
 
 # Rows for each column, at most: where there are more, a Gram matrix of the columns is smaller.
@@ -154,6 +154,13 @@ def suits(objective: Objective) -> bool:
         return False
     columns = prices.columns
     return t < columns or (t <= MOST_ROWS_PER_COLUMN * columns and RowSpace.narrows(objective))
+
+
+def is_next_to_free(objective: Objective) -> bool:
+    """Return whether K costs no more than ``FREE`` steps, and a Newton step with it less than one."""
+    prices = Prices.of(objective)
+    step = prices.step()
+    return prices.row_products() <= FREE * step and PRODUCTS_PER_STEP * prices.product_of_rows() < step
 
 
 def newton_among_rows(objective: Objective, steps: int) -> StartResult:

@@ -200,7 +200,7 @@ def test_whatever_the_problem_the_end_is_the_optimum_and_the_certificate_is_true
         data = Sequences.of(data.universe, data.starts, data.indptr, data.attributes, scaled, data.y, data.weight)
     ridge = 10.0 ** rng.integers(-2, 3) * np.exp(rng.normal(size=data.universe.size) * (seed % 2))
     F = Objective(Chain(), data, ridge=ridge)
-    assert ascent.suits(F, np.zeros(F.size))
+    assert ascent.suits(F)
     found, right = minimize(F, QuasiNewton(), tol=1e-5), minimize(F, LBFGS(), tol=1e-9, max_steps=5000)
     value, lowest = F.value(found.params), F.value(right.params)
     assert found.result.converged
@@ -210,13 +210,12 @@ def test_whatever_the_problem_the_end_is_the_optimum_and_the_certificate_is_true
 def test_where_it_does_not_suit_the_start_is_another():
     data, zero = many(0, n=3), np.zeros(many(0, n=3).universe.size)
     F = Objective(Chain(), data, ridge=1.0)
-    assert ascent.suits(F, zero)
-    assert not ascent.suits(F, zero + 1.0)
-    assert not ascent.suits(Objective(Chain(), data, ridge=np.append(0.0, zero[1:] + 1.0)), zero)
-    assert not ascent.suits(Objective(Chain(), data.take(np.arange(20)), ridge=1.0), zero)
+    assert ascent.suits(F)
+    assert not ascent.suits(Objective(Chain(), data, ridge=np.append(0.0, zero[1:] + 1.0)))
+    assert not ascent.suits(Objective(Chain(), data.take(np.arange(20)), ridge=1.0))
     uneven = np.random.default_rng(0).uniform(size=data.n_tokens)
     weighted = Sequences.of(data.universe, data.starts, data.indptr, data.attributes, None, data.y, uneven)
-    assert not ascent.suits(Objective(Chain(), weighted, ridge=1.0), zero)
+    assert not ascent.suits(Objective(Chain(), weighted, ridge=1.0))
 
 
 def test_marginals_that_do_not_fit_are_not_asked_for(monkeypatch):
@@ -242,7 +241,7 @@ def test_another_penalty_than_a_ridge_has_another_start():
 
     data = many(0, n=3)
     F = Objective(Chain(), data, ridge=Towards(data.universe.size))
-    assert not ascent.suits(F, np.zeros(F.size))
+    assert not ascent.suits(F)
     assert minimize(F, QuasiNewton(), tol=1e-6).result.converged
 
 
@@ -270,8 +269,8 @@ def test_slow_rounds_hand_over_to_quasi_newton_steps(monkeypatch):
     states.append(solver.start(F, np.zeros(F.size)))
     while len(states) <= 30:
         states.append(solver.step(F, states[-1]))
-    assert any(state.sweeps is None and state.solve is not None for state in states)
-    values = [F.value(state.theta) for state in states if state.sweeps is None]
+    assert any(state.continuation is None and state.solve is not None for state in states)
+    values = [F.value(state.theta) for state in states if state.continuation is None]
     assert all(after <= before for before, after in pairwise(values))
 
 
@@ -281,7 +280,7 @@ def test_steps_take_over_where_the_next_look_is_far(monkeypatch):
     states.append(solver.start(F, np.zeros(F.size)))
     while len(states) <= 40:
         states.append(solver.step(F, states[-1]))
-    assert all(state.sweeps is None for state in states)  # for good
+    assert all(state.continuation is None for state in states)  # for good
     lowest = F.value(minimize(F, LBFGS(), tol=1e-9, max_steps=5000).params)
     assert F.value(states[-1].theta) == pytest.approx(lowest, rel=1e-6)
     found = minimize(F, QuasiNewton(), tol=1e-6)

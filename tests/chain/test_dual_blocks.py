@@ -73,7 +73,7 @@ def test_blocks_are_visited_one_after_the_other(kind, monkeypatch):
 def test_it_is_the_start_of_a_fit_whose_certificate_is_true(kind, monkeypatch):
     _, blocks = both(numbers=80, monkeypatch=monkeypatch, **kind)
     F = Objective(Chain(), blocks, ridge=0.5)
-    assert ascent.suits(F, np.zeros(F.size))
+    assert ascent.suits(F)
     found = minimize(F, QuasiNewton(), tol=1e-4)
     lowest = F.value(minimize(F, LBFGS(), tol=1e-9, max_steps=5000).params)
     assert found.result.converged
@@ -108,11 +108,11 @@ def test_marginals_of_a_state_from_a_file_are_found_again(monkeypatch):
 def test_where_there_is_no_room_the_start_is_another(monkeypatch):
     _, blocks = both(n=3)
     F = Objective(Chain(), blocks, ridge=0.7)
-    assert ascent.suits(F, np.zeros(F.size))
+    assert ascent.suits(F)
     uneven = StreamedSequences(blocks._records, blocks.universe, blocks._numbers, blocks.size)
-    assert not ascent.suits(Objective(Chain(), uneven, ridge=0.7), np.zeros(F.size))
+    assert not ascent.suits(Objective(Chain(), uneven, ridge=0.7))
     monkeypatch.setattr(cache, "SHARE", 0.0)
-    assert not ascent.suits(F, np.zeros(F.size))
+    assert not ascent.suits(F)
     monkeypatch.setattr(AscentInBlocks, "fits", staticmethod(lambda data: True))  # and then there is none after all
     found = minimize(F, QuasiNewton(), tol=1e-6)
     assert found.result.converged

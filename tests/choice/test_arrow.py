@@ -8,7 +8,7 @@ from majorant import Choices, ConditionalLogit, Enumerated, Objective, QuasiNewt
 from majorant.choice import conditional_logit, enumerated
 from majorant.core import preconditioners
 from majorant.core.files import decode, encode
-from majorant.core.products import hessian_by_blocks
+from majorant.core.preconditioners import hessian_by_blocks
 from majorant.curvature import Arrow, Dense
 
 

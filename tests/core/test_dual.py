@@ -12,7 +12,6 @@ from scipy.special import expit, softmax
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.core import dual
 from majorant.core.kernels import dual as kernels
-from majorant.core.starts import DualSweeps
 from tests.kernel_oracles import logistic_step
 
 
@@ -133,25 +132,22 @@ def test_wide_data_start_in_the_dual_and_end_at_the_optimum(n, form):
         Labelled(X, y, constant=free),
         ridge=np.tile(np.append(np.full(1_000, 0.1), [0.0] * free), n),
     )
-    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).sweeps, DualSweeps)
+    assert isinstance(QuasiNewton().start(F, np.zeros(F.size)).continuation, dual.Dual)
     solution = minimize(F, QuasiNewton(), tol=1e-9)
     assert solution.result.converged
     best = minimize(F, QuasiNewton(curvature="kronecker"), tol=1e-10).trace["objective"][-1]
     assert F.value(solution.params) == pytest.approx(best, rel=1e-8)
 
 
-def test_a_warm_start_soft_labels_and_offsets_do_without():
+def test_soft_labels_and_offsets_do_without():
     X, y = wide(1)
     plain = Objective(Binary(), Labelled(X, y), ridge=1.0)
-    assert dual.suits(plain, np.zeros(1_000))
-    assert not dual.suits(plain, np.ones(1_000))
-    assert not dual.suits(Objective(Binary(), Labelled(X.toarray(), y), ridge=1.0), np.zeros(1_000))
-    assert not dual.suits(Objective(Binary(), Labelled(X[:, :900], y), ridge=1.0), np.zeros(900))
-    assert not dual.suits(Objective(Binary(), Labelled(X, y), ridge=0.0), np.zeros(1_000))
-    assert not dual.suits(Objective(Binary(), Labelled(X, y, offset=np.ones(500)), ridge=1.0), np.zeros(1_000))
-    assert not dual.suits(
-        Objective(Binary(), Labelled(X, np.column_stack([1 - y, y]) * 1.0), ridge=1.0), np.zeros(1_000)
-    )
+    assert dual.suits(plain)
+    assert not dual.suits(Objective(Binary(), Labelled(X.toarray(), y), ridge=1.0))
+    assert not dual.suits(Objective(Binary(), Labelled(X[:, :900], y), ridge=1.0))
+    assert not dual.suits(Objective(Binary(), Labelled(X, y), ridge=0.0))
+    assert not dual.suits(Objective(Binary(), Labelled(X, y, offset=np.ones(500)), ridge=1.0))
+    assert not dual.suits(Objective(Binary(), Labelled(X, np.column_stack([1 - y, y]) * 1.0), ridge=1.0))
 
 
 def test_the_estimator_uses_it_and_repeats_itself():

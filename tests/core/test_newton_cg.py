@@ -5,11 +5,15 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, Threads, minimize
-from majorant.core.preconditioners import HESSIAN, DiagonalOfHessian
+from majorant.core.preconditioners import DiagonalOfHessian, Level
 from majorant.core.prices import Prices
-from majorant.core.products import HessianProducts
-from majorant.core.quasi_newton import MOST_PRODUCTS, conjugate_gradients, newton_direction
+from majorant.core.quasi_newton import MOST_STEPS, HessianProducts, conjugate_gradients
 from tests.core.test_policy import BY_PRODUCTS, Rung, after, decided, plan, state
+
+
+def newton_direction(F, at, solve):
+    """Newton's direction at a point, in the metric whose inverse is ``solve``."""
+    return conjugate_gradients(at.gradient, HessianProducts(F, at), solve)
 
 
 def objective(t, p, n, *, sparse=False, dtype=np.float64, weighted=False, soft=False, threads=1, seed=0, **data):
@@ -157,11 +161,11 @@ def test_where_nothing_is_curved_the_first_direction_is_that_of_the_metric(curva
 
 
 def test_products_end():
-    scales = 10.0 ** np.linspace(-12, 0, 2 * MOST_PRODUCTS)
+    scales = 10.0 ** np.linspace(-12, 0, 2 * MOST_STEPS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("majorant.core.quasi_newton.WORTH_ANOTHER", 0.0)
         found = conjugate_gradients(np.ones(len(scales)), lambda d, _: scales * d, lambda b: b)
-    assert found.products <= MOST_PRODUCTS
+    assert found.products <= MOST_STEPS
     assert found.gain > 0
 
 
@@ -197,7 +201,7 @@ def test_products_are_turned_to_where_they_are_cheap_and_much_is_left():
     assert not turns(after(5, rate=0.5), np.inf)
     assert not turns(after(5, rate=9.0), 0.1)  # little is left
     assert not turns(after(1, rate=0.5), 0.1)  # too soon to tell
-    assert not turns(after(5, rate=0.5, level=HESSIAN), 0.1)
+    assert not turns(after(5, rate=0.5, level=Level.HESSIAN), 0.1)
     assert not turns(after(5, rate=0.5, budget=-9.0), 0.1)  # steps that tell how good a metric is pay for nothing
 
 
@@ -205,7 +209,7 @@ def test_pairs_of_other_steps_are_forgotten_then():
     turned = decided(
         after(5, rate=0.5).changed(pairs=((np.ones(1), np.ones(1), 1.0),)), plan(Rung(0, 1e9), product=0.1)
     )
-    assert turned.uses_products
+    assert turned.by_products
     assert (turned.pairs, turned.gains) == ((), ())
     assert turned.account[-1] == (5, BY_PRODUCTS)
 
@@ -216,7 +220,8 @@ def test_no_metric_is_found_for_products_that_costs_more_than_all_steps():
         slow = state([np.exp(-0.1 * k) for k in range(8)], level=0, budget=budget, spent=3.0, by_products=True)
         found = decided(slow, offers)
         assert found.level == level
-        assert found.uses_products == (level < HESSIAN)
+        assert found.by_products
+        assert np.isnan(found.predicted_decrease()) == (level < Level.SAMPLE)  # one that is written out needs none
 
 
 def test_a_metric_within_products_does_not_hide_how_fast_steps_gain():

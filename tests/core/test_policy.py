@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, exp, inf
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +14,9 @@ from scipy.special import softmax
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, Objective, QuasiNewton, minimize
 from majorant.core import policy, preconditioners, row_space
 from majorant.core.files import decode, encode
-from majorant.core.policy import PATIENCE, Plan, QuasiNewtonState
-from majorant.core.preconditioners import HESSIAN, DiagonalOfHessian, GramOfColumns, HessianOfAll
+from majorant.core.policy import WINDOW, Plan, QuasiNewtonState
+from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll, Level, StartResult
 from majorant.core.prices import FREE, Prices, pays_in_single_precision
-from majorant.core.starts import Begun
 from majorant.curvature import Kronecker
 from majorant.objective import Point
 
@@ -35,14 +33,9 @@ class Rung:
     more: float = 0.0
     name: str = "a metric"
 
-    def suits(self, objective):
-        return True
-
-    def price(self, prices):
-        return self.steps * prices.step()
-
-    def upkeep(self, prices):
-        return self.more * prices.step()
+    def price(self, objective):
+        step = Prices.of(objective).step()
+        return self.steps * step, self.more * step
 
     def at(self, objective, point):
         return lambda ridge: lambda b: b
@@ -56,7 +49,7 @@ def plan(*rungs, **more):
 def state(gains=(), *, cost=1.0, **known):
     """A state whose latest steps have promised so much and cost so much each; F is 1."""
     point = Point(np.zeros(1), 1.0, np.ones(1))
-    return QuasiNewtonState.at(point, gains=tuple((gain, cost) for gain in gains)[-policy.WINDOW :], **known)
+    return QuasiNewtonState.at(point, gains=tuple((gain, cost) for gain in gains)[-WINDOW:], **known)
 
 
 def after(steps, rate, *, level=0, budget=FREE, **known):
@@ -67,7 +60,9 @@ def after(steps, rate, *, level=0, budget=FREE, **known):
 
 def decided(state, plan):
     """The state with what is bought before the next step."""
-    return QuasiNewton()._with_metric(SimpleNamespace(ridge=np.ones(1)), state.changed(plan=plan), state.point)
+    if (due := (state := state.changed(plan=plan)).due()) is not None:
+        return state.in_metric(due[0].at(None, state.point), np.ones(1), *due)
+    return state.with_products_if_they_pay()
 
 
 def is_bought(state, plan):
@@ -151,7 +146,7 @@ def test_the_same_metric_is_found_anew_no_sooner_than_patience_says(price):
     offers = plan(Rung(0, price))
     for steps in range(2, 100):
         if is_bought(after(steps, 0.01), offers):
-            assert steps >= PATIENCE * max(price, 1.0)
+            assert steps >= WINDOW * max(price, 1.0)
     assert is_bought(after(100, 0.01), offers)
 
 
@@ -195,21 +190,19 @@ def fitted(F, plan, most=200):
     Of every purchase: whether the rule was asked, what it was, its price, and what steps had cost so far.
     """
     solver, ledger, asked, cost = QuasiNewton(), [], [], 0.0
-    buy, decide = policy._bought, QuasiNewton._with_metric
+    buy, decide = QuasiNewtonState.in_metric, QuasiNewtonState.due
 
-    def bought(objective, state, here, rung, price):
-        ledger.append((bool(asked), rung, price, cost))
-        return buy(objective, state, here, rung, price)
+    def bought(self, factorize, ridge, rung, price):
+        ledger.append((bool(asked and asked.pop()), rung, price, cost))
+        return buy(self, factorize, ridge, rung, price)
 
-    def deciding(self, *of):
-        asked.append(1)
-        found = decide(self, *of)
-        asked.pop()
-        return found
+    def deciding(self):
+        asked[:] = [decide(self) is not None]
+        return decide(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "_bought", bought)
-        patch.setattr(QuasiNewton, "_with_metric", deciding)
+        patch.setattr(QuasiNewtonState, "in_metric", bought)
+        patch.setattr(QuasiNewtonState, "due", deciding)
         states = [QuasiNewtonState.at(F.point(np.zeros(F.size)), ridge=F.penalty.prior, plan=plan, rows_tried=True)]
         while not states[-1].stalled and len(states) < most:
             states.append(solver.step(F, states[-1]))
@@ -233,8 +226,8 @@ def test_no_more_is_paid_than_steps_have_cost_and_the_optimum_is_the_same(classe
     assert (paid <= FREE + np.array([cost for _, _, cost in asked]) + 1e-9).all()
     assert all(before.level <= after.level for (before, *_), (after, *_) in pairwise(asked))
     for (_, before, _, then), (of_the_rule, rung, price, now) in pairwise(ledger):
-        if of_the_rule and rung is before and rung.level < HESSIAN:
-            assert now - then >= PATIENCE * max(price, 1.0)
+        if of_the_rule and rung is before and rung.level < Level.SAMPLE:
+            assert now - then >= WINDOW * max(price, 1.0)
 
 
 @pytest.mark.parametrize("price", [5.0, 20.0])
@@ -242,7 +235,7 @@ def test_a_fit_in_a_poor_metric_buys_a_better_one_when_steps_have_cost_as_much(p
     rungs = ((HessianOfAll(), FREE + price, 0.0), (DiagonalOfHessian(), 0.0, 0.0))
     _, ledger = fitted(slow_to_fit(), Plan(rungs))
     first = next(cost for _, rung, _, cost in ledger if rung == HessianOfAll())
-    assert price <= first <= 2 * price + policy.WINDOW
+    assert price <= first <= 2 * price + WINDOW
 
 
 def test_no_metric_is_left_for_a_worse_one_where_steps_fail(monkeypatch):
@@ -250,13 +243,18 @@ def test_no_metric_is_left_for_a_worse_one_where_steps_fail(monkeypatch):
     rungs = ((HessianOfAll(), 1.0, 0.0), (GramOfColumns(), 0.5, 0.0), (DiagonalOfHessian(), 0.1, 0.0))
     before = QuasiNewtonState.at(F.point(np.zeros(F.size)), ridge=F.penalty.prior, plan=Plan(rungs))
     before = QuasiNewton().step(F, before)
-    assert before.level == HESSIAN + 1
+    assert before.level == Level.HESSIAN
     found = []
-    monkeypatch.setattr(policy, "_step", lambda F, state, here: (found.append(state.level), (-here.gradient, 1.0))[1])
+    monkeypatch.setattr(policy, "best_step", lambda *_: 1.0)
+    buy = QuasiNewtonState.in_metric
+    monkeypatch.setattr(
+        QuasiNewtonState,
+        "in_metric",
+        lambda self, f, λ, rung, price: found.append(rung.level) or buy(self, f, λ, rung, price),
+    )
     monkeypatch.setattr(policy, "improves", lambda *_: False)
     failed = QuasiNewton().step(F, before)
     assert failed.stalled
-    assert len(found) > 1
     assert set(found) == {before.level}
 
 
@@ -275,8 +273,7 @@ def test_prices_of_a_plan_are_in_steps():
     F = objective(300, 6, 4)
     found, prices = Plan.of(F, "auto", F.point(np.zeros(F.size))), Prices.of(F)
     for rung, price, solve in found.rungs:
-        assert price == pytest.approx(rung.price(prices) / prices.step())
-        assert solve == pytest.approx(rung.upkeep(prices) / prices.step())
+        assert (price, solve) == pytest.approx([part / prices.step() for part in rung.price(F)])
     assert found.product == pytest.approx(prices.product() / prices.step())
 
 
@@ -311,7 +308,7 @@ def test_the_space_of_the_rows_is_tried_once_and_left_if_it_is_no_better(monkeyp
 
     def no_better(objective, steps):
         tried.append(steps)
-        return Begun(objective.point(np.zeros(objective.size)))
+        return StartResult(objective.point(np.zeros(objective.size)))
 
     monkeypatch.setattr(row_space, "newton_among_rows", no_better)
     rungs = ((DiagonalOfHessian(), 0.1, 0.0),)
@@ -580,7 +577,7 @@ def test_a_state_from_a_file_goes_on_to_the_same_bits(kind, steps):
 def test_a_state_under_another_ridge_keeps_its_metric_and_what_is_left_to_spend(kind):
     F, solver = problem(kind), QuasiNewton()
     state = solver.start(F, np.zeros(F.size))
-    while state.sweeps is not None or state.level < 0:
+    while state.continuation is not None or state.level < 0:
         state = solver.step(F, state)
     other = F.with_ridge(1.0)
     carried = solver.carry(other, state, state.theta, 0)

@@ -8,8 +8,8 @@ import pytest
 import majorant
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton
 from majorant.core import row_space
-from majorant.core.products import HessianProducts
-from majorant.core.row_space import RowSpace, WithinClasses, newton, pays_at_once, suits
+from majorant.core.quasi_newton import HessianProducts
+from majorant.core.row_space import RowSpace, WithinClasses, newton, suits
 from tests.sweep import Problem, fitted, make
 
 # The price of factors, in products: none, or more than anybody spends. And of a solve with them.
@@ -219,8 +219,7 @@ def test_wide_data_of_many_classes_are_fitted_there(monkeypatch):
     np.testing.assert_allclose(model.intercept_, without.intercept_, atol=1e-3)
 
 
-def test_fits_that_are_slow_in_all_columns_end_there(monkeypatch):
-    monkeypatch.setattr(row_space, "pays_at_once", lambda objective: False)
+def test_fits_that_are_slow_in_all_columns_end_there():
     X, y = slow_in_all_columns()
     model = LogisticRegression(C=50.0, tol=1e-7, fit_intercept=False).fit(X, y)
     step, what = model.result_.account[-1]
@@ -240,14 +239,12 @@ def test_a_limit_of_steps_holds_there(most):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, 900)), rng.integers(0, 20, 150)
     F = Objective(Multinomial(20), Labelled(X, y), ridge=1.0)
-    assert pays_at_once(F)
     found = majorant.minimize(F, QuasiNewton(), tol=1e-14, max_steps=most)
     assert found.trace["step"][-1] == most
     assert "limit" in found.result.message
 
 
-def test_a_limit_of_steps_holds_where_a_fit_ends_there(monkeypatch):
-    monkeypatch.setattr(row_space, "pays_at_once", lambda objective: False)
+def test_a_limit_of_steps_holds_where_a_fit_ends_there():
     X, y = slow_in_all_columns()
     F = Objective(Multinomial(4), Labelled(X, y), ridge=0.02)
     freely = majorant.minimize(F, QuasiNewton(), tol=1e-7)
@@ -265,8 +262,7 @@ def test_correlated_columns_of_two_classes_are_fitted_there():
     assert model.gap_ <= 1e-8
 
 
-def test_columns_far_from_zero_in_single_precision_lead_nowhere_worse_than_zero(monkeypatch):
-    monkeypatch.setattr(row_space, "pays_at_once", lambda objective: True)
+def test_columns_far_from_zero_in_single_precision_lead_nowhere_worse_than_zero():
     rng = np.random.default_rng(0)
     X, y = (rng.normal(size=(5, 346)) + 919_000.0).astype(np.float32), np.array([0, 1, 0, 1, 1])
     F = Objective(Binary(), Labelled(X, y), ridge=1.0)

@@ -20,9 +20,9 @@ from majorant import (
     logistic_regression_path,
     minimize,
 )
+from majorant.core.policy import from_sample, sample_size
 from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
 from majorant.core.prices import pays_in_single_precision
-from majorant.core.starts import from_sample, sample_size
 from majorant.linear import logistic
 from majorant.linear.path import walk
 
