@@ -46,9 +46,9 @@ from majorant import (
     logistic_regression_path,
     minimize,
 )
-from majorant.core import ascent, dual, policy, preconditioners, quasi_newton, row_space
+from majorant.core import ascent, dual, policy, preconditioners, row_space
 from majorant.core.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
-from majorant.core.products import HessianProducts
+from majorant.core.quasi_newton import HessianProducts
 from majorant.core.stopping import Stopping
 
 # --- switches -------------------------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ def nothing(*_, **__):
     return None
 
 
-def one_visit_more(objective, at, step, flat_enough, *, leap=False, found=quasi_newton.best_point_along):
+def one_visit_more(self, start, direction, *, unit_step=False, ray=Objective.ray):
     """Find the gradient of a whole step in a visit of its own."""
-    return found(objective, at, step, flat_enough, leap=False)
+    return ray(self, start, direction)
 
 
 def at_the_end(self, gap, *, ends, due=Stopping.share_due):
@@ -87,24 +87,21 @@ OFF = {
     "the Gram matrix": lambda: without(GramOfColumns),
     "the Hessian": lambda: without(HessianOfAll),
     "Hessians by blocks": lambda: without(*BLOCKS),
-    "metrics found anew": lambda: set_to(policy, "PATIENCE", math.inf),
     "Newton by conjugate gradients": lambda: set_to(HessianProducts, "suit", never),
     "the space of the rows": lambda: set_to(row_space, "suits", never),
-    "that space from the start": lambda: set_to(row_space, "pays_at_once", never),
-    "factors in that space": lambda: set_to(row_space, "LARGEST_FACTORS", 0),
+    "that space from the start": lambda: set_to(row_space, "is_next_to_free", never),
+    "factors in that space": lambda: set_to(row_space, "LARGEST_COPY", 0),
     "dual sweeps": lambda: set_to(dual, "suits", never),
     "Newton steps on a sample": lambda: set_to(policy, "sample_size", never),
     "steps in single precision": lambda: set_to(policy, "pays_in_single_precision", never),
-    "Gram matrices in single precision": lambda: set_to(preconditioners, "ROUNDING", math.inf),
-    "a unit step and its gradient at once": lambda: set_to(policy, "best_point_along", one_visit_more),
+    "Gram matrices in single precision": lambda: set_to(preconditioners, "SINGLE", math.inf),
+    "a unit step and its gradient at once": lambda: set_to(Objective, "ray", one_visit_more),
     "the factor of the last pair": lambda: set_to(policy, "LEAST_FACTOR", None),
     "20 pairs, not 5": lambda: set_to(policy, "PAIRS", 5),
     "raised diagonals": lambda: set_to(preconditioners, "RAISED", 0.0),
-    "what rows of a label have in common": lambda: set_to(preconditioners, "ROWS_PER_LABEL", math.inf),
     "tight certificates before the end": lambda: set_to(Stopping, "share_due", at_the_end),
     "metrics of another penalty": lambda: set_to(policy.QuasiNewtonState, "carried", nothing),
-    "Gram matrices of other targets": lambda: set_to(preconditioners, "common_gram", nothing),
-    "another start than a given θ": lambda: set_to(policy, "POOR", math.inf),
+    "Gram matrices of other targets": lambda: set_to(preconditioners, "shared_gram", lambda *_: (None, None)),
     "dual ascent of chains": lambda: set_to(ascent, "suits", never),
     "an online pass over chains": lambda: set_to(policy, "learns_online", never),
 }

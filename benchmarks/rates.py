@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks import report
 from benchmarks.shapes import Shape, make
 from majorant import Binary, Labelled, Multinomial, Objective
+from majorant.core.line_search import best_step
 from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
 from majorant.core.prices import Prices
-from majorant.core.quasi_newton import best_point_along
 from majorant.core.threads import recycling
 
 SHAPES = [
@@ -58,10 +58,16 @@ def measure(shape: Shape) -> dict:
     with recycling():
         here = F.point(np.zeros(F.size))
         step = -0.5 * first.at(F, here)(F.ridge)(here.gradient)
-        runs = {"step": (lambda: best_point_along(F, here, step, leap=True), prices.step())}
-        for offer in (first, GramOfColumns(), HessianOfAll()):
-            if offer.suits(F):
-                runs[offer.name] = (lambda offer=offer: offer.at(F, here)(F.ridge), offer.price(prices))
+
+        def make_step():
+            ray = F.ray(here, step, unit_step=True)
+            return ray.point_at(best_step(ray))
+
+        runs = {"step": (make_step, prices.step())}
+        for rung in (first, GramOfColumns(), HessianOfAll()):
+            price = rung.price(F)
+            if price is not None:
+                runs[rung.name] = (lambda rung=rung: rung.at(F, here)(F.ridge), price[0])
         for name in ("step", first.name, GramOfColumns.name, HessianOfAll.name):
             run, price = runs.get(name, (None, np.nan))
             seconds = least_seconds(run) if run else np.nan

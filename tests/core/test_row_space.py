@@ -112,7 +112,7 @@ def test_steps_among_rows_go_on_as_long_as_the_limit_allows():
     task = Problem(seed=9411959, t=24, p=520, n=8, data="degenerate", C=2.01, weights="extreme", mode="offset")
     model, _ = fitted(task, make(task))
     assert model.n_iter_ > 500
-    assert model.result_.account == ((0, "Newton steps in the space of 24 rows"),)
+    assert model.result_.account[-1][1] == "Newton steps in the space of 24 rows"
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -219,7 +219,8 @@ def test_wide_data_of_many_classes_are_fitted_there(monkeypatch):
     np.testing.assert_allclose(model.intercept_, without.intercept_, atol=1e-3)
 
 
-def test_fits_that_are_slow_in_all_columns_end_there():
+def test_fits_that_are_slow_in_all_columns_end_there(monkeypatch):
+    monkeypatch.setattr(row_space, "is_next_to_free", lambda objective: False)
     X, y = slow_in_all_columns()
     model = LogisticRegression(C=50.0, tol=1e-7, fit_intercept=False).fit(X, y)
     step, what = model.result_.account[-1]
@@ -244,7 +245,8 @@ def test_a_limit_of_steps_holds_there(most):
     assert "limit" in found.result.message
 
 
-def test_a_limit_of_steps_holds_where_a_fit_ends_there():
+def test_a_limit_of_steps_holds_where_a_fit_ends_there(monkeypatch):
+    monkeypatch.setattr(row_space, "is_next_to_free", lambda objective: False)
     X, y = slow_in_all_columns()
     F = Objective(Multinomial(4), Labelled(X, y), ridge=0.02)
     freely = majorant.minimize(F, QuasiNewton(), tol=1e-7)
