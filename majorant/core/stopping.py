@@ -27,14 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from majorant.core import certificates, self_concordance
-from majorant.core.certificates import Certificate, share
+from majorant.core import certificates
+from majorant.core.certificates import Certificate, Cuts, better, ratio
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.prices import Prices
-from majorant.core.self_concordance import better
-from majorant.core.separation import Cuts
 from majorant.core.solver import State
 from majorant.core.threads import all_finite, norm
 
@@ -72,27 +70,27 @@ class Evaluated:
         point = self.point
         self.gap = objective.gap(point.theta, point.value, point.gradient, point.reach)
         if cuts is not None and self.gap != 0:
-            doubt = certificates.doubt(objective, point)
+            doubt = certificates.doubt_of_tangent(objective, point)
             cuts.add(point, doubt)
-            self.gap = min(self.gap, share(point.value + doubt - cuts.lowest, point.value - doubt))
+            self.gap = min(self.gap, ratio(point.value + doubt - cuts.lowest, point.value - doubt))
 
     @property
     def strong_is_free(self) -> bool:
         """Whether the certificate of strong convexity takes no pass over the data."""
         return not (self._objective.certifiable and (self._objective.intercept is not None or self._objective.narrow))
 
-    def strong_certificate(self) -> Certificate:
-        """Return that of strong convexity, of a better point if the intercept was not at its best."""
+    def strong_certificate(self, aim: float = 0.0) -> Certificate:
+        """Return that of strong convexity, of a better point if the intercept was too far from its best for ``aim``."""
         if self._strong is None and self.strong_is_free:
             self._strong = Certificate(self.point.theta, self.point.value, self.point.gradient, self.gap)
         elif self._strong is None:
-            self._strong = self._objective.certify(self.point, largest=0)
+            self._strong = certificates.by_strong_convexity(self._objective, self.point, aim=aim)
         return self._strong
 
     def tight_certificate(self, aim: float, share: float, settle: float) -> Certificate:
-        """Return that of a Hessian, for which a gap of ``aim`` suffices; see :func:`self_concordance.certify`."""
+        """Return that of a Hessian, for which a gap of ``aim`` suffices; see :func:`.by_self_concordance`."""
         known = self.state.hessian()
-        self.tight = self_concordance.certify(
+        self.tight = certificates.by_self_concordance(
             self._objective, self.point, aim=aim, known=known, share=share, settle=settle
         )
         self._suffices = self.tight.gap <= aim
@@ -139,7 +137,7 @@ class CertificateSchedule:
         """
         F, self._values, self._steps = self._objective, (*self._values, value)[-3:], self._steps + 1 + state.unseen
         if self._applies is None:
-            self._applies = self_concordance.suits(F, self._largest)
+            self._applies = certificates.suits(F, self._largest)
         if not self._applies or self.is_hidden:
             return 0.0
 
@@ -227,7 +225,7 @@ class Stopping:
                 asks, self._last_estimate = True, size
             converged = asks
             if asks and self._certified:
-                gap = evaluated.strong_certificate().gap
+                gap = evaluated.strong_certificate(tol).gap
                 # Where an intercept is out of bounds nothing certifies, and the gradient tells.
                 converged = self._is_stationary(point) if isnan(gap) else gap <= tol
         else:
