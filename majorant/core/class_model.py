@@ -65,7 +65,7 @@ class ClassModel(RowModel[Labelled]):
         """Return whether the loss is that of softmax, or of a score against zero: not known of what derives from it."""
         return False
 
-    def compiles(self, batch: Labelled) -> bool:
+    def _compiles(self, batch: Labelled) -> bool:
         """Return whether compiled loops find the loss of rows with one label each; others take NumPy."""
         stored = batch.design.density * batch.n_features
         return not batch.soft and kernels.worth_compiling(batch.total * stored, self.coefficient_rows)

@@ -91,13 +91,13 @@ class LatentMultinomial(Latent[Labelled], Multinomial):
 
     def loss(self, scores: Array, batch: Labelled) -> float:
         """Return Σ_j w_j (−log p_j(y_j))."""
-        if self.compiles(batch):
+        if self._compiles(batch):
             return self.loss_and_residual(scores, batch)[0]
         return weighted_sum(hidden.losses(scores, self._seen(batch)), batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         """Return the loss and w_j (p_j − q_j)."""
-        if self.compiles(batch):
+        if self._compiles(batch):
             R, weight = empty(scores.shape), np.empty(0) if batch.weight is None else batch.weight
             return kernels.softmax.hidden_loss_and_residual(scores, self.first, batch.y, weight, R), R
         losses, R = hidden.losses_and_residuals(scores, self._seen(batch))

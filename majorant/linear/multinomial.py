@@ -74,7 +74,7 @@ class Binary(ClassModel):
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         if batch.soft:
             return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
-        if not self.compiles(batch):
+        if not self._compiles(batch):
             loss, residual = partition.loss_and_residual(scores[0], batch.y, batch.weight)
             return loss, residual[None]
         residual = empty(scores.shape)
@@ -82,7 +82,7 @@ class Binary(ClassModel):
         return loss, residual
 
     def reads_once(self, batch: Labelled) -> bool:
-        return self.compiles(batch) and self.is_softmax()
+        return self._compiles(batch) and self.is_softmax()
 
     def unit_step(
         self, direction: Array, scores: Array, batch: Labelled
@@ -243,7 +243,7 @@ class Multinomial(ClassModel):
         return weighted_sum(partition.log_partition(scores, self._observed(scores, batch)), batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
-        if self.compiles(batch):
+        if self._compiles(batch):
             R = empty(scores.shape)
             return kernels.softmax.loss_and_residual(scores, batch.y, weight_for_kernels(batch), R), R
         losses, R = partition.log_partition_and_probabilities(scores, self._observed(scores, batch))
@@ -255,7 +255,7 @@ class Multinomial(ClassModel):
 
     def reads_once(self, batch: Labelled) -> bool:
         few = self.n_classes <= FEW_CLASSES and not batch.design.is_sparse
-        return few and self.is_softmax() and self.compiles(batch)
+        return few and self.is_softmax() and self._compiles(batch)
 
     def unit_step(
         self, direction: Array, scores: Array, batch: Labelled
@@ -320,7 +320,7 @@ class Multinomial(ClassModel):
         return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
 
     def apply_hessian(self, weights: Array, V: Array, batch: Labelled) -> Array:
-        if self.compiles(batch):
+        if self._compiles(batch):
             kernels.softmax.apply_hessian(weights, V)
         else:
             V *= weights
