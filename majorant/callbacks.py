@@ -27,6 +27,8 @@ from majorant.core.result import Fitted, Outcome, Progress, Result
 
 # Back to the start of the line, and nothing on it.
 ERASE = "\r\x1b[2K"
+# Seconds between updates of a line.
+EVERY = 0.2
 
 
 class Line:
@@ -269,7 +271,7 @@ class ProgressLine(Callback):
     """
 
     stream: TextIO | None = None
-    every: float = 0.2
+    every: float = EVERY
     transient: bool = False
 
     def start(self, fit: Fit) -> None:
@@ -303,10 +305,6 @@ class ProgressLine(Callback):
         else:
             self._file.write(f"{text}\n")
             self._file.flush()
-
-
-# Seconds between updates.
-EVERY = 0.2
 
 
 class PassLine(Callback):

@@ -68,8 +68,7 @@ LABELS = {
     "test_error": "test error",
 }
 LOGARITHMIC = ("seconds", "cpu_seconds")
-MANY = 60  # points of a curve from which on what fluctuates is drawn thin
-GRID = 200  # points of a curve whose runs do not share their x
+MANY = 60  # points of a curve: more are drawn thin, and without a mark at each
 FALLING = ("objective", "train_error", "test_error")  # lower is better
 
 Run = Mapping[str, Any]
@@ -178,27 +177,21 @@ def curves_of(runs: Sequence[Run], x: str, name: str) -> dict[str, Curve]:
     return {solver: mean_curve(lines, log=x in LOGARITHMIC) for solver, lines in grouped.items() if lines}
 
 
-def mean_curve(lines: Sequence[tuple[Array, Array]], *, log: bool) -> Curve:
-    """Return mean and spread of several lines: entry by entry, or off a common grid where their lengths differ.
+def mean_curve(lines: Sequence[tuple[Array, Array]], *, log: bool, points: int = 200) -> Curve:
+    """Return mean and spread of several lines: entry by entry, or at points of a grid where their lengths differ.
 
     A run that ended early keeps its last value: nothing would have moved it.
     """
     if len({len(x) for x, _ in lines}) == 1:
         grid, values = np.mean([x for x, _ in lines], axis=0), np.array([y for _, y in lines])
     else:
-        grid = _grid(lines, log)
+        end = max(float(x[-1]) for x, _ in lines)
+        begin = min(float(x[x > 0].min(initial=end)) for x, _ in lines)
+        grid = np.geomspace(begin, max(end, begin * 1.01), points) if log else np.linspace(0.0, end, points)
         values = np.array([np.interp(grid, x, y) for x, y in lines])
     shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis has not
     mean = values.mean(axis=0)
     return Curve(grid[shown], mean[shown], values.std(axis=0)[shown], float(mean[0]))
-
-
-def _grid(lines: Sequence[tuple[Array, Array]], log: bool) -> Array:
-    end = max(float(x[-1]) for x, _ in lines)
-    if not log:
-        return np.linspace(0.0, end, GRID)
-    begin = min(float(x[x > 0].min(initial=end)) for x, _ in lines)
-    return np.geomspace(begin, max(end, begin * 1.01), GRID)
 
 
 def _panel(axis: Any, curves: Mapping[str, Curve], x: str, name: str, *, zoomed: bool) -> None:
@@ -243,8 +236,6 @@ def _near_the_end(curves: Mapping[str, Curve], name: str) -> tuple[float, float]
     return (low, high) if sign > 0 else (-high, -low)
 
 
-# Entries of a trace for each pass of a stochastic solver.
-REPORTS = 5
 # A run has arrived when its objective is at most this share above the least one.
 NEAR = 0.01
 # Random starts give scores of about this size, whatever the scale of the features: "close to the origin".
@@ -314,6 +305,7 @@ def compare(
     passes: float,
     runs: int,
     tuning_passes: int | None = None,
+    reports: int = 5,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[list[Entry], float]:
     """Run every solver from random starts near zero; return an entry for each, and the least objective.
@@ -330,29 +322,48 @@ def compare(
         Runs of each solver; start and order of the rows differ.
     tuning_passes : int, optional
         Length of each trial of a gain; by default as long as a run, so that it is tuned for what it is judged by.
+    reports : int
+        Entries of a trace for each pass of a stochastic solver.
     tell : callable
         Called with what begins.
     """
-    entries = []
+    entries, objective = [], problem.objective
     trial = max(round(passes), 1) if tuning_passes is None else tuning_passes
     for name in names:
         try:
             effort = None
             if name in TUNED:
                 tell(f"{name}: tuning")
-                solver, effort = _tune(problem, name, trial)
+                started = time.perf_counter()
+                tuning = tuned(name, objective, passes=trial)
+                seconds, spent = time.perf_counter() - started, sum(each.passes for each in tuning.trials)
+                solver: Solver[Any] = tuning.best
+                best = asdict(tuning.best)
+                tau = f", τ={best['tau']:g}" if best["schedule"] == "adaptive" else ""
+                words = f"{best['schedule']} gain {best['gain']:.3g}{tau}, batches of {best['batch_size']}"
+                effort = Effort(len(tuning.trials), spent, seconds, words)
             else:
-                solver = named_solver(name, problem.objective)
-            warm_up(problem.objective, solver)
+                solver = named_solver(name, objective)
+            warm_up(objective, solver)
             done = []
             for seed in range(runs):
                 tell(f"{name}: run {seed + 1} of {runs}")
-                done.append(_run(problem, solver, name, seed, passes))
+                if isinstance(solver, StochasticSolver):
+                    solver = replace(solver, seed=seed, report_every=1 / reports)
+                elif isinstance(solver, QuasiNewton):
+                    solver = replace(solver, seed=seed)
+                limits: dict[str, Any] = {"tol": 1e-10, "max_steps": 10**9, "max_passes": passes}
+                found = minimize(objective, solver, start=problem.start(seed), metrics=problem.metrics, **limits)
+                # A step may cost several passes and end beyond the limit: it is not counted, so that all have the same.
+                within = max(np.count_nonzero(found.trace["passes"] <= passes + 1e-9), 1)
+                trace = {column: found.trace[column][:within].tolist() for column in found.trace}
+                outcome = found.result.outcome.value
+                done.append({"solver": name, "seed": seed, "outcome": outcome, "trace": trace})
             entries.append(Entry(name, tuple(done), effort))
         except ValueError as refusal:  # such as too many parameters for a full matrix
             entries.append(Entry(name, failure=str(refusal)))
     tell("optimum")
-    optimum = minimize(problem.objective, QuasiNewton(), tol=1e-10, max_steps=10_000)
+    optimum = minimize(objective, QuasiNewton(), tol=1e-10, max_steps=10_000)
     return entries, float(optimum.trace["objective"].min())
 
 
@@ -372,41 +383,9 @@ def versions() -> dict[str, str]:
     }
 
 
-def _tune(problem: Problem, name: str, trial: int) -> tuple[Solver[Any], Effort]:
-    started = time.perf_counter()
-    tuning = tuned(name, problem.objective, passes=trial)
-    seconds = time.perf_counter() - started
-    best: Any = asdict(tuning.best)
-    tau = f", τ={best['tau']:g}" if best["schedule"] == "adaptive" else ""
-    words = f"{best['schedule']} gain {best['gain']:.3g}{tau}, batches of {best['batch_size']}"
-    spent = sum(trial.passes for trial in tuning.trials)
-    return tuning.best, Effort(len(tuning.trials), spent, seconds, words)
-
-
-def _run(problem: Problem, solver: Any, name: str, seed: int, passes: float) -> dict[str, Any]:
-    if isinstance(solver, StochasticSolver):
-        solver = replace(solver, seed=seed, report_every=1 / REPORTS)
-    elif isinstance(solver, QuasiNewton):
-        solver = replace(solver, seed=seed)
-    found = minimize(
-        problem.objective,
-        solver,
-        start=problem.start(seed),
-        tol=1e-10,
-        max_steps=10**9,
-        max_passes=passes,
-        metrics=problem.metrics,
-    )
-    # A step may cost several passes and end beyond the limit: it is not counted, so that all have the same.
-    within = max(np.count_nonzero(found.trace["passes"] <= passes + 1e-9), 1)
-    trace = {column: found.trace[column][:within].tolist() for column in found.trace}
-    return {"solver": name, "seed": seed, "outcome": found.result.outcome.value, "trace": trace}
-
-
 CERTIFIED = "distance from the optimum, at most\n(relative, certified)"
 ABOVE = "objective above the lowest seen\n(relative)"
 ACROSS = ("passes", "step")  # what traces are drawn against, the first that there is
-MARKED = 60  # steps up to which each has a point
 
 
 def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = None) -> Any:
@@ -443,9 +422,16 @@ def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = N
     trace, result = _trace_of(fitted)
     x = next((name for name in ACROSS if name in trace), ACROSS[-1]) if x is None else x
     across = _column(trace, "x", x)
-    along, label = _distances(trace, result) if y is None else (_column(trace, "y", y), LABELS.get(y, y))
+    if y is None:
+        F = _column(trace, "fitted", "objective")
+        known = result is not None and np.isfinite(result.gap) and F[-1] > 0
+        least = F[-1] * (1.0 - result.gap) if known and result is not None else np.nanmin(F)
+        apart = (F - least) / (F if known else max(abs(least), np.finfo(float).tiny))
+        along, label = np.where(apart > 0, apart, np.nan), CERTIFIED if known else ABOVE
+    else:
+        along, label = _column(trace, "y", y), LABELS.get(y, y)
     axis = new_axes() if ax is None else ax
-    axis.plot(across, along, color=BLUE, lw=1.9, marker="o" if len(across) <= MARKED else "", ms=3.5)
+    axis.plot(across, along, color=BLUE, lw=1.9, marker="o" if len(across) <= MANY else "", ms=3.5)
     axis.set(xlabel=LABELS.get(x, x), ylabel=label)
     if y is None and np.nanmax(along, initial=0.0) > 0:
         axis.set_yscale("log")
@@ -474,12 +460,3 @@ def _column(trace: Mapping[str, Array], argument: str, name: str) -> Array:
     if name not in trace:
         raise ValueError(f"{argument} must be a column of the trace, {', '.join(trace)}; got {name!r}")
     return np.asarray(trace[name], dtype=np.float64)
-
-
-def _distances(trace: Mapping[str, Array], result: Result | None) -> tuple[Array, str]:
-    """Return what is known of how far each step was from the optimum, NaN where it is zero, and what it is."""
-    F = _column(trace, "fitted", "objective")
-    known = result is not None and np.isfinite(result.gap) and F[-1] > 0
-    least = F[-1] * (1.0 - result.gap) if known and result is not None else np.nanmin(F)
-    apart = (F - least) / (F if known else max(abs(least), np.finfo(float).tiny))
-    return np.where(apart > 0, apart, np.nan), CERTIFIED if known else ABOVE

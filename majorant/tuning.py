@@ -7,9 +7,8 @@ largest gain that does not diverge, as the paper says it does.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,6 @@ from majorant.core.run import minimize
 from majorant.core.stochastic import SGD
 
 GAINS = tuple(10.0 ** (k / 2) for k in range(-24, 1))
-TAUS = tuple(10.0**k for k in range(6))
-BATCH_SIZES = (1, 10, 100)
 RULES = ("lowest", "largest-stable")
 
 
@@ -54,8 +51,8 @@ def tune(
     rule: str = "lowest",
     schedules: Iterable[str] = ("constant", "adaptive", "inverse"),
     gains: Iterable[float] = GAINS,
-    taus: Iterable[float] = TAUS,
-    batch_sizes: Iterable[int] = BATCH_SIZES,
+    taus: Iterable[float] = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5),
+    batch_sizes: Iterable[int] = (1, 10, 100),
     passes: int = 1,
     seed: int = 0,
 ) -> Tuning:
@@ -93,33 +90,22 @@ def tune(
     ascending = sorted(gains)
     at_zero = objective.value(np.zeros(objective.size)) * (1 + 1e-9)  # two ways to find it may differ in rounding
     trials: list[Trial] = []
-    for settings in _settings(schedules, taus, batch_sizes, objective.rows):
-        for gain in ascending:
-            trial = _try(objective, SGD(gain=gain, seed=seed, **settings), passes, at_zero)
-            trials.append(trial)
-            if trial.objective == np.inf:
-                break
+    fitting = [m for m in batch_sizes if m <= objective.rows]
+    for m, schedule in itertools.product(fitting, schedules):
+        for tau in taus if schedule == "adaptive" else (1.0,):
+            for gain in ascending:
+                solver = SGD(gain=gain, batch_size=m, schedule=schedule, tau=tau, seed=seed)
+                trace = minimize(
+                    objective, solver, max_steps=passes, tol=0.0, callback=lambda row, _: row["objective"] > at_zero
+                ).trace
+                final = float(trace["objective"][-1])
+                diverged = len(trace["objective"]) <= passes or not final <= at_zero
+                trials.append(Trial(solver, np.inf if diverged else final, float(trace["passes"][-1])))
+                if diverged:
+                    break
     stable = [trial for trial in trials if trial.objective < np.inf]
     if not stable:
         raise ValueError(f"every gain diverged; the smallest tried was {ascending[0]:g}: scale the features down")
     key = (lambda t: t.objective) if rule == "lowest" else (lambda t: (-t.solver.gain, t.objective))
     best = min(stable, key=key)
     return Tuning(best.solver, best.objective, tuple(trials))
-
-
-def _settings(
-    schedules: Iterable[str], taus: Iterable[float], batch_sizes: Iterable[int], rows: int
-) -> Iterator[dict[str, Any]]:
-    fitting = [m for m in batch_sizes if m <= rows]
-    for m, schedule in itertools.product(fitting, schedules):
-        for tau in taus if schedule == "adaptive" else (1.0,):
-            yield {"batch_size": m, "schedule": schedule, "tau": tau}
-
-
-def _try(objective: Objective, solver: SGD, passes: int, at_zero: float) -> Trial:
-    solution = minimize(
-        objective, solver, max_steps=passes, tol=0.0, callback=lambda row, _: row["objective"] > at_zero
-    )
-    final = float(solution.trace["objective"][-1])
-    complete = len(solution.trace["objective"]) == passes + 1
-    return Trial(solver, final if complete and final <= at_zero else np.inf, float(solution.trace["passes"][-1]))

@@ -290,7 +290,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         elif start == "sample":
             begun = from_sample(objective, likely, self.seed, sample_size(objective), steps)
         elif start == "row space":
-            begun = row_space.newton_among_rows(objective, min(NARROW_STEPS, steps))
+            begun = row_space.newton_among_rows(objective, steps)
             if not begun.point.value <= objective.value_at_zero():  # rounding errors of columns far from zero
                 begun = Begun(objective.point(likely))
         else:
@@ -342,7 +342,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         assert state.plan is not None
         if not state.rows_tried and state.pays(state.plan.row_space, PRODUCTS_PER_STEP * state.plan.row_product):
             state = state.changed(rows_tried=True, budget=max(state.budget - state.plan.row_space, 0.0))
-            begun = row_space.newton_among_rows(objective, min(NARROW_STEPS, state.most - state.steps - 1))
+            begun = row_space.newton_among_rows(objective, state.most - state.steps - 1)
             if improves(objective, begun.point, here):
                 return _entered(objective, state.changed(steps=state.steps + 1), begun)
         state = self._with_metric(objective, state, here)

@@ -53,12 +53,6 @@ class DataFile:
     origin: str = ""
 
 
-def folders() -> list[Path]:
-    """Return the folders that are searched, in order; the last is the cache."""
-    named = os.environ.get("MAJORANT_DATA")
-    return [*([Path(named)] if named else []), cache_folder()]
-
-
 def cache_folder() -> Path:
     """Return the cache of this user."""
     base = os.environ.get("XDG_CACHE_HOME")
@@ -66,24 +60,48 @@ def cache_folder() -> Path:
 
 
 def find(file: DataFile) -> Path | None:
-    """Return the path of a file that is already here."""
-    return next((folder / file.path for folder in folders() if (folder / file.path).exists()), None)
+    """Return the path of a file that is in the folder of the user's, or in the cache."""
+    named = os.environ.get("MAJORANT_DATA")
+    folders = [*([Path(named)] if named else []), cache_folder()]
+    return next((folder / file.path for folder in folders if (folder / file.path).exists()), None)
 
 
 def fetch(file: DataFile, progress: Progress | None = None) -> Path:
-    """Return the path of a file, downloading it if it is not here."""
+    """Return the path of a file; it is downloaded, checked and written to the cache unless it is here."""
     here = find(file)
     if here is not None:
         return here
     if not file.url:
         raise MissingDataError(f"{file.path} is missing: {_where_to_put(file)}; {file.origin}")
+    name, parts, count = Path(file.path).name, [], 0
     try:
-        received = _download(file, progress or progress_line)
+        with urllib.request.urlopen(file.url, timeout=TIMEOUT) as response:
+            expected = int(response.headers.get("Content-Length") or 0)
+            while part := response.read(CHUNK):
+                parts.append(part)
+                count += len(part)
+                (progress or progress_line)(name, count, expected)
     except (urllib.error.URLError, OSError) as problem:
+        reason = getattr(problem, "reason", problem)
         raise MissingDataError(
-            f"{file.path} is missing and {file.url} cannot be reached ({_reason(problem)}): {_where_to_put(file)}"
+            f"{file.path} is missing and {file.url} cannot be reached ({reason}): {_where_to_put(file)}"
         ) from None
-    return _keep(file, received)
+
+    received = b"".join(parts)
+    packed = received[:2] == b"\x1f\x8b"
+    found = hashlib.sha256(gzip.decompress(received) if packed else received).hexdigest()
+    if found != file.sha256:
+        raise ValueError(
+            f"{file.url} is not the file it was: its sha256 is {found}, expected {file.sha256}; nothing was kept. "
+            f"If you trust another copy, {_where_to_put(file)}"
+        )
+
+    path = cache_folder() / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
+    with replacing(path) as temporary:
+        temporary.write_bytes(contents)
+    return path
 
 
 def progress_line(name: str, received: int, expected: int) -> None:
@@ -98,39 +116,7 @@ def progress_line(name: str, received: int, expected: int) -> None:
         line.write(text)
 
 
-def _download(file: DataFile, progress: Progress) -> bytes:
-    name, parts, received = Path(file.path).name, [], 0
-    with urllib.request.urlopen(file.url, timeout=TIMEOUT) as response:
-        expected = int(response.headers.get("Content-Length") or 0)
-        while part := response.read(CHUNK):
-            parts.append(part)
-            received += len(part)
-            progress(name, received, expected)
-    return b"".join(parts)
-
-
-def _keep(file: DataFile, received: bytes) -> Path:
-    """Check what was received and write it to the cache, gzipped if its place in the layout says so."""
-    packed = received[:2] == b"\x1f\x8b"
-    found = hashlib.sha256(gzip.decompress(received) if packed else received).hexdigest()
-    if found != file.sha256:
-        raise ValueError(
-            f"{file.url} is not the file it was: its sha256 is {found}, expected {file.sha256}; nothing was kept. "
-            f"If you trust another copy, {_where_to_put(file)}"
-        )
-    path = cache_folder() / file.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
-    with replacing(path) as temporary:
-        temporary.write_bytes(contents)
-    return path
-
-
 def _where_to_put(file: DataFile) -> str:
     cache = cache_folder()
     shown = Path("~") / cache.relative_to(Path.home()) if cache.is_relative_to(Path.home()) else cache
     return f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {shown}"
-
-
-def _reason(problem: Exception) -> str:
-    return str(getattr(problem, "reason", problem))

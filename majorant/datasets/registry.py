@@ -1,9 +1,14 @@
-"""The table of data sets: a reader and the files it needs, with checksums."""
+"""The data sets: for each what it is, the files that it is read from, with checksums, and how they are read.
+
+A reader takes the paths of the files; it returns X with a constant last column, dense or sparse, and labels 0 … n−1.
+"""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,17 +17,148 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant.core.checks import Array, one_of
-from majorant.datasets import readers, small
 from majorant.datasets.download import DataFile, Progress, fetch, find
-from majorant.datasets.toy import toy
-
-LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
-UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
-# A public copy; the checksums are those of the official files.
-MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
-SSL_BOOK = "http://olivier.chapelle.cc/ssl-book/benchmarks.html"
 
 Read = Callable[..., tuple[Any, Array]]
+
+
+def with_constant(X: Any, labels: Any) -> tuple[Any, Array]:
+    """Return X with a last column of ones, and labels as 0 … n−1 in the order of their values; sparse stays sparse."""
+    ones = np.ones((X.shape[0], 1))
+    y = np.unique(np.asarray(labels).ravel(), return_inverse=True)[1].ravel()
+    return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones]), y
+
+
+def table_of(path: Path) -> list[list[str]]:
+    """Return the cells of a table of text, by commas or else by spaces, plain or gzipped."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        return [line.strip().split("," if "," in line else None) for line in file if line.strip()]
+
+
+# --- a set that is generated --------------------------------------------------------------------------------------
+
+
+def toy(seed: int = 0, quarter: int = 250, side: float = 700.0, exchanged: float = 0.15) -> tuple[Array, Array]:
+    """Return two features and a constant column, and labels 0 and 1: badly scaled for SGD, and not separable.
+
+    Four clusters of ``quarter`` rows stand on the corners of a square, ``side`` from its centre, mirror images of each
+    other. A share ``exchanged`` of labels is on the wrong side.
+
+    The paper shows its set only in a picture that is not in its source. It says that the set is "highly symmetric",
+    "non-linearly separable", that gradients point "in almost random directions", that SGD is unstable until its gain is
+    as small as 10⁻⁸, and that SGD and ASGD then end little better than a coin while LBFGS does not. This set was
+    designed to do all of that, so that it is no evidence for what the paper says of SGD. It is away from the origin:
+    all rows point nearly the same way, and only their labels differ. What tells the classes apart is the distance from
+    the origin: it takes the constant column, whose curvature is millions of times smaller.
+    """
+    rng = np.random.default_rng(seed)
+    corner = side + 0.45 * side * rng.normal(size=(quarter, 2))
+    outside = (rng.random(quarter) >= exchanged).astype(int)
+    X = np.concatenate([corner * signs for signs in ([1, 1], [-1, 1], [1, -1], [-1, -1])]) + np.array([0.0, 3.0 * side])
+    y = np.concatenate([outside, outside, 1 - outside, 1 - outside])
+    order = rng.permutation(4 * quarter)
+    return np.column_stack([X, np.ones(4 * quarter)])[order], y[order]
+
+
+# --- Mnist --------------------------------------------------------------------------------------------------------
+
+
+def _idx(path: Path) -> Array:
+    """Return the array of a gzipped IDX file, the format of Mnist; images as rows of pixels between 0 and 1."""
+    raw = gzip.decompress(path.read_bytes())
+    shape = [int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(raw[3])]
+    values = np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
+    return values.reshape(len(values), -1) / 255.0 if len(shape) > 1 else values
+
+
+def principal_components(images: Array, components: int) -> Array:
+    """Return the rows in the directions of largest variance, which all rows together choose."""
+    centred = images - images.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    return centred @ axes[:, -components:]
+
+
+def _mnist(images: Path, labels: Path, components: int | None = 50) -> tuple[Array, Array]:
+    X = _idx(images)
+    return with_constant(X if components is None else principal_components(X, components), _idx(labels))
+
+
+def _mnist4v9(images: Path, labels: Path) -> tuple[Array, Array]:
+    digits = _idx(labels)
+    chosen = np.isin(digits, (4, 9))
+    return with_constant(_idx(images)[chosen], digits[chosen])
+
+
+# --- sparse sets --------------------------------------------------------------------------------------------------
+
+
+def _svmlight(n_features: int, path: Path) -> tuple[Any, Array]:
+    """Return X and labels of a svmlight file, plain, gzipped or bzip2."""
+    from sklearn.datasets import load_svmlight_file
+
+    return with_constant(*load_svmlight_file(str(path), n_features=n_features))
+
+
+def _secstr(path: Path) -> tuple[Any, Array]:
+    stored = np.load(path)
+    symbols = stored["T"]  # fifteen positions, one of 21 symbols at each
+    t, positions = symbols.shape
+    columns = symbols.astype(np.int32) + 21 * np.arange(positions)
+    rows = np.repeat(np.arange(t), positions)
+    X = sp.csr_matrix((np.ones(columns.size), (rows, columns.ravel())), shape=(t, 21 * positions))
+    return with_constant(X, stored["y"])
+
+
+def _text(path: Path) -> tuple[Any, Array]:
+    stored = np.load(path)
+    parts = (stored["data"], stored["indices"].astype(np.int32), stored["indptr"])
+    return with_constant(sp.csr_matrix(parts, shape=tuple(stored["shape"])), stored["y"])
+
+
+# --- dense tables -------------------------------------------------------------------------------------------------
+
+
+def _arrays(path: Path) -> tuple[Array, Array]:
+    """Return X and labels that NumPy has written."""
+    stored = np.load(path)
+    return with_constant(stored["X"].astype(np.float64), stored["y"])
+
+
+def _gisette(*paths: Path, n_features: int = 5000) -> tuple[Array, Array]:
+    """Return the dense text format of the NIPS 2003 challenge: integers, a row a line; labels in files of their own."""
+    parts, labels = [], []
+    for data, of_data in zip(paths[::2], paths[1::2], strict=True):
+        values = np.fromstring(data.read_text(), dtype=np.float64, sep=" ")
+        labels.append(np.fromstring(of_data.read_text(), dtype=np.float64, sep=" "))
+        if values.size != len(labels[-1]) * n_features:
+            raise ValueError(
+                f"{data} must hold {n_features} numbers for each of the {len(labels[-1])} labels of {of_data.name}, "
+                f"got {values.size} numbers"
+            )
+        parts.append(values.reshape(-1, n_features))
+    return with_constant(np.vstack(parts), np.concatenate(labels))
+
+
+def _table(path: Path, *, label: int, first: int, last: int | None = None, header: int = 0) -> tuple[Array, Array]:
+    """Return columns ``first`` … ``last`` of a table, and the column of labels.
+
+    What is missing is the mean of its column; columns that are zero everywhere are left out.
+    """
+    cells = table_of(path)[header:]
+    X = np.array([[np.nan if cell == "?" else float(cell) for cell in row[first:last]] for row in cells])
+    X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    return with_constant(X[:, X.any(axis=0)], [row[label] for row in cells])
+
+
+def _ecoli() -> tuple[Array, Array]:
+    return _table(Path(str(files("majorant.datasets") / "ecoli.data")), label=-1, first=1, last=-1)
+
+
+def _letter(path: Path) -> tuple[Array, Array]:
+    return _arrays(path) if path.suffix == ".npz" else _table(path, label=0, first=1)
+
+
+# --- the table of all ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -34,107 +170,45 @@ class DataSet:
     files: tuple[DataFile, ...] = ()
 
 
-def _mnist_file(name: str, sha256: str) -> DataFile:
-    return DataFile(f"mnist/{name}.gz", f"{MNIST}/{name}.gz", sha256)
+LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
+UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+# A public copy; the checksums are those of the official files.
+MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
+SSL_BOOK = "http://olivier.chapelle.cc/ssl-book/benchmarks.html"
 
 
-def _libsvm_file(name: str, sha256: str, folder: str = "binary") -> DataFile:
-    place = name if name.endswith(".bz2") else f"{name}.gz"
-    return DataFile(f"libsvm/{place}", f"{LIBSVM}/{folder}/{name}", sha256)
+def _published(folder: str, base: str, name: str, sha256: str) -> DataFile:
+    """Return a file at a publisher's, which is kept in a folder, gzipped unless it is text or packed already."""
+    place = name if Path(name).suffix in (".bz2", ".data", ".gz", ".labels") else f"{name}.gz"
+    return DataFile(f"{folder}/{Path(place).name}", f"{base}/{name}", sha256)
 
 
-def _ssl_file(name: str, number: int, arrays: str) -> DataFile:
-    origin = f"it holds {arrays} of SSL,set={number},data.mat from {SSL_BOOK}"
-    return DataFile(f"ssl_benchmark/{name}.npz", origin=origin)
+def _converted(place: str, what: str) -> tuple[DataFile]:
+    return (DataFile(place, origin=f"it holds {what}"),)
 
 
-def _gisette_file(name: str, sha256: str, folder: str = "gisette/GISETTE") -> DataFile:
-    return DataFile(f"gisette/{name}", f"{UCI}/{folder}/{name}", sha256)
-
-
+_mnist_file = partial(_published, "mnist", MNIST)
+_libsvm_file = partial(_published, "libsvm", LIBSVM)
+_gisette_file = partial(_published, "gisette", f"{UCI}/gisette/GISETTE")
 MNIST_TEST = (
-    _mnist_file("t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
-    _mnist_file("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+    _mnist_file("t10k-images-idx3-ubyte.gz", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+    _mnist_file("t10k-labels-idx1-ubyte.gz", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
 )
 MNIST_TRAIN = (
-    _mnist_file("train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
-    _mnist_file("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+    _mnist_file("train-images-idx3-ubyte.gz", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+    _mnist_file("train-labels-idx1-ubyte.gz", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
 )
 GISETTE = (
     _gisette_file("gisette_train.data", "6d4c5e998afe67937b9e77a3334e03c85e545ebc65a6eb1333ffc14125cfc389"),
     _gisette_file("gisette_train.labels", "42bd681fe51b161f033df773df14a0116e492676555ab14616c1b72edc054075"),
     _gisette_file("gisette_valid.data", "5cea897956dd172a006132738254a27a8f61ecc1ceb6f5b20639c281d2942254"),
-    _gisette_file(
-        "gisette_valid.labels", "a6b857a0448023f033c4dda2ef848714b4be2ae45ce598d088fb3efb406e08c5", folder="gisette"
+    _published(
+        "gisette",
+        f"{UCI}/gisette",
+        "gisette_valid.labels",
+        "a6b857a0448023f033c4dda2ef848714b4be2ae45ce598d088fb3efb406e08c5",
     ),
 )
-
-
-def _ecoli() -> tuple[Array, Array]:
-    lines = files("majorant.datasets").joinpath("ecoli.data").read_text().splitlines()
-    fields = [line.split() for line in lines]
-    X = np.array([[float(x) for x in row[1:-1]] for row in fields])
-    return readers.with_constant(X), readers.class_numbers([row[-1] for row in fields])
-
-
-def _mnist(images: Path, labels: Path) -> tuple[Array, Array]:
-    X = readers.principal_components(_pixels(images), components=50)
-    return readers.with_constant(X), readers.idx(labels).astype(int)
-
-
-def _mnist60k(images: Path, labels: Path) -> tuple[Array, Array]:
-    return readers.with_constant(_pixels(images)), readers.idx(labels).astype(int)
-
-
-def _mnist4v9(images: Path, labels: Path) -> tuple[Array, Array]:
-    digits = readers.idx(labels)
-    chosen = np.isin(digits, (4, 9))
-    return readers.with_constant(_pixels(images)[chosen]), (digits[chosen] == 9).astype(int)
-
-
-def _pixels(images: Path) -> Array:
-    stack = readers.idx(images)
-    return stack.reshape(len(stack), -1) / 255.0
-
-
-def _digit1(path: Path) -> tuple[Array, Array]:
-    stored = np.load(path)
-    return readers.with_constant(stored["X"]), readers.class_numbers(stored["y"])
-
-
-def _secstr(path: Path) -> tuple[Any, Array]:
-    stored = np.load(path)
-    symbols = stored["T"]  # fifteen positions, one of 21 symbols at each
-    t, positions = symbols.shape
-    columns = symbols.astype(np.int32) + 21 * np.arange(positions)
-    rows = np.repeat(np.arange(t), positions)
-    X = sp.csr_matrix((np.ones(columns.size), (rows, columns.ravel())), shape=(t, 21 * positions))
-    return readers.with_constant(X), readers.class_numbers(stored["y"])
-
-
-def _text(path: Path) -> tuple[Any, Array]:
-    stored = np.load(path)
-    parts = (stored["data"], stored["indices"].astype(np.int32), stored["indptr"])
-    return readers.with_constant(sp.csr_matrix(parts, shape=tuple(stored["shape"]))), readers.class_numbers(stored["y"])
-
-
-def _gisette(*paths: Path) -> tuple[Array, Array]:
-    train, train_labels, valid, valid_labels = paths
-    parts = [readers.dense_table(*pair, 5000) for pair in ((train, train_labels), (valid, valid_labels))]
-    return np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts])
-
-
-def _letter(path: Path) -> tuple[Array, Array]:
-    if path.suffix == ".npz":
-        stored = np.load(path)
-        return readers.with_constant(stored["X"].astype(float)), stored["y"].astype(int)
-    fields = [line.split(",") for line in path.read_text().splitlines()]
-    X = np.array([row[1:] for row in fields], dtype=float)
-    return readers.with_constant(X), readers.class_numbers([row[0] for row in fields])
-
-
-def _svmlight(n_features: int) -> Read:
-    return lambda path: readers.svmlight(path, n_features)
 
 
 LETTER_CONVERTED = DataFile("uci/letter.npz")
@@ -143,79 +217,81 @@ LETTER = DataFile(
     f"{UCI}/letter-recognition/letter-recognition.data",
     "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2",
 )
-RCV1_SMALL = DataFile(
-    "libsvm/rcv1_small.gz", origin="it holds the 1,000 training documents of Vowpal Wabbit's RCV1 sample as svmlight"
-)
-
-
-def _small(summary: str, read: Read, name: str, origin: str) -> DataSet:
-    return DataSet(summary, read, (DataFile(f"latent/{name}.gz", origin=f"it holds {origin}, gzipped"),))
-
-
 DATA_SETS: dict[str, DataSet] = {
     "toy": DataSet("generated: mirrored clusters in two dimensions, not linearly separable", toy),
     "ecoli": DataSet("protein localisation sites, 336 rows, 7 features, 8 classes; bundled", _ecoli),
     "secstr": DataSet(
         "protein secondary structure, 83,679 rows, 315 binary features, 2 classes",
         _secstr,
-        (_ssl_file("secstr", 8, "T and y"),),
+        _converted("ssl_benchmark/secstr.npz", f"T and y of SSL,set=8,data.mat from {SSL_BOOK}"),
     ),
     "mnist": DataSet("the 10,000 official test images, 50 principal components, 10 classes", _mnist, MNIST_TEST),
-    "mnist60k": DataSet("the 60,000 training images, 784 pixels / 255, 10 classes", _mnist60k, MNIST_TRAIN),
+    "mnist60k": DataSet(
+        "the 60,000 training images, 784 pixels / 255, 10 classes", partial(_mnist, components=None), MNIST_TRAIN
+    ),
     "mnist4v9": DataSet("Mnist's fours and nines, 11,791 training images, 784 pixels / 255", _mnist4v9, MNIST_TRAIN),
-    "digit1": DataSet("artificial digits, 1,500 rows, 241 features", _digit1, (_ssl_file("digit1", 1, "X and y"),)),
+    "digit1": DataSet(
+        "artificial digits, 1,500 rows, 241 features",
+        _arrays,
+        _converted("ssl_benchmark/digit1.npz", f"X and y of SSL,set=1,data.mat from {SSL_BOOK}"),
+    ),
     "text": DataSet(
         "newsgroups, 1,500 rows, 11,960 features, sparse",
         _text,
-        (_ssl_file("text", 9, "data, indices, indptr, shape (X as CSR) and y"),),
+        _converted(
+            "ssl_benchmark/text.npz",
+            f"data, indices, indptr, shape (X as CSR) and y of SSL,set=9,data.mat from {SSL_BOOK}",
+        ),
     ),
     "gisette": DataSet("fours and nines with probes, 7,000 labelled rows, 5,000 features", _gisette, GISETTE),
     "a9a": DataSet(
         "Adult, 32,561 rows, 123 binary features, sparse",
-        _svmlight(123),
-        (_libsvm_file("a9a", "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),),
+        partial(_svmlight, 123),
+        (_libsvm_file("binary/a9a", "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),),
     ),
     "mushrooms": DataSet(
         "8,124 rows, 112 binary features, sparse",
-        _svmlight(112),
-        (_libsvm_file("mushrooms", "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538"),),
+        partial(_svmlight, 112),
+        (_libsvm_file("binary/mushrooms", "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538"),),
     ),
     "news20": DataSet(
         "20 newsgroups, 15,935 rows, 62,061 word counts, sparse, 20 classes",
-        _svmlight(62_061),
-        (
-            _libsvm_file(
-                "news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9", folder="multiclass"
-            ),
-        ),
+        partial(_svmlight, 62_061),
+        (_libsvm_file("multiclass/news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9"),),
     ),
     "letter": DataSet("letter recognition, 20,000 rows, 16 features, 26 classes", _letter, (LETTER,)),
-    "ionosphere": _small(
+    "ionosphere": DataSet(
         "radar returns, 351 rows, 33 features",
-        small.ionosphere,
-        "ionosphere.data",
-        f"ionosphere.data of {UCI}/ionosphere",
+        partial(_table, label=-1, first=0, last=-1),
+        _converted("latent/ionosphere.data.gz", f"ionosphere.data of {UCI}/ionosphere, gzipped"),
     ),
-    "bupa": _small(
+    "bupa": DataSet(
         "liver disorders, 345 rows, 6 features, the donors' selector as class",
-        small.bupa,
-        "bupa.data",
-        f"bupa.data of {UCI}/liver-disorders",
+        partial(_table, label=-1, first=0, last=-1),
+        _converted("latent/bupa.data.gz", f"bupa.data of {UCI}/liver-disorders, gzipped"),
     ),
-    "hepatitis": _small(
+    "hepatitis": DataSet(
         "155 patients, 19 features, missing ones the mean of the others",
-        small.hepatitis,
-        "hepatitis.data",
-        f"hepatitis.data of {UCI}/hepatitis",
+        partial(_table, label=0, first=1),
+        _converted("latent/hepatitis.data.gz", f"hepatitis.data of {UCI}/hepatitis, gzipped"),
     ),
-    "wine": _small("three cultivars, 178 rows, 13 features", small.wine, "wine.data", f"wine.data of {UCI}/wine"),
-    "srbct": _small(
+    "wine": DataSet(
+        "three cultivars, 178 rows, 13 features",
+        partial(_table, label=0, first=1),
+        _converted("latent/wine.data.gz", f"wine.data of {UCI}/wine, gzipped"),
+    ),
+    "srbct": DataSet(
         "four childhood tumours, 83 rows, 2,308 gene expressions",
-        small.srbct,
-        "srbct.csv",
-        "the Khan data of ISLR: columns split, class, V1 to V2308 of log ratios",
+        partial(_table, label=1, first=2, header=1),
+        _converted(
+            "latent/srbct.csv.gz", "the Khan data of ISLR: columns split, class, V1 to V2308 of log ratios, gzipped"
+        ),
     ),
-    "rcv1_small": DataSet("RCV1 sample, 1,000 rows, 47,236 features, sparse", _svmlight(47_236), (RCV1_SMALL,)),
+    "rcv1_small": DataSet(
+        "RCV1 sample, 1,000 rows, 47,236 features, sparse",
+        partial(_svmlight, 47_236),
+        _converted("libsvm/rcv1_small.gz", "the 1,000 training documents of Vowpal Wabbit's RCV1 sample as svmlight"),
+    ),
 }
 NAMES = tuple(DATA_SETS)
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import datasets
-from majorant.datasets import download, readers, registry
+from majorant.datasets import download, registry
 from majorant.datasets.download import DataFile, MissingDataError
 from tests import problems
 
@@ -189,7 +189,7 @@ def test_letter_is_read_from_the_published_text(nothing_here, monkeypatch):
 def test_principal_components_are_those_of_largest_variance():
     rng = np.random.default_rng(0)
     images = rng.normal(size=(200, 5)) * [5.0, 0.1, 3.0, 0.1, 0.1]
-    found = readers.principal_components(images, components=2)
+    found = registry.principal_components(images, components=2)
     assert np.var(found, axis=0).sum() == pytest.approx(np.linalg.eigvalsh(np.cov(images.T, ddof=0))[-2:].sum())
 
 
