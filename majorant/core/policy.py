@@ -43,6 +43,7 @@ from math import inf, log
 import numpy as np
 
 from majorant.core import ascent, dual, row_space
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
 from majorant.core.line_search import EXACT, LOOSE, Point
@@ -58,7 +59,6 @@ from majorant.core.prices import (
 )
 from majorant.core.products import HessianProducts
 from majorant.core.quasi_newton import Pairs, add_pair, best_point_along, newton_direction, quasi_newton_step, shifted
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import State, SteppingSolver, improves, known
 from majorant.core.starts import Begun, DualSweeps, Sweeps, from_online_pass, from_sample, learns_online, sample_size
 
