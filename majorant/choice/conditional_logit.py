@@ -13,7 +13,6 @@ from types import NoneType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
@@ -49,7 +48,7 @@ from majorant.core.solver import Solver
 from majorant.core.structured import Arrow
 from majorant.core.threads import sharing, threads
 from majorant.estimators import saving
-from majorant.estimators.base import InNotebooks, check_jobs, check_number, check_strength, fit_threads
+from majorant.estimators.base import Estimator, check_jobs, check_number, check_strength, fit_threads
 from majorant.estimators.fitting import errors_of, is_unwanted, publish, run, warn
 from majorant.estimators.saving import Field, Notes, Saved, Written, all_or_nothing, are_any, are_counts
 from majorant.inference import Facts
@@ -253,7 +252,7 @@ SOLVERS = ("auto", "newton", "bbm", "lbfgs")
 FEW = 300
 
 
-class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, InNotebooks, BaseEstimator):  # type: ignore[misc]
+class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
     """Conditional (multinomial) logit: p(a | situation) = exp(θᵀx_a) / Σ_b exp(θᵀx_b), by maximum likelihood.
 
     Data are in long format: one row of X for each available alternative of each choice situation. Situations may

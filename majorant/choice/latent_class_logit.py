@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import block_diag
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -28,7 +27,7 @@ from majorant.core.checks import Array, whole
 from majorant.core.result import Result
 from majorant.core.threads import mapped, sharing
 from majorant.estimators import saving
-from majorant.estimators.base import InNotebooks, check_jobs, check_number, check_strength, fit_threads
+from majorant.estimators.base import Estimator, check_jobs, check_number, check_strength, fit_threads
 from majorant.estimators.fitting import is_unwanted, warn_outside
 from majorant.estimators.saving import LABELS, Field, Notes, Saved, Written, all_or_nothing, are_any, are_rising
 from majorant.inference import Facts
@@ -191,8 +190,7 @@ class LatentClassLogit(
     ByClasses,
     LatentFiles,
     LatentFrames,
-    InNotebooks,
-    BaseEstimator,  # type: ignore[misc]
+    Estimator,
 ):
     """Latent class conditional logit: every person belongs to one hidden class in all their choices.
 

@@ -5,7 +5,6 @@ are measured from. Its intercept has a weak prior, centred at zero. That is harm
 near their means; far from them the intercept would have to be large. With b' = b + WΔ for a centre moved by Δ,
 precision and parameters change by a congruence, and the prior of the old intercept gives way to that of the new one.
 
-A fitted model is saved and loaded here as well, its stream included if that is asked for.
 """
 
 from __future__ import annotations
@@ -14,27 +13,20 @@ import warnings
 from copy import deepcopy
 from dataclasses import astuple, dataclass, replace
 from math import sqrt
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted
 
 from majorant.core.affine import Moments
-from majorant.core.checks import Array, refuse_null_ending
+from majorant.core.checks import Array
 from majorant.core.class_model import ClassModel
 from majorant.core.curvature import steady_factor
 from majorant.core.labelled import Labelled
 from majorant.core.line_search import best_step
 from majorant.core.objective import Objective
 from majorant.core.proximal import Memory, ProximalStream, prior_precision
-from majorant.core.result import Fitted, stream_result
 from majorant.core.rounding import CLEAR
-from majorant.core.threads import all_finite, numerics
-from majorant.estimators import saving
-from majorant.estimators.base import take_rows
-from majorant.estimators.fitting import warn_outside
-from majorant.estimators.saving import Notes, Saved, Written, all_or_nothing
+from majorant.core.threads import all_finite
 
 # Fewer rows do not tell where a column is, nor whether labels are sorted; and have taught little that could be lost.
 FEW, ENOUGH = 50, 200
@@ -63,6 +55,13 @@ class Foreseen:
     at_even_odds: float = 0.0
     weight: float = 0.0
     rows: float = 0.0
+
+    def in_words(self) -> str:
+        """Return a clause about it, or nothing before there is anything to say."""
+        if not self.weight:
+            return ""
+        loss, even = self.loss / self.weight, self.at_even_odds / self.weight
+        return f"the latest rows were foreseen with a log loss of {loss:.3g} each (even odds: {even:.3g}); "
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,58 +200,32 @@ def moved_parameters(old: Array, new: Array, theta: Array, shift: Array) -> Arra
     return steady_factor(new.reshape(d, d), len(old))(old.reshape(d, d) @ W.ravel())
 
 
-class Files(Saved):
-    """``save`` and ``load``, for a linear classifier, its stream included if that is wished."""
+STREAM = "stream"  # the part of a model's file that holds it
 
-    _fields = saving.linear_fields()
 
-    def save(self: Any, path: Any, notes: Notes = None, stream: bool = False) -> None:
-        """Write the fitted model to a file that holds data only.
+def take_up(model: Any, part: Any) -> None:
+    """Give a loaded model its stream; one that is damaged, or could not go on, is refused."""
+    stream = part.get("state") if isinstance(part, dict) else None
+    if not isinstance(stream, Stream) or not _suits(stream, *model.coef_.shape):
+        raise ValueError("its stream is damaged: it is none of this model")
+    if part.get("dtype") not in ("<f4", "<f8", ">f4", ">f8"):
+        raise ValueError(f"data are in single or in double precision, got {part.get('dtype')!r:.80}")
+    model._stream, model._centre, model._dtype = stream, stream.centre, np.dtype(part["dtype"])
 
-        Callbacks and a random state that is not a number are left out.
-
-        Parameters
-        ----------
-        path : str or Path
-        notes : dict, optional
-            Anything that JSON can hold; it travels with the model and comes back as ``notes_``.
-        stream : bool
-            Whether to write what ``partial_fit`` has gathered as well: the loaded model then goes on as this one would,
-            to the last bit. Without it a stream starts afresh there.
-        """
-        check_is_fitted(self, "coef_")
-        if stream and not hasattr(self, "_stream"):
-            raise ValueError("stream=True needs a model that has learnt by partial_fit; there is no stream to save")
-        self._save(path, notes, {"stream": {"state": self._stream, "dtype": self._dtype.str}} if stream else {})
-
-    def _written(self: Any, notes: Notes) -> Written:
-        return saving.facts_of(self, notes), saving.arrays_of(self)
-
-    def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        saving.restore(self, facts, arrays)
-        rebuild = saving.read_part(path, type(self).__name__, "stream")
-        if rebuild is None:
-            return
-        part = rebuild()
-        stream = part.get("state") if isinstance(part, dict) else None
-        if not isinstance(stream, Stream) or not _suits(stream, *self.coef_.shape):
-            raise ValueError("its stream is damaged: it is none of this model")
-        self._stream, self._centre, self._dtype = stream, stream.centre, saving.precision(part.get("dtype"))
-
-        # A stream that could not go on is refused: a copy learns a chunk of a row of each class.
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                where = np.zeros(self.n_features_in_) if stream.moments is None else stream.moments.mean
-                copy = deepcopy(self).set_params(**stream.settings)
-                copy.partial_fit(np.tile(where, (len(self.classes_), 1)).astype(self._dtype), self.classes_)
-                goes_on = _suits(copy._stream, *self.coef_.shape) and bool(np.isfinite(copy.coef_).all())
-        except Exception as problem:
-            raise ValueError(
-                f"its stream is damaged: it cannot go on ({type(problem).__name__}: {problem!s:.200})"
-            ) from None
-        if not goes_on:
-            raise ValueError("its stream is damaged: it goes on to numbers that are not finite")
+    # A copy learns a chunk of a row of each class.
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            where = np.zeros(model.n_features_in_) if stream.moments is None else stream.moments.mean
+            copy = deepcopy(model).set_params(**stream.settings)
+            copy.partial_fit(np.tile(where, (len(model.classes_), 1)).astype(model._dtype), model.classes_)
+            goes_on = _suits(copy._stream, *model.coef_.shape) and bool(np.isfinite(copy.coef_).all())
+    except Exception as problem:
+        raise ValueError(
+            f"its stream is damaged: it cannot go on ({type(problem).__name__}: {problem!s:.200})"
+        ) from None
+    if not goes_on:
+        raise ValueError("its stream is damaged: it goes on to numbers that are not finite")
 
 
 def _suits(stream: Stream, rows: int, columns: int) -> bool:
@@ -266,118 +239,3 @@ def _suits(stream: Stream, rows: int, columns: int) -> bool:
         isinstance(vector, np.ndarray) and vector.dtype.kind == "f" and vector.shape == (size,) and all_finite(vector)
         for vector, size in vectors
     )
-
-
-# Settings that a stream keeps.
-KEPT = ("C", "penalty", "fit_intercept", "penalize_intercept", "feature_penalty", "solver", "intercept_scaling")
-Classifier = TypeVar("Classifier", bound=Any)
-
-
-class PartialFit:
-    """``partial_fit``, for a linear classifier that says how it reads rows, weights and settings."""
-
-    def partial_fit(self: Classifier, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
-        """Learn from one more chunk of rows, by the proximal solver, without keeping them.
-
-        A later chunk may lack classes. Rows fed twice count twice. Memory does not depend on how many rows were seen.
-        ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream starts afresh, from zero: a fit gathers no
-        precision to go on from.
-
-        **Order matters.** Rows of a call are visited in random order (``shuffle``, ``random_state``), so within a call
-        theirs does not. But a chunk of one class alone is fitted perfectly and hardly remembered: on 20,000 rows sorted
-        by label a stream of 20 calls ends at an accuracy of 0.50, and of 0.79 shuffled. A warning says so when it
-        happens; shuffle the rows, or see that every call has all classes.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
-        y : array of labels, shape (n_samples,)
-        classes : array of labels, optional
-            All that will ever come; needed at the first call.
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        estimator
-            As far as it has learnt.
-
-        Examples
-        --------
-        >>> import majorant
-        >>> X, y = majorant.datasets.load("ecoli")
-        >>> order, model = np.random.default_rng(0).permutation(len(y)), majorant.LogisticRegression(solver="proximal")
-        >>> for rows in np.array_split(order, 4):
-        ...     model = model.partial_fit(X[rows], y[rows], classes=range(8))
-        >>> round(model.score(X, y), 1), model.result_.outcome.value
-        (0.8, 'stopped')
-        """
-        with all_or_nothing(self):
-            # Settings, which a stream keeps.
-            self._check_settings()
-            first = not hasattr(self, "_stream")
-            if np.isinf(self._strength):
-                raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
-            if self.class_weight == "balanced":
-                raise ValueError(
-                    "class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit"
-                )
-            for name, value in ({} if first else self._stream.settings).items():
-                if not np.array_equal(value, getattr(self, name)):
-                    raise ValueError(
-                        f"{name} was {value!r} when the stream began, got {getattr(self, name)!r}; a stream keeps its "
-                        "settings: clone the estimator to start another"
-                    )
-
-            # Rows, and classes, which it keeps as well.
-            X, y = self._validate(X, y, reset=first)
-            if classes is None and not hasattr(self, "classes_"):
-                raise ValueError(
-                    "classes must be passed on the first call to partial_fit: a chunk may not hold them all"
-                )
-            refuse_null_ending("classes", classes)
-            known = self.classes_ if classes is None else np.unique(classes)
-            if not first and not np.array_equal(known, self.classes_):
-                raise ValueError(f"classes={known} differ from those of the first call, {self.classes_}")
-            unknown = np.setdiff1d(y, known)
-            if len(unknown):
-                raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
-            self._set_classes(known)
-            if not first and np.shape(sample_weight) == np.shape(y) and not np.any(sample_weight):
-                return self  # rows that weigh nothing teach nothing
-            weight = self._weights(sample_weight, X, y)
-            if weight is not None and not weight.all():
-                X, y, weight = take_rows(np.flatnonzero(weight), X, y, weight)
-            if not len(y):
-                return self
-
-            # The stream, with columns measured from near their means, and what it learns.
-            labels = np.searchsorted(known, y)
-            with numerics(1):
-                if first:
-                    self._forget_fit()
-                    # Of a few sparse rows every column that occurs would be far from zero.
-                    center = self._is_free and not (issparse(X) and len(labels) < FEW)
-                    settings = {name: getattr(self, name) for name in KEPT}
-                    self._stream = Stream.begin(
-                        self._model(), self._chunk(X, labels, weight, center), self._ridge(), settings
-                    )
-                before = self._stream.centred_for(X, weight) if self._is_free else self._stream
-                data = self._chunk(X, labels, weight, before.centre)
-                self._centre = data.centre
-                rng = np.random.default_rng([self._seed(), before.chunks]) if self.shuffle else None
-                self._stream = stream = before.after(data, rng)
-
-            # What is said of it.
-            words, foreseen = "", stream.foreseen
-            if foreseen.weight:
-                loss, even = foreseen.loss / foreseen.weight, foreseen.at_even_odds / foreseen.weight
-                words = f"the latest rows were foreseen with a log loss of {loss:.3g} each (even odds: {even:.3g}); "
-            self._publish(Fitted(stream.theta, stream_result(stream.chunks, words), stream.chunks, {}))
-            for text in stream.warnings[len(before.warnings) :]:
-                warn_outside(text)
-        return self
-
-    def _chunk(self: Any, X: Any, labels: Array, weight: Array | None, center: Any) -> Labelled:
-        """Return rows measured from a centre, in double precision: rounding errors would add up as rows do."""
-        X = X.astype(np.float64, copy=False)
-        return Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from majorant import Chunks, LogisticRegression
 from majorant.core.rows import Order
-from majorant.estimators.source import Here
+from majorant.estimators.source import surveyed
 from majorant.sources import streamed
 from majorant.sources.streamed import Encoding, windows_of
 
@@ -45,9 +45,8 @@ def sorted_rows(sparse, t=1200):
 def placed(X, y, weight, size=190):
     at = range(0, X.shape[0], size)
     source = Chunks(lambda: ((X[k : k + size], y[k : k + size], weight[k : k + size]) for k in at))
-    place = Here.look(source)
     encoding = Encoding(np.arange(3), None, X.shape[1], X.dtype, False, None, X.shape[0])
-    return place.put(encoding).data
+    return surveyed(source).place(encoding).data
 
 
 @pytest.mark.parametrize("sparse", [False, True])
