@@ -4,7 +4,6 @@ A stream is parameters, their precision (:class:`~majorant.core.proximal.Proxima
 are measured from. Its intercept has a weak prior, centred at zero. That is harmless where columns are measured from
 near their means; far from them the intercept would have to be large. With b' = b + WΔ for a centre moved by Δ,
 precision and parameters change by a congruence, and the prior of the old intercept gives way to that of the new one.
-
 """
 
 from __future__ import annotations
