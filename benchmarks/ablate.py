@@ -49,7 +49,7 @@ from majorant import (
 from majorant.core import ascent, dual, policy, preconditioners, quasi_newton, row_space
 from majorant.core.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
 from majorant.core.products import HessianProducts
-from majorant.core.stopping import CertificateSchedule
+from majorant.core.stopping import Stopping
 
 # --- switches -------------------------------------------------------------------------------------------------
 
@@ -76,9 +76,9 @@ def one_visit_more(objective, at, step, flat_enough, *, leap=False, found=quasi_
     return found(objective, at, step, flat_enough, leap=False)
 
 
-def at_the_end(self, state, value, gap, *, ends, due=CertificateSchedule.share_due):
+def at_the_end(self, gap, *, ends, due=Stopping.share_due):
     """Compute tight certificates where fits end alone."""
-    return due(self, state, value, gap, ends=ends) if ends else 0.0
+    return due(self, gap, ends=ends) if ends else 0.0
 
 
 BLOCKS = (preconditioners.BlocksOfHessian, preconditioners.HessianByBlocks)
@@ -101,7 +101,7 @@ OFF = {
     "20 pairs, not 5": lambda: set_to(policy, "PAIRS", 5),
     "raised diagonals": lambda: set_to(preconditioners, "RAISED", 0.0),
     "what rows of a label have in common": lambda: set_to(preconditioners, "ROWS_PER_LABEL", math.inf),
-    "tight certificates before the end": lambda: set_to(CertificateSchedule, "share_due", at_the_end),
+    "tight certificates before the end": lambda: set_to(Stopping, "share_due", at_the_end),
     "metrics of another penalty": lambda: set_to(policy.QuasiNewtonState, "carried", nothing),
     "Gram matrices of other targets": lambda: set_to(preconditioners, "common_gram", nothing),
     "another start than a given θ": lambda: set_to(policy, "POOR", math.inf),

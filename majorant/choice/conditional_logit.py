@@ -28,8 +28,8 @@ from majorant.choice.enumerated import Enumerated
 from majorant.choice.frames import ChoiceFrames, as_json, layout_from
 from majorant.choice.inference import ChoiceEstimator, Polished, curved, polished, variances_of
 from majorant.choice.sets import Situations, flagged_largest, refuse_missing, refuse_nothing_to_choose
-from majorant.core import self_concordance, separation
-from majorant.core.certificates import Certificate
+from majorant.core import certificates, separation
+from majorant.core.certificates import Certificate, KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.choices import Choices, Sample
 from majorant.core.descent import LBFGS, BatchMajorization, Newton
@@ -38,7 +38,6 @@ from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.result import Fitted, Outcome, Result, about_separation, about_the_gap, counted
 from majorant.core.rows import Threads
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.structured import Arrow
 from majorant.core.threads import sharing, threads
 from majorant.estimators import saving
@@ -547,13 +546,13 @@ def _unless_separated(objective: Objective, fitted: Fitted, found: Polished, T: 
 
 def _certified(objective: Objective, fitted: Fitted, found: Polished, off: Array | None = None) -> Certificate | None:
     """Return the certificate of polished parameters; None if there is none, or the Hessian is not known."""
-    if fitted.solution is None or not self_concordance.suits(objective):
+    if fitted.solution is None or not certificates.suits(objective):
         return None
     if found.hessian is None or found.gradient is None:
         return None
     of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
     here = Point(found.theta, found.value, found.gradient)
-    return self_concordance.certify(objective, here, known=of_loss, off=off)
+    return certificates.by_self_concordance(objective, here, known=of_loss, off=off)
 
 
 def _with_certificate(objective: Objective, fitted: Fitted, found: Polished, certified: Certificate) -> Fitted:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.choice.enumerated import Enumerated
@@ -22,8 +21,8 @@ from majorant.core.products import hessian_by_blocks
 from majorant.core.result import Fitted, Result
 from majorant.core.structured import Arrow
 from majorant.estimators import saving
-from majorant.estimators.base import InNotebooks
-from majorant.estimators.saving import Notes, Saved, Written
+from majorant.estimators.base import Estimator
+from majorant.estimators.saving import Notes, Written
 from majorant.inference import Facts, covariance, in_columns
 
 # Of more parameters no Hessian is kept; by blocks that never meet there are still standard errors.
@@ -90,7 +89,7 @@ def variances_of(H: Arrow, ridge: Array) -> Array:
     return np.where((alone > 0) & (found * alone <= np.finfo(np.float64).eps ** (-2 / 3)), found, np.inf)
 
 
-class ChoiceEstimator(Saved, InNotebooks, BaseEstimator):  # type: ignore[misc]
+class ChoiceEstimator(Estimator):
     """What conditional logits and latent classes of them have in common: probabilities, covariances and files."""
 
     n_features_in_: int

@@ -43,6 +43,7 @@ from math import inf, log
 import numpy as np
 
 from majorant.core import ascent, dual, row_space
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
 from majorant.core.line_search import EXACT, LOOSE, Point
@@ -58,7 +59,6 @@ from majorant.core.prices import (
 )
 from majorant.core.products import HessianProducts
 from majorant.core.quasi_newton import Pairs, add_pair, best_point_along, newton_direction, quasi_newton_step, shifted
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import State, SteppingSolver, improves, known
 from majorant.core.starts import Begun, DualSweeps, Sweeps, from_online_pass, from_sample, learns_online, sample_size
 
@@ -290,7 +290,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         elif start == "sample":
             begun = from_sample(objective, likely, self.seed, sample_size(objective), steps)
         elif start == "row space":
-            begun = row_space.newton_among_rows(objective, min(NARROW_STEPS, steps))
+            begun = row_space.newton_among_rows(objective, steps)
             if not begun.point.value <= objective.value_at_zero():  # rounding errors of columns far from zero
                 begun = Begun(objective.point(likely))
         else:
@@ -342,7 +342,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         assert state.plan is not None
         if not state.rows_tried and state.pays(state.plan.row_space, PRODUCTS_PER_STEP * state.plan.row_product):
             state = state.changed(rows_tried=True, budget=max(state.budget - state.plan.row_space, 0.0))
-            begun = row_space.newton_among_rows(objective, min(NARROW_STEPS, state.most - state.steps - 1))
+            begun = row_space.newton_among_rows(objective, state.most - state.steps - 1)
             if improves(objective, begun.point, here):
                 return _entered(objective, state.changed(steps=state.steps + 1), begun)
         state = self._with_metric(objective, state, here)

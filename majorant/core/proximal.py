@@ -51,13 +51,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from majorant.core import kernels
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.curvature import Block, Curvature, Dense, Diagonal, Solve, steady_factor
 from majorant.core.line_search import Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.policy import WINDOW, Plan, QuasiNewton, QuasiNewtonState
 from majorant.core.preconditioners import DIAGONALS
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import known
 from majorant.core.starts import Unridged
 from majorant.core.stochastic import StochasticSolver, StochasticState

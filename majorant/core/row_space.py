@@ -290,7 +290,8 @@ class WithinClasses:
     def of(cls, space: RowSpace, residual: Array) -> WithinClasses | None:
         """Return it, or None where rounding leaves no factor."""
         weights = space.class_weights(residual)
-        weights = np.maximum(weights, LEAST_WEIGHT * np.maximum(weights.mean(axis=1, keepdims=True), 1e-300))
+        least = LEAST_WEIGHT * weights.mean(axis=1, keepdims=True)
+        weights = np.maximum(weights, np.maximum(least, np.finfo(space.products.dtype).tiny))
         roots, factors = np.sqrt(weights).astype(space.products.dtype), []
         for root, ridge in zip(roots, space.ridge, strict=True):
             M = space.products * root

@@ -1,14 +1,13 @@
 """How F is minimised: the loop that every fit runs, :func:`minimize` around it, and several runs from several starts.
 
-A solver steps from state to state (:meth:`Solver.drive`), and :meth:`Run.iterate` evaluates each state, records it in
-the trace, judges it, and says when to stop. What has converged is decided in ``majorant.core.stopping``.
+A solver steps from state to state, and :meth:`Run.iterate` evaluates each state, records it in the trace, judges it,
+and says when to stop. What has converged is decided in ``majorant.core.stopping``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan, nan
 from typing import Any, TypeAlias, TypeVar
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant.core import separation
-from majorant.core.certificates import Certificate
+from majorant.core.certificates import LARGEST, Certificate, Cuts
 from majorant.core.checks import Array, whole
 from majorant.core.descent import BatchMajorization
 from majorant.core.line_search import Point
@@ -35,10 +34,8 @@ from majorant.core.result import (
     about_the_gap,
     counted,
 )
-from majorant.core.self_concordance import LARGEST
-from majorant.core.separation import Cuts
-from majorant.core.solver import Solver, State, leave_saddle
-from majorant.core.stopping import Evaluated, Stopping
+from majorant.core.solver import Solver, State, SteppingSolver, leave_saddle
+from majorant.core.stopping import Stopping
 from majorant.core.threads import mapped, norm, numerics
 
 Metric: TypeAlias = Callable[[Array], float]
@@ -71,8 +68,9 @@ class Run:
         certified: bool,
     ) -> None:
         self._objective, self._work, self._before = objective.with_ledger(), objective.work, replace(objective.work)
-        self._solver, self._stopping, self._certified = solver, stopping, certified
+        self._solver, self._certified = solver, certified
         self._max_steps, self._max_passes, self._metrics, self._callback = max_steps, max_passes, metrics, callback
+        self.stopping = stopping
         self.trace = Trace()
         self.result: Result | None = None
         self.certificate: Certificate | None = None  # of the parameters that it ends with
@@ -80,44 +78,44 @@ class Run:
         self.saddles = 0  # that were left
         self._steps = 0
         self._is_bounded = False  # whether a linear program has found that F has a minimum
-        self._clock = Stopwatch()
-        self.latest: Evaluated
+        self._seconds = 0.0, 0.0  # of the wall clock, and of the processor for all threads of this process
+        self._since = time.perf_counter(), time.process_time()
         self._counts: tuple[int, float, int, float, float, tuple[Any, ...]] | None = None  # before it was judged
 
     def iterate(self, state: State) -> bool:
         """Evaluate, record and judge a state; return whether to stop. A solver steps between two of these calls."""
-        F, self.result, self.certificate = self._objective, None, None
+        F, stopping = self._objective, self.stopping
+        self.result = self.certificate = None
 
         # Evaluate F and ∇F, unless the solver has. The time of that is not its own.
-        with nullcontext() if state.point is not None else self._clock.paused():
-            evaluated = Evaluated(F, state, self.cuts)
-        point = evaluated.point
-        if not evaluated.is_finite and self._steps == 0:
-            self.latest = evaluated
+        first, counts = self._steps == 0, state.point is not None
+        self._read_clock()
+        finite = stopping.evaluate(state, self.cuts)
+        seconds, cpu_seconds = self._read_clock(counts=counts)
+        if not finite and first:
             self.result = Result(Outcome.NON_FINITE, "the objective is not finite at the starting parameters", nan)
             return True
-        if not evaluated.is_finite:
+        if not finite:
             where = f"step {self._steps}; these are the last finite parameters"
             self._end(Outcome.NON_FINITE, f"the objective became non-finite at {where}")
             return True
 
         # Record it: what a run that goes on has to know, and a row of the trace.
         passes, curvatures = self._work.passes - self._before.passes, self._work.curvatures - self._before.curvatures
-        seconds, cpu_seconds = self._clock.read()
-        memory = (self._stopping.memory, self._is_bounded)
-        self.latest, self._counts = evaluated, (self._steps, passes, curvatures, seconds, cpu_seconds, memory)
+        memory = (stopping.memory, self._is_bounded)
+        self._counts = (self._steps, passes, curvatures, seconds, cpu_seconds, memory)
         self._steps += state.unseen
         row: dict[str, float] = {}
         if not state.stalled:
             row = {"step": float(self._steps), "passes": passes, "curvatures": float(curvatures)}
-            row |= {"seconds": seconds, "cpu_seconds": cpu_seconds}
-            row |= {"objective": point.value, "gradient_norm": norm(point.gradient), "gap": evaluated.gap}
-            with self._clock.paused():
-                for name, metric in self._metrics.items():
-                    if name in row:
-                        raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
-                    row[name] = float(metric(read_only(point.theta)))
+            row |= {"seconds": seconds, "cpu_seconds": cpu_seconds, "objective": stopping.point.value}
+            row |= {"gradient_norm": norm(stopping.point.gradient), "gap": stopping.gap}
+            for name, metric in self._metrics.items():
+                if name in row:
+                    raise ValueError(f"metrics must not be named as a column of the trace: {name!r}")
+                row[name] = float(metric(read_only(stopping.point.theta)))
             self.trace.append(row)
+            self._read_clock(counts=not self._metrics)
 
         # Judge it.
         limit, steps = "", counted(self._steps, "step")
@@ -126,17 +124,16 @@ class Run:
         elif passes >= self._max_passes - 1e-9:  # a pass may be a sum of many shares
             limit = counted(self._max_passes, "pass")
         last = state.stalled or bool(limit)
-        converged = self._stopping.converged(evaluated, last=last)
+        converged = stopping.converged(last=last)
         if F.may_be_unbounded and (reason := self._unbounded(converged or last)):
             self.result = Result(Outcome.UNBOUNDED, reason, nan)
         elif converged and not F.convex:
             self._end(Outcome.STATIONARY, f"stationary after {steps}")
         elif converged:
             self._end(Outcome.CONVERGED, f"converged in {steps}")
-        elif self._stopping.is_estimated(evaluated):
-            estimate = self._stopping.predicted.estimate
-            off = f"{estimate:.1e} of the optimum as their metric has it (an estimate)"
-            self._end(Outcome.ESTIMATED, f"converged in {steps}, to {off}", estimate)
+        elif stopping.is_estimated():
+            off = f"{stopping.estimate:.1e} of the optimum as their metric has it (an estimate)"
+            self._end(Outcome.ESTIMATED, f"converged in {steps}, to {off}", stopping.estimate)
         elif state.stalled:
             self._end(Outcome.STALLED, "no further decrease was found in this precision")
         elif limit:
@@ -144,12 +141,20 @@ class Run:
 
         # Show it.
         if row and self._callback is not None:
-            with self._clock.paused():
-                stops = bool(self._callback(row, read_only(state.theta)))
+            self._read_clock()
+            stops = bool(self._callback(row, read_only(state.theta)))
+            self._read_clock(counts=False)
             if stops and self.result is None:
                 self._end(Outcome.STOPPED, "stopped by the callback")
         self._steps += 1
         return self.result is not None
+
+    def _read_clock(self, *, counts: bool = True) -> tuple[float, float]:
+        """Return the seconds so far; those since the last reading count, or do not."""
+        (wall, cpu), self._since = self._since, (time.perf_counter(), time.process_time())
+        if counts:
+            self._seconds = self._seconds[0] + self._since[0] - wall, self._seconds[1] + self._since[1] - cpu
+        return self._seconds
 
     # --- where it begins --------------------------------------------------------------------------------------
 
@@ -167,7 +172,8 @@ class Run:
             self.trace, self._steps, self.saddles = Trace.of(start.trace), start.steps, start.saddles
             self._work.passes = self._before.passes + start.passes
             self._work.curvatures = self._before.curvatures + start.curvatures
-            self._clock = Stopwatch(start.seconds, start.cpu_seconds)
+            self._seconds = start.seconds, start.cpu_seconds
+            self._since = time.perf_counter(), time.process_time()
             self._take_over(start)
             return state.revived(objective)
         if isinstance(start, Solution) and start.solver == solver and start.params.shape == (objective.size,):
@@ -189,14 +195,14 @@ class Run:
         """Go on from what the states of another run said."""
         if start.stopping is not None:
             of_stopping, self._is_bounded = start.stopping
-            self._stopping.recall(of_stopping)
+            self.stopping.recall(of_stopping)
         if self.cuts is not None and start.cuts is not None and start.cuts.holds_under(self.cuts):
             self.cuts = start.cuts.copy()
 
     def progress(self) -> Progress:
         """Return how far the run has come, from where it can go on: the latest state will be judged again."""
         assert self._counts is not None
-        state, point = self.latest.given, self.latest.point
+        state, point = self.stopping.given, self.stopping.point
         cuts = None if self.cuts is None else self.cuts.copy()
         trace = self.trace.first(self.trace.entries - (not state.stalled))
         known = (point.value, point.gradient)
@@ -206,13 +212,14 @@ class Run:
 
     def _unbounded(self, last: bool) -> str:
         """Return along what F is known to fall for ever, in words; no words if that is not known."""
-        F, steps = self._objective, self._steps
-        if self.latest.tight is not None and isfinite(self.latest.tight.gap):  # which proves an optimum
+        F, steps, tight = self._objective, self._steps, self.stopping.tight
+        if tight is not None and isfinite(tight.gap):  # which proves an optimum
             return ""
         # It takes a pass to see complete separation, so that is done when it matters, and at steps 1, 2, 4, 8, …
-        if (last or steps & (steps - 1) == 0 < steps) and F.separated(self.latest.point.theta):
+        if (last or steps & (steps - 1) == 0 < steps) and F.separated(self.stopping.point.theta):
             return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
-        in_doubt = last or self.latest.tight_failed or steps in MANY_STEPS
+        failed = tight is not None and isnan(tight.gap) and not tight.early  # though it was near enough
+        in_doubt = last or failed or steps in MANY_STEPS
         if self._is_bounded or not in_doubt or not separation.suits(F):
             return ""
         found = separation.find(F)
@@ -221,13 +228,13 @@ class Run:
 
     def _end(self, outcome: Outcome, sentence: str, estimate: float = nan) -> None:
         """Set the result: an outcome, and a sentence about it with all that is known of the optimum."""
-        F, state, point = self._objective, self.latest.state, self.latest.point
+        F, state, point = self._objective, self.stopping.state, self.stopping.point
         if isnan(estimate) and F.certifiable:
             estimate = F.estimated_gap(point.value, point.gradient)
         if not self._certified:
             self.result = Result(outcome, sentence, nan, state.account, estimate)
             return
-        found = self.certificate = self.latest.best_certificate()
+        found = self.certificate = self.stopping.best_certificate()
         if found.gap >= 1:
             sentence += "; the certificate says nothing yet"
         elif isfinite(found.gap):
@@ -242,7 +249,7 @@ class Run:
         else:
             is_free = not F.penalty.penalised.all()
             why = "a parameter is unpenalised" if is_free else "the penalty is not strongly convex"
-            share = self._stopping.relative_gradient(point)
+            share = self.stopping.relative_gradient()
             sentence += f"; the gradient is {share:.1e} of what it was at zero, but nothing certifies an optimum: {why}"
             predicted = state.predicted_decrease() / max(abs(point.value), 1e-300)
             if isfinite(predicted):
@@ -257,9 +264,9 @@ class Run:
         """Return what there is to return; the last entry of the trace has the time that it took to end."""
         assert self.result is not None
         if self.trace.entries:
-            seconds, cpu_seconds = self._clock.read()
+            seconds, cpu_seconds = self._read_clock()
             self.trace.correct({"seconds": seconds, "cpu_seconds": cpu_seconds})
-        state, certificate = self.latest.state, self.certificate
+        state, certificate = self.stopping.state, self.certificate
         params = state.theta if certificate is None else certificate.theta
         stopping = None if self._counts is None else self._counts[-1]
         return Solution(params, self.result, self.trace, state, self._solver, self.cuts, certificate, stopping)
@@ -371,18 +378,25 @@ def minimize(
         follow = getattr(callback, "follow", None)  # a protocol that is checked would take as long as a step
         if follow is not None:
             follow(run.progress)
-        # Nothing here refers to the first state: it would be in memory to the end.
-        solver.drive(objective, run.first_state(objective, start), run.iterate)
-        stops = (Outcome.STATIONARY, Outcome.STALLED)
-        while saddles and not objective.convex and run.result is not None and run.result.outcome in stops:
-            below = leave_saddle(objective, run.latest.point)
+        state = run.first_state(objective, start)
+        while True:
+            if isinstance(solver, SteppingSolver):
+                while not run.iterate(state):
+                    state = solver.step(objective, state)
+            else:
+                solver.drive(objective, state, run.iterate)
+
+            # Where the loss is not convex the run may have come to a saddle: then it goes on from below.
+            assert run.result is not None
+            if not saddles or objective.convex or run.result.outcome not in (Outcome.STATIONARY, Outcome.STALLED):
+                return run.solution()
+            below = leave_saddle(objective, run.stopping.point)
             if below is None or run.saddles >= saddles:
                 found = about_saddles(run.saddles, is_saddle=below is not None)
                 run.result = replace(run.result, message=run.result.message + found)
-                break
+                return run.solution()
             run.saddles += 1
-            solver.drive(objective, solver.start(objective, below), run.iterate)
-        return run.solution()
+            state = solver.start(objective, below)
 
 
 def held_out(model: Model[Any], data: Any, prefix: str = "test_") -> dict[str, Metric]:
@@ -441,29 +455,6 @@ def read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-class Stopwatch:
-    """Seconds of the wall clock, and of the processor for this process, all its threads together."""
-
-    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
-        self._seconds, self._cpu_seconds = seconds, cpu_seconds
-        self._since = time.perf_counter(), time.process_time()
-
-    def read(self) -> tuple[float, float]:
-        """Return the seconds so far."""
-        wall, cpu = self._since
-        self._since = time.perf_counter(), time.process_time()
-        self._seconds += self._since[0] - wall
-        self._cpu_seconds += self._since[1] - cpu
-        return self._seconds, self._cpu_seconds
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave out what is done in this context."""
-        self.read()
-        yield
-        self._since = time.perf_counter(), time.process_time()
 
 
 # --- several starts ---------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.threads import norm
 
 # A relative decrease that is none of rounding's: to bound rounding would take longer than a small step.
@@ -104,7 +104,7 @@ class Solver(ABC, Generic[S]):
         """Return the first state: at θ, or where the solver finds it better to start."""
 
     def start_within(self, objective: Objective, theta: Array, steps: int) -> S:
-        """Return the same, before which no more than so many steps are made."""
+        """Return the first state, before which no more than so many steps are made."""
         return self.start(objective, theta)
 
     def carry(self, objective: Objective, state: S, theta: Array, steps: int) -> S | None:
@@ -120,7 +120,7 @@ class Solver(ABC, Generic[S]):
 
 
 class SteppingSolver(Solver[S]):
-    """A solver that is a pure step from state to state."""
+    """A solver that is a pure step from state to state; :func:`majorant.minimize` has the loop."""
 
     @abstractmethod
     def step(self, objective: Objective, state: S) -> S:

@@ -267,7 +267,9 @@ def test_slow_rounds_hand_over_to_quasi_newton_steps(monkeypatch):
     F = Objective(Chain(), data, ridge=1e-3)
     states = []
     solver = QuasiNewton()
-    solver.drive(F, solver.start(F, np.zeros(F.size)), lambda state: states.append(state) or len(states) > 30)
+    states.append(solver.start(F, np.zeros(F.size)))
+    while len(states) <= 30:
+        states.append(solver.step(F, states[-1]))
     assert any(state.sweeps is None and state.solve is not None for state in states)
     values = [F.value(state.theta) for state in states if state.sweeps is None]
     assert all(after <= before for before, after in pairwise(values))
@@ -276,7 +278,9 @@ def test_slow_rounds_hand_over_to_quasi_newton_steps(monkeypatch):
 def test_steps_take_over_where_the_next_look_is_far(monkeypatch):
     monkeypatch.setattr(ascent, "FAR", 0.0)
     F, solver, states = Objective(Chain(), many(2, n=3), ridge=0.3), QuasiNewton(), []
-    solver.drive(F, solver.start(F, np.zeros(F.size)), lambda state: states.append(state) or len(states) > 40)
+    states.append(solver.start(F, np.zeros(F.size)))
+    while len(states) <= 40:
+        states.append(solver.step(F, states[-1]))
     assert all(state.sweeps is None for state in states)  # for good
     lowest = F.value(minimize(F, LBFGS(), tol=1e-9, max_steps=5000).params)
     assert F.value(states[-1].theta) == pytest.approx(lowest, rel=1e-6)

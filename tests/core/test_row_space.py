@@ -10,6 +10,7 @@ from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objectiv
 from majorant.core import row_space
 from majorant.core.products import HessianProducts
 from majorant.core.row_space import RowSpace, WithinClasses, newton, pays_at_once, suits
+from tests.sweep import Problem, fitted, make
 
 # The price of factors, in products: none, or more than anybody spends. And of a solve with them.
 FREE, NEVER, SOLVE = 0.0, np.inf, 0.1
@@ -93,6 +94,25 @@ def test_factors_within_classes_are_those_of_the_blocks_of_the_hessian(classes):
     np.testing.assert_allclose(found[:, :t], apart, rtol=1e-3, atol=1e-3 * np.abs(apart).max())
     alone = Z[:, t] / (weights.sum(axis=1) + space.ridge[:, t])
     np.testing.assert_allclose(found[:, t], alone - alone.mean(), atol=1e-5 * np.abs(alone).max())
+
+
+def test_classes_that_weigh_nothing_have_finite_factors():
+    """Probabilities of exactly zero or one: no curvature is left, nor its root in single precision."""
+    F = problem(4)
+    space = RowSpace.of(F)
+    assert space.products.dtype == np.float32
+    residual = space.loss_and_residual(1e4 * np.eye(4)[:, F.whole.y])[1]
+    with np.errstate(all="raise", under="ignore"):
+        found = WithinClasses.of(space, residual)
+        assert np.isfinite(found(np.ones_like(space.ridge))).all()
+
+
+def test_steps_among_rows_go_on_as_long_as_the_limit_allows():
+    """Weights of many orders of magnitude take hundreds of steps: a step in all columns costs twenty times as much."""
+    task = Problem(seed=9411959, t=24, p=520, n=8, data="degenerate", C=2.01, weights="extreme", mode="offset")
+    model, _ = fitted(task, make(task))
+    assert model.n_iter_ > 500
+    assert model.result_.account == ((0, "Newton steps in the space of 24 rows"),)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
