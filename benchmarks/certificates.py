@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import data, logistic, shapes
 from majorant import Binary, Labelled, Multinomial, Newton, Objective, Outcome, QuasiNewton, minimize
-from majorant.core import self_concordance
+from majorant.core import certificates
 
 LARGEST, TOL = 2_000, 1e-8
 # Seconds for one row of the second table, and repetitions.
@@ -102,7 +102,7 @@ def drawn(count, seed, *, penalised):
 @contextmanager
 def watched():
     """Yield a list of the CPU seconds of every look for a tight certificate."""
-    looks, certify = [], self_concordance.certify
+    looks, certify = [], certificates.by_self_concordance
 
     def timed_certify(*given, **how):
         start = time.process_time()
@@ -111,11 +111,11 @@ def watched():
         finally:
             looks.append(time.process_time() - start)
 
-    self_concordance.certify = timed_certify
+    certificates.by_self_concordance = timed_certify
     try:
         yield looks
     finally:
-        self_concordance.certify = certify
+        certificates.by_self_concordance = certify
 
 
 def timed(F, largest):
@@ -138,8 +138,8 @@ def compared(kind, name, F):
     before, after = (float(np.median([run[0] for run in so_far])) for so_far in runs.values())
     without, (*_, looks, with_it) = runs[0][0][-1], runs[LARGEST][0]
     # Here a Newton step promises what there is to gain, but for a few percent, or rounding hides it.
-    suits = self_concordance.suits(F)
-    truth = self_concordance.certify(F, F.point(with_it.params)).decrement if suits else float("nan")
+    suits = certificates.suits(F)
+    truth = certificates.by_self_concordance(F, F.point(with_it.params)).decrement if suits else float("nan")
     return {
         "kind": kind,
         "problem": name,

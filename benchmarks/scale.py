@@ -186,7 +186,8 @@ def under_a_limit():
 
 CONSTANTS = """
 from majorant import Binary, Labelled, Objective
-from majorant.estimators.source import Here
+from majorant.sources.cache import ChunkCache
+from majorant.sources.survey import survey_source
 def best(call, times=5):
     seconds = []
     for _ in range(times):
@@ -194,8 +195,9 @@ def best(call, times=5):
     return min(seconds)
 source = Parquet(sys.argv[1], target="y")
 decode = best(lambda: sum(len(chunk) for chunk in source.chunks()))
-seen = Here.look(source)
-spool = best(lambda: [seen.cache[k] for k in range(len(seen.cache))])
+cache = ChunkCache()
+survey_source(source, cache)
+spool = best(lambda: [cache[k] for k in range(len(cache))])
 X, y = loaded(sys.argv[1])
 F = Objective(Binary(), Labelled(X, y.astype(int), constant=True), ridge=1.0)
 point = F.point(np.zeros(F.size))

@@ -29,9 +29,10 @@ from scipy.linalg import LinAlgError
 from scipy.special import chdtrc, ndtr, ndtri
 
 from majorant.core.checks import Array, needed, one_of
-from majorant.core.curvature import Factor, lower_factor, singular_inverse
+from majorant.core.curvature import Factor, has_clear_pivots, lower_factor, root_by_eigenvalues
 from majorant.core.model import RowModel
 from majorant.core.result import paragraph, table
+from majorant.core.rounding import CLEAR
 from majorant.core.rows import InMemory
 
 KINDS = ("hessian", "robust", "cluster")
@@ -105,14 +106,16 @@ def inverse(H: Array) -> Array:
     """Return H⁻¹; along directions in which H is flat nothing is known, and variances there are infinite."""
     try:
         L = lower_factor(H)
-        if (np.diag(L) ** 2 >= 1e-13 * len(H) * np.diag(H)).all():
+        if has_clear_pivots(L, np.diagonal(H)):
             return Factor(L).inverse()
     except LinAlgError:
         pass
-    root = singular_inverse(H).root
+    scale = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+    root, flat = root_by_eigenvalues(H / np.outer(scale, scale))
+    touched = np.flatnonzero(np.abs(flat).max(axis=1, initial=0.0) > CLEAR)
     with np.errstate(over="ignore", invalid="ignore"):
-        found, flat = root @ root.T, _touched_by_flat_directions(H)
-    found[flat, flat] = np.inf
+        found = (root @ root.T) / np.outer(scale, scale)
+    found[touched, touched] = np.inf
     return _known(found)
 
 
@@ -121,13 +124,6 @@ def row_scores(model: RowModel[Any], theta: Array, batch: InMemory) -> Array:
     rows = max(AT_A_TIME // (len(theta) * max(model.scores_per_row(batch), 1)), 1)
     parts = [model.row_gradients(model.scores(theta, some), some) for some in batch.batches(rows)]
     return np.concatenate(parts)
-
-
-def _touched_by_flat_directions(H: Array) -> Array:
-    scale = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
-    values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
-    flat = values <= 1e-13 * len(H) * max(float(values[-1]), 1e-300)
-    return np.flatnonzero(np.abs(vectors[:, flat]).max(axis=1, initial=0.0) > 1e-6)
 
 
 def _numbered(clusters: ArrayLike | None, rows: int) -> tuple[Array, int]:

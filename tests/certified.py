@@ -14,8 +14,9 @@ from collections import Counter
 import numpy as np
 
 from majorant import LBFGS, BatchMajorization, Newton, Outcome, QuasiNewton, minimize
-from majorant.core import self_concordance, separation
-from majorant.core.self_concordance import KnownHessian
+from majorant.core import certificates, separation
+from majorant.core.certificates import KnownHessian
+from majorant.core.curvature import FLAT
 from tests.truth import Truth, centred, drawn
 
 SOLVERS = (QuasiNewton(), Newton(), LBFGS(), BatchMajorization())
@@ -53,9 +54,9 @@ def look(seed, F, truth, best, rng):
     point, nearby = F.point(theta), theta + 10 ** rng.uniform(-6, 0) * rng.normal(size=F.size) / truth.scale
     known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
     for how in (dict(), dict(share=float(rng.uniform(0.3, 1.0))), dict(known=known)):
-        found = self_concordance.certify(F, point, **how)
+        found = certificates.by_self_concordance(F, point, **how)
         hold((seed, how), F, truth, best, theta, found.gap, found)
-        settled = self_concordance.certify(F, point, **how, settle=1.0)
+        settled = certificates.by_self_concordance(F, point, **how, settle=1.0)
         hold((seed, how, "settled"), F, truth, best, settled.theta, settled.gap, settled)
 
 
@@ -74,7 +75,7 @@ def hold(seed, F, truth, best, theta, gap, found):
     if found is not None and found.region is not None and found.region.flat.size:
         # Columns count as dependent that are so but for a share of their entries, which these then may be moved by.
         moved = np.abs(truth.Φ) @ np.abs(theta - best)
-        lost += self_concordance.NO_PART * float(truth.weight @ moved) / max(float(value), 1e-300)
+        lost += FLAT * float(truth.weight @ moved) / max(float(value), 1e-300)
     assert not gap < true - lost, (seed, gap, true)
     if found is not None and found.region is not None and np.array_equal(found.theta, theta):
         classes = F.model.redundancy(F.like)

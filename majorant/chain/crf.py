@@ -14,7 +14,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
@@ -41,14 +40,14 @@ from majorant.core.result import Fitted, Outcome, Result, stream_result
 from majorant.core.rows import Threads
 from majorant.core.solver import Solver
 from majorant.core.threads import numerics, sharing, threads
-from majorant.estimators.base import InNotebooks, check_callbacks, check_number, fit_threads
+from majorant.estimators.base import Estimator, check_callbacks, check_number, fit_threads
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.resuming import Saving, resumed
 from majorant.estimators.saving import all_or_nothing
 from majorant.estimators.source import check_executor, refuse_beside
 
 
-class ChainEstimator(ChainFiles, InNotebooks, BaseEstimator):  # type: ignore[misc]
+class ChainEstimator(ChainFiles, Estimator):
     """Labels of sequences: everything but how weights are found, and what labels are made of."""
 
     c2: float

@@ -1,43 +1,78 @@
-"""What a certificate says.
+"""Certificates: proved bounds on how far a point is from the optimum, rounding errors counted.
 
-H⁻¹ = RRᵀ of a Hessian found in floating point, and how much larger than H the matrix with that inverse may be.
+**Strong convexity** (:func:`by_strong_convexity`). F is strongly convex in the norm of the penalty, so
+F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. With a free intercept F is first minimised along it; then strong convexity in the rest gives
+the same bound.
 
-How far from the optimum a point is at most, rounding errors included.
+**Self-concordance** (:func:`by_self_concordance`), with or without a penalty. Along θ + su the third derivative of F is
+at most M times the second, M = max_j max_{y,y'} |(f_j(y) − f_j(y'))ᵀu|: a third central moment is at most the range
+times the variance. With H = ∇²F(θ), δ = ‖∇F(θ)‖_{H⁻¹} (the Newton decrement), S = max_j max_{y,y'} ‖f_j(y) −
+f_j(y')‖_{H⁻¹} and a = Sδ < 1
 
-F is strongly convex in the norm of the penalty, so F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. With a free intercept F is first
-minimised along it; then strong convexity in the rest gives the same bound.
+    F(θ) − F*  ≤  (a + (1 − a) log(1 − a)) / S²,      ‖θ* − θ‖_H  ≤  −log(1 − a) / S,
+
+and there is an optimum. The first is the least that F(θ+u) ≥ F(θ) + ∇Fᵀu + (e^{−z} + z − 1)/S² can be, z = S‖u‖_H; the
+second follows from the slope along the way to the optimum, which rises from ∇Fᵀu ≥ −δ‖u‖_H to zero by at least
+‖u‖²_H (1 − e^{−z})/z. For the same reason a Hessian found at another point will do: H(θ) ⪰ e^{−m} H(θ'), m the largest
+M of the way between them. And so will that of some of the rows, with S the largest distance among these: the others are
+convex, and lie above their tangents. A share r of the rows costs r times as much, and says 1/r times as much of F − F*.
+(Bach, *Self-concordant analysis for logistic regression*, 2010.)
+
+**Cuts** (:class:`Cuts`). The loss L is convex, so it lies above each of its tangents and above every mean of them. With
+a ridge, for weights a_k ≥ 0 that sum to one,
+
+    F*  ≥  min_θ Σ_k a_k (L_k + g_kᵀ(θ − θ_k)) + ½‖θ‖²_λ  =  Σ_k a_k c_k − ½‖Σ_k a_k g_k‖²_{1/λ},   c_k = L_k − g_kᵀθ_k.
+
+Of one tangent this is F − ½‖∇F‖²_{1/λ}, as strong convexity has it. Steps that go too far one time and not far enough
+the next have gradients that cancel where F is stiff, which is most of them: a mean of few tangents is many times
+tighter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
+from math import exp, inf, isfinite, isinf, isnan, log1p, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh
-from scipy.linalg.lapack import dpstrf, dtrtri
 
 from majorant.core.checks import Array
-from majorant.core.class_model import ClassModel
-from majorant.core.curvature import for_large, grounded, lower_factor
+from majorant.core.curvature import FLAT, Dense, grounded, inverse_root
 from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import Point
-from majorant.core.rounding import CALM, SAFETY, Unrest
-from majorant.core.rows import Cached, Recompute, widened
+from majorant.core.rounding import CALM, CHUNK, CLEAR, EPSILON, SAFETY, Unrest
+from majorant.core.rows import Recompute, most, widened
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
     from majorant.core.objective import Objective
 
-EPSILON = float(np.finfo(np.float64).eps)
-# Scores that were added up from farther away, relative to ‖θ‖, are found afresh.
-NEAR = 1.01
-# A part of a direction, relative to its largest, that is rounding.
-NO_PART, TINY = 1e-6, 1e-300
-# Sums of squares of numbers up to this are numbers.
-HAS_A_SQUARE = 1e150
+# What a bound may be larger for being computed quickly, relative; and how much farther scores may have been added up.
+PERCENT = 0.01
+LEAST_NORMAL = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A point, F and ∇F there, and a bound on (F − F*)/F; where it is known, how far the optimum is at most.
+
+    ``decrement`` is the decrease of F that a Newton step predicts, relative to F, where it is known; of some rows,
+    about that. It is infinite where rounding hides it. The certificate came too ``early`` where the decrement is larger
+    than the gap aimed at: then the rest was not computed. ``estimate`` is the decrement without what rounding may add,
+    NaN where it is unknown.
+    """
+
+    theta: Array
+    value: float
+    gradient: Array
+    gap: float
+    region: Region | None = None
+    decrement: float = nan
+    early: bool = False
+    estimate: float = nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +93,7 @@ class Region:
     def undetermined(self) -> Array:
         """Which parameters change along flat directions."""
         size = np.abs(self.flat) * self.scale[:, None]
-        return (size > NO_PART * size.max(axis=0, initial=TINY)).any(axis=1)
+        return (size > CLEAR * size.max(axis=0, initial=LEAST_NORMAL)).any(axis=1)
 
     def standard_errors(self, classes: int = 1, centre: Array | None = None) -> Array:
         """Return √(cᵀH⁻¹c) of coefficients less their mean over classes (n×p), columns measured from zero."""
@@ -69,17 +104,20 @@ class Region:
         off = self.radius * self.standard_errors(classes, centre)
         if self.flat.size:
             of_column = self.scale.reshape(classes, -1).max(axis=0)[:, None]
-            largest = (np.abs(_uncentred(self.flat, classes, None)) * of_column).max(axis=(0, 1), initial=TINY)
+            largest = (np.abs(_uncentred(self.flat, classes, None)) * of_column).max(axis=(0, 1), initial=LEAST_NORMAL)
             parts = np.abs(_uncentred(self.flat, classes, centre)) * of_column
-            off[(parts > NO_PART * largest).any(axis=-1)] = np.inf
+            off[(parts > CLEAR * largest).any(axis=-1)] = inf
         return off
 
 
 def row_norms(rows: Array) -> Array:
     """Return ‖r‖ along the last axis, also where squares would overflow."""
-    largest = max(rows.max(initial=0.0), -rows.min(initial=0.0))
-    unit = largest if largest > HAS_A_SQUARE else 1.0
-    return unit * np.sqrt(np.square(rows / unit if unit > 1 else rows).sum(axis=-1))
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.square(rows).sum(axis=-1))
+    if np.isfinite(norms).all():
+        return np.asarray(norms)
+    unit = np.abs(rows).max()
+    return np.asarray(unit * np.sqrt(np.square(rows / unit).sum(axis=-1)))
 
 
 def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
@@ -94,201 +132,88 @@ def _uncentred(root: Array, classes: int, centre: Array | None) -> Array:
     return B
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate:
-    """A point, F and ∇F there, and a bound on (F − F*)/F; where it is known, how far the optimum is at most.
-
-    ``decrement`` is what a Newton step promises to gain, relative to F, where that was found; of some rows, about that.
-    It is infinite where rounding hides it. It was looked for too ``early`` where that is more than was aimed at: then
-    nothing else was looked at. ``estimate`` is the decrement without what rounding may add, NaN where that is unknown.
-    """
-
-    theta: Array
-    value: float
-    gradient: Array
-    gap: float
-    region: Region | None = None
-    decrement: float = float("nan")
-    early: bool = False
-    estimate: float = float("nan")
-
-
-def share(excess: float, value: float) -> float:
+def ratio(excess: float, value: float) -> float:
     """Return excess/value, at most one; losses are not negative, but for rounding."""
     if excess <= 0:
         return 0.0
     return float(min(excess / value, 1.0)) if value > 0 else 1.0
 
 
-# Eigenvalues below this share of the largest, coordinates scaled to a unit diagonal, are flat directions.
-FLAT = 1e-12
-# A pivot that keeps less of its diagonal entry may be rounding noise.
-LEAST_PIVOT = 1e-10
-# One that keeps more is far from it: where all others are noise, pivots tell flat directions as well as eigenvalues do.
-CLEAR_PIVOT = 1e-6
-LEAST_NORMAL = float(np.finfo(np.float64).tiny)
+def better(one: Certificate, other: Certificate) -> Certificate:
+    """Return the one with the smaller gap, with what is known of where the optimum is."""
+    best, rest = (other, one) if other.gap <= one.gap or isnan(one.gap) else (one, other)
+    if best.region is None and rest.region is not None and np.array_equal(best.theta, rest.theta):
+        return replace(best, region=rest.region)
+    return best
 
 
-@dataclass(frozen=True, eq=False)
-class Metric:
-    """A root R (d×k) of the inverse of M, and the directions that M does not see (d×m)."""
-
-    root: Array
-    flat: Array
-    largest: Array  # diag(M), which rounding errors of M are measured by
-    scale: Array  # √diag(M), one where that is zero: the units of parameters
-
-    @property
-    def sizes(self) -> Array:
-        """√(M⁻¹)_ii."""
-        return row_norms(self.root)
-
-    def of(self, gradient: Array) -> float:
-        """Return ‖g‖ in the metric of M⁻¹."""
-        return float(np.linalg.norm(self.root.T @ gradient))
-
-    def doubt(self, columns: Array, heaviest: float, rows: int) -> float:
-        """Return η with H ⪰ (1 − η)M.
-
-        Entries of H are off by at most κ m_i m_k, with m_i² what they are sums of before anything cancels and κ what
-        sums over rows, and a factor, make of ε. With |v_i| ≤ √(M⁻¹)_ii ‖v‖_M that is at most κ (Σ_i m_i √(M⁻¹)_ii)².
-        Numbers that underflow lose ε times the least normal one at most.
-        """
-        d = len(self.largest)
-        squares = np.maximum(heaviest * np.tile(columns**2, d // len(columns)), self.largest).clip(LEAST_NORMAL)
-        κ = 2 * EPSILON * (SAFETY * sqrt(rows) + d + 10)
-        sizes = float(np.sqrt(squares) @ self.sizes)
-        return κ * sizes * sizes  # infinite where a power would raise
+# --- strong convexity ---------------------------------------------------------------------------------------
 
 
-def metric(F: Objective, H: Array) -> Metric | None:
-    """Return that of a Hessian of the loss and of what is strongly convex in the penalty; None where it is not finite.
+def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: float = 0.0) -> Certificate:
+    """Return a point at least as good as θ, and its gap.
 
-    Softmax scores may all move together: there a model without a penalty is grounded, which nothing else feels.
+    Parameters
+    ----------
+    F, at
+        An objective, and a point, whose scores save half a pass where they are known. Data in single precision are
+        multiplied in double precision, and θ is rounded to what they are fitted in.
+    move : bool
+        False keeps θ as it is, and counts what its intercept loses.
+    aim : float
+        A gap that suffices: then the intercept need not be at its best.
     """
-    together, strength = F.model.redundancy(F.like), F.penalty.strength
-    A = H.copy()
-    A.flat[:: len(A) + 1] += strength
-    free = np.flatnonzero(~(strength > 0).reshape(together, -1).any(axis=0))
-    A = grounded(A, together, free) if together > 1 and len(free) else A
-    if not np.isfinite(A).all():
-        return None
-    diagonal = np.diagonal(A).copy()
-    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = A / np.outer(scale, scale)
-    with for_large(len(A)):
-        found = _by_factor(scaled, scale, diagonal) or _by_pivots(scaled, scale, diagonal)
-        return found or _by_eigenvalues(scaled, scale, diagonal)
-
-
-def _by_factor(A: Array, scale: Array, diagonal: Array) -> Metric | None:
-    try:
-        L = lower_factor(A.T, clean=True)  # as LAPACK stores it
-    except LinAlgError:
-        return None
-    if np.diagonal(L).min() ** 2 < LEAST_PIVOT:
-        return None
-    root = dtrtri(L, lower=1, overwrite_c=True)[0].T
-    root /= scale[:, None]
-    return Metric(root, np.empty((len(A), 0)), diagonal, scale)
-
-
-def _by_pivots(A: Array, scale: Array, diagonal: Array) -> Metric | None:
-    """Return the metric of a singular A from those columns I that the others depend on, A_{JI} A_{II}⁻¹ = C.
-
-    Other solutions differ by flat directions, e_j − Σ_i C_ji e_i, in which neither gradients nor rows have a part. A
-    tenth of the price of eigenvalues, where it is plain which columns depend on others; None where it is not.
-    """
-    L, places, rank, _ = dpstrf(A, tol=CLEAR_PIVOT, lower=1)
-    kept, rest, below = places[:rank] - 1, places[rank:] - 1, L[rank:, :rank]
-    if rank == 0 or (np.diagonal(A)[rest] - np.square(below).sum(axis=1)).max(initial=0.0) > FLAT:
-        return None
-    inverse = np.tril(dtrtri(L[:rank, :rank], lower=1)[0])
-    root, flat = np.zeros((len(A), rank)), np.zeros((len(A), len(rest)))
-    root[kept], flat[kept], flat[rest, np.arange(len(rest))] = inverse.T, -(below @ inverse).T, 1.0
-    return Metric(root / scale[:, None], flat / scale[:, None], diagonal, scale)
-
-
-def _by_eigenvalues(A: Array, scale: Array, diagonal: Array) -> Metric:
-    values, vectors = eigh(A, check_finite=False)
-    kept = values > FLAT * max(values[-1], 1e-300)
-    root = vectors[:, kept] / np.sqrt(values[kept])
-    return Metric(root / scale[:, None], vectors[:, ~kept] / scale[:, None], diagonal, scale)
-
-
-# A coarse bound on rounding errors is good enough if it makes a gap so much larger.
-NEGLIGIBLE = 1.01
-# A share of a gradient that an intercept which is not quite at its best may hide.
-UNSEEN = 5e-4
-
-
-def certify_by_strong_convexity(F: Objective, at: Point, *, move: bool) -> Certificate:
-    """Return a point at least as good as θ and its gap; see :meth:`Objective.certify`."""
     if not F.certifiable:
         point = F.point(at.theta, keep=False)
-        return Certificate(at.theta, point.value, point.gradient, float("nan"))
-    if F.narrow:
-        at = replace(at, theta=at.theta.astype(F.precision).astype(np.float64))
-    theta = at.theta
-    if F.intercept is not None:
-        return _certify_profiled(F, F.intercept, at, move)
-    F.spend(passes=1)
-    loss, of_loss = F.small_blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))
-    value, gradient = loss + F.penalty.value(theta), F.penalty.slope(theta, of_loss)
-    return Certificate(theta, value, gradient, bounded_gap(F, theta, value, gradient, EPSILON))
+        return Certificate(at.theta, point.value, point.gradient, nan)
+    θ = at.theta.astype(F.precision).astype(np.float64) if F.narrow else at.theta
+    blocks, penalty, model = F.small_blocks, F.penalty.value(θ), F.intercept
+    if model is None:
+        F.spend(passes=1)
+        loss, of_loss = blocks.total(partial(widened, partial(F.model.loss_and_gradient, θ)))
+        gradient = F.penalty.slope(θ, of_loss)
+        return Certificate(θ, loss + penalty, gradient, bounded_gap(F, θ, loss + penalty, gradient, EPSILON))
 
+    # Scores in double precision: those of the point, unless they are unknown or were added up from afar.
+    known = at.scores is not None and not F.narrow and at.reach <= (1 + PERCENT) * norm(θ)
+    scores = at.scores
+    if not known:
+        F.spend(passes=0.5)
+        find = partial(widened, partial(F.model.scores, θ))
+        scores = blocks.map(find) if F.keeps_scores_once else Recompute(find)
 
-def _certify_profiled(F: Objective, model: ClassModel, at: Point, move: bool) -> Certificate:
-    θ, blocks = at.theta, F.small_blocks
-    scores = _wide_scores(F, at)
-    enough = _unseen_decrease(F, at)
+    # The best intercepts, up to a decrease of the loss that costs the gap a percent at most, or what is aimed at leaves
+    # room for. Residuals are then off by a few times its root, and ∇F by ‖X‖ times as much, beside √(Σ_i g_i²/λ_i).
+    enough, sizes = 0.0, F.magnitudes
+    if sizes is not None and sizes.norm > 0 and len(at.gradient):
+        plain = sqrt(F.penalty.dual_square(at.gradient))
+        spare = max(0.05 * PERCENT * plain, 0.25 * (sqrt(max(aim * at.value, 0.0)) - plain))
+        enough = spare**2 * F.penalty.least / (sizes.norm**2 * (F.size // sizes.n_columns))
     best = profile_intercept(model, blocks, scores, F.class_totals, keep=F.keeps_scores, enough=enough)
-    F.spend(passes=0.5)
-    there, penalty = with_intercepts(θ, best.moved), F.penalty.value(θ)
-    value = best.loss + penalty
-    gradient = F.penalty.slope(there, _gradient_of_loss(F, there, best.residuals))
-    if np.isinf(best.decrease):
-        return Certificate(there, value, gradient, float("nan"))
+
+    # F and ∇F there.
+    there, value, gradient = θ, at.value, at.gradient
+    if best.moved.any() or not known or not isfinite(value):
+        F.spend(passes=0.5)
+        there, value = with_intercepts(θ, best.moved), best.loss + penalty
+        if best.residuals is not None:
+            of_loss = blocks.total(partial(widened, F.model.lift), best.residuals)
+        else:
+            of_loss = blocks.total(partial(widened, partial(F.model.loss_and_gradient, there)))[1]
+        gradient = F.penalty.slope(there, of_loss)
+    if isinf(best.decrease):
+        return Certificate(there, value, gradient, nan)
+
     # Scores were found at θ, and moved: rounding errors are those of the larger of both, and hardly any farther away.
-    larger = np.maximum(np.abs(θ), np.abs(there))
-    larger *= NEAR
-    decrease = best.decrease + blocks.total(partial(model.lost_to_the_centre, there, epsilon=EPSILON))
     # Errors of scores move the best intercept, and that the residuals once more.
+    larger = (1 + PERCENT) * np.maximum(np.abs(θ), np.abs(there))
+    decrease = best.decrease + blocks.total(partial(model.lost_to_the_centre, there, epsilon=EPSILON))
     gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, Unrest(best.stirred, best.passed_on))
-    if move:
+    if move or there is θ:
         return Certificate(there, value, gradient, gap)
     here = blocks.total(model.loss, scores) + penalty
     off = F.magnitudes_by_column.of_loss(larger, EPSILON)
-    return Certificate(θ, here, gradient, share(max(here - value, 0.0) + 2 * off + gap * value, here - off))
-
-
-def _unseen_decrease(F: Objective, at: Point) -> float:
-    """Return how much the loss may still fall along an intercept without a gap being any larger for it, to a percent.
-
-    Residuals are then off by about the root of that, and ∇F by ‖X‖ times as much at most, beside √(Σ_i g_i²/λ_i).
-    """
-    sizes = F.magnitudes
-    if sizes is None or not sizes.norm > 0 or not len(at.gradient):
-        return 0.0
-    classes = F.size // sizes.n_columns
-    return UNSEEN**2 * F.penalty.dual_square(at.gradient) * F.penalty.least / (sizes.norm**2 * classes)
-
-
-def _wide_scores(F: Objective, at: Point) -> Cached:
-    """Return the scores at θ in double precision: those that are known, unless they were added up from afar."""
-    if at.scores is not None and not F.narrow and at.reach <= NEAR * norm(at.theta):
-        return at.scores
-    F.spend(passes=0.5)
-    find = partial(widened, partial(F.model.scores, at.theta))
-    return F.small_blocks.map(find) if F.keeps_scores_once else Recompute(find)
-
-
-def _gradient_of_loss(F: Objective, theta: Array, residuals: Cached) -> Array:
-    """Return the gradient that residuals make, or the one at θ where they were not kept."""
-    blocks = F.small_blocks
-    if residuals is not None:
-        return blocks.total(partial(widened, F.model.lift), residuals)
-    return blocks.total(partial(widened, partial(F.model.loss_and_gradient, theta)))[1]
+    return Certificate(θ, here, gradient, ratio(max(here - value, 0.0) + 2 * off + gap * value, here - off))
 
 
 def bounded_gap(
@@ -303,20 +228,451 @@ def bounded_gap(
     """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
     plain, sizes = F.penalty.dual_square(gradient), F.magnitudes
     if sizes is None or 0.5 * plain >= value:
-        return share(0.5 * plain, value)
+        return ratio(0.5 * plain, value)
     of_loss, hidden = sizes.at_most(θ, epsilon, unrest)
     root = sqrt(plain) + hidden / sqrt(F.penalty.least)
     coarse = root * root  # infinite where a power would raise
-    if coarse <= NEGLIGIBLE * plain and of_loss <= (NEGLIGIBLE - 1) * value:
-        return share(decrease + 0.5 * coarse, value - of_loss)
+    if coarse <= (1 + PERCENT) * plain and of_loss <= PERCENT * value:
+        return ratio(decrease + 0.5 * coarse, value - of_loss)
     sizes = F.magnitudes_by_column
     exactly = np.abs(gradient)  # in one place: of many parameters a fit holds most vectors here
     exactly += sizes.of_gradient(θ, epsilon, unrest)
     exactly += 2 * epsilon * np.abs(F.penalty.gradient(θ))
-    return share(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
+    return ratio(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
 
 
-def doubt(F: Objective, at: Point) -> float:
+def with_intercepts(θ: Array, moved: Array) -> Array:
+    """Return θ with its intercepts moved."""
+    W = θ.reshape(len(moved), -1).copy()
+    W[:, -1] += moved
+    return W.ravel()
+
+
+# --- self-concordance ---------------------------------------------------------------------------------------
+
+# Parameters of the largest Hessian that is worth its factor.
+LARGEST = 2_000
+# The share of H that rounding, or another θ, may account for: with more of it in doubt nothing is said.
+DOUBT = 0.5
+# In standard errors: estimates that are nearer to the optimum have settled.
+SETTLED = 1e-6
+# Where some rows leave directions open so many times more are asked.
+MORE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class KnownHessian:
+    """The Hessian of the loss at some θ, of all rows."""
+
+    theta: Array
+    matrix: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A root R (d×k) of the inverse of M, and the directions that M does not see (d×m)."""
+
+    root: Array
+    flat: Array
+    diagonal: Array  # of M: rounding errors of M are measured by it
+    scale: Array  # √diag(M), one where that is zero: the units of parameters
+
+    @classmethod
+    def of(cls, F: Objective, H: Array) -> Metric | None:
+        """Return that of a Hessian of the loss and of what is strongly convex in the penalty; None if it overflows.
+
+        Softmax scores may all move together: there a model without a penalty is grounded, which nothing else feels.
+        """
+        classes, strength = F.model.redundancy(F.like), F.penalty.strength
+        A = H.copy()
+        A.flat[:: len(A) + 1] += strength
+        free = np.flatnonzero(~(strength > 0).reshape(classes, -1).any(axis=0))
+        A = grounded(A, classes, free) if classes > 1 and len(free) else A
+        if not np.isfinite(A).all():
+            return None
+        diagonal = np.diagonal(A).copy()
+        return cls(*inverse_root(A), diagonal, np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
+
+    @property
+    def sizes(self) -> Array:
+        """√(M⁻¹)_ii."""
+        return row_norms(self.root)
+
+    def norm(self, gradient: Array) -> float:
+        """Return ‖g‖ in the metric of M⁻¹."""
+        return float(np.linalg.norm(self.root.T @ gradient))
+
+    def doubt(self, columns: Array, heaviest: float, rows: int) -> float:
+        """Return η with H ⪰ (1 − η)M.
+
+        Entries of H are off by at most κ m_i m_k, with m_i² what they are sums of before anything cancels and κ what
+        sums over rows, and a factor, make of ε. With |v_i| ≤ √(M⁻¹)_ii ‖v‖_M that is at most κ (Σ_i m_i √(M⁻¹)_ii)².
+        Numbers that underflow lose ε times the least normal one at most.
+        """
+        d = len(self.diagonal)
+        squares = np.maximum(heaviest * np.tile(columns**2, d // len(columns)), self.diagonal).clip(LEAST_NORMAL)
+        κ = 2 * EPSILON * (SAFETY * sqrt(rows) + d + 10)
+        sizes = float(np.sqrt(squares) @ self.sizes)
+        return κ * sizes * sizes  # infinite where a power would raise
+
+
+@dataclass(frozen=True, eq=False)
+class Decrement:
+    """The Newton decrement δ at a point, rounding errors included, in a metric with H ⪰ ``weaker`` · M."""
+
+    point: Point
+    metric: Metric | None
+    curved_at: Array  # θ where M was found
+    size: float = inf
+    weaker: float = 1.0
+    of_loss: float = 0.0  # rounding errors
+    doubt: float = inf  # the share of M that they may be
+    rows: Objective | None = None  # that M is the Hessian of, if these are not all
+    apart: float = 0.0  # what errors of the features may add to S
+
+    @property
+    def square(self) -> float:
+        """δ², infinite where a power would raise."""
+        return self.size * self.size
+
+    def relative(self, excess: float) -> float:
+        """Return a share of F."""
+        return ratio(excess, self.point.value - self.of_loss)
+
+
+def suits(F: Objective, largest: int = LARGEST) -> bool:
+    """Return whether self-concordance certifies, rows are at hand, and the Hessian is not too large."""
+    if not (F.size <= largest and F.penalty.strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
+        return False
+    return F.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
+
+
+def by_self_concordance(
+    F: Objective,
+    at: Point,
+    *,
+    aim: float = 0.0,
+    known: KnownHessian | None = None,
+    share: float = 1.0,
+    settle: float = 0.0,
+    off: Array | None = None,
+) -> Certificate:
+    """Return the certificate of a point. Its gap is NaN where a ≥ 1.
+
+    Parameters
+    ----------
+    F, at
+        An objective that this :func:`suits`, and a point, whose scores save a pass where they are known.
+    aim : float
+        A gap that suffices: nothing more exact is computed, nor what cannot come to it. Zero computes all.
+    known : KnownHessian, optional
+        One from nearby. If it is too far away, and there is an aim but nothing to settle, nothing else is computed.
+    share : float
+        Of the rows to find a Hessian from, if there is none and these tell enough.
+    settle : float
+        A predicted gap from which on the certificate is that of a better point, to which Newton's steps lead in the
+        metric of all rows, a pass each: where a coefficient is within :data:`SETTLED` standard errors.
+    off : array of d numbers, optional
+        How far each column of the features may be off, as the norm over rows, where they are not what data are: the
+        certificate then holds for all features that are so near. It takes a Hessian that is ``known``.
+    """
+    # The Hessian and δ.
+    found = None if known is None else _from_nearby(F, at, known, off)
+    if found is None and known is not None and aim and not settle:
+        return Certificate(at.theta, at.value, at.gradient, nan, early=True)
+    if found is None and share < 1 and F.whole is not None and not F.narrow:
+        found = _from_some_rows(F, at, share)
+    if found is None:
+        found = _from_all_rows(F, at)
+
+    # Newton's steps, as long as each is much nearer to the optimum.
+    settles = found.rows is None and not F.narrow and found.relative(0.5 * found.square) <= settle
+    while settles and SETTLED * sqrt(found.weaker) < found.size < inf:
+        assert found.metric is not None
+        root, here = found.metric.root, found.point
+        there = here.theta - root @ (root.T @ here.gradient)
+        moved = _largest_change(F, found.curved_at, there)
+        if not exp(-moved) >= DOUBT:
+            break
+        nearer = _decrement(F, F.point(there, keep=False), found.metric, found.curved_at, moved)
+        if not nearer.size <= 0.5 * found.size:
+            break
+        found = nearer
+
+    # What is predicted, and whether the rest is worth computing.
+    point, relative, metric = found.point, found.relative(0.5 * found.square), found.metric
+    of_rows = 1.0 if found.rows is None else found.rows.rows / F.rows
+    estimate = nan
+    if found.rows is None and metric is not None and found.doubt <= DOUBT:
+        δ = metric.norm(point.gradient)
+        estimate = ratio(0.5 * δ * δ, point.value)
+    predicted = of_rows * relative if isfinite(found.size) else inf
+    nothing = Certificate(point.theta, point.value, point.gradient, nan, None, predicted, estimate=estimate)
+    if not relative <= (aim or 1.0) or not isfinite(found.size):
+        return replace(nothing, early=isfinite(found.size))
+    assert metric is not None
+    if found.rows is None and not _is_flat(F, metric):
+        return replace(nothing, estimate=inf)  # along what the Hessian does not see there may be anything
+
+    # S: a bound on it that takes less to find, or itself if that is better. Products of a row and R are off by no more
+    # than a few ε of sums of magnitudes.
+    rows, weaker = found.rows or F, sqrt(found.weaker)
+    S = (_largest_spread(rows, metric.root, exactly=False) + found.apart) / weaker
+    a = S * found.size
+    tight = a < 1 and (_excess(a) <= 0.5 * (1 + PERCENT) or found.relative(_excess(a) * found.square) <= aim)
+    if not tight:
+        exact = (_largest_spread(rows, metric.root, exactly=True) + found.apart) / weaker
+        S = min(exact + 2 * EPSILON * (F.size + 10) * S, S)
+        a = S * found.size
+    if not a < 1:
+        return nothing
+    lost = F.blocks.total(partial(F.model.lost_to_the_centre, point.theta, epsilon=EPSILON))
+    gap = found.relative(_excess(a) * found.square + lost)
+    radius = -log1p(-a) / S if S > 0 else found.size
+    region = Region(metric.root, radius / weaker, metric.flat, metric.scale, of_rows)
+    return Certificate(point.theta, point.value, point.gradient, gap, region, predicted)
+
+
+def _excess(a: float) -> float:
+    """Return (a + (1 − a) log(1 − a)) / a², by its series where digits would cancel: Σ_k a^k / ((k + 1)(k + 2))."""
+    if a > 0.05:
+        return (a + (1 - a) * log1p(-a)) / (a * a)
+    return sum(a**k / ((k + 1) * (k + 2)) for k in range(12))
+
+
+def _from_nearby(F: Objective, at: Point, known: KnownHessian, off: Array | None) -> Decrement | None:
+    """Return δ in the metric of a Hessian from nearby, or None if that is not near enough."""
+    if F.narrow or not np.isfinite(at.value):
+        return None
+    same = known.theta is at.theta or np.array_equal(known.theta, at.theta)
+    moved = 0.0 if same else _largest_change(F, known.theta, at.theta)
+    if not exp(-moved) >= DOUBT:
+        return None
+    fresh = at.reach <= (1 + PERCENT) * norm(at.theta)
+    point = at if fresh else F.point(at.theta, keep=False)
+    found = _decrement(F, point, Metric.of(F, known.matrix), known.theta, moved)
+    if off is None or found.metric is None:
+        return found
+    # Features within errors E of their columns: ‖Ev‖ ≤ Σ_k off_k √(M⁻¹)_kk ‖v‖_M. Rows of √B E, of weights B ≤ ¼ w,
+    # take so much from a root of the Hessian; residuals are w at most.
+    sizes, apart = F.magnitudes_by_column, float(off @ found.metric.sizes)
+    left = 1.0 - 0.5 * sqrt(sizes.heaviest) * apart
+    if not left > sqrt(1 - DOUBT):
+        return replace(found, size=inf, doubt=inf)
+    δ = (found.size + sizes.weights * apart / sqrt(found.weaker)) / left
+    return replace(found, weaker=found.weaker * left * left, size=δ, apart=2 * apart)
+
+
+def _from_some_rows(F: Objective, at: Point, share: float) -> Decrement | None:
+    """Return δ in the metric of some rows, of more if they leave directions open; None if all have to close them.
+
+    With all rows M would be 1/share as large, and as much less of it in doubt.
+    """
+    fresh = np.isfinite(at.value) and at.reach <= (1 + PERCENT) * norm(at.theta)
+    point = at if fresh else F.point(at.theta)
+    while share < 1:
+        rows = F.sampled(int(np.ceil(share * F.rows)), seed=0).with_ridge(F.penalty)
+        F.spend(passes=share, curvatures=1)
+        H = rows.expand(point.theta, Dense.of, majorizes=False)[1].compact()
+        found = replace(_decrement(F, point, Metric.of(F, H), point.theta), rows=rows)
+        hopeless = share * found.doubt > DOUBT
+        if hopeless or (found.metric is not None and isfinite(found.size) and _is_flat(F, found.metric)):
+            return found
+        share *= MORE
+    return None
+
+
+def _from_all_rows(F: Objective, at: Point) -> Decrement:
+    """Return δ in the metric of the Hessian at the point."""
+    if F.narrow:
+        θ = at.theta.astype(F.precision).astype(np.float64)
+        F.spend(passes=1, curvatures=1)
+        expand = partial(F.model.expansion, θ, Dense.of, False)
+        loss, of_loss, Σ = F.small_blocks.total(partial(widened, expand))
+        point = Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss))
+    else:
+        fresh = at.scores is None or at.reach <= (1 + PERCENT) * norm(at.theta)
+        point, Σ = F.expand(at if fresh else at.theta, Dense.of, majorizes=False)
+    return _decrement(F, point, Metric.of(F, Σ.compact()), point.theta)
+
+
+def _decrement(F: Objective, point: Point, metric: Metric | None, curved_at: Array, moved: float = 0.0) -> Decrement:
+    """Return δ with what rounding may hide: an error e_i of the gradient adds |e_i| √(H⁻¹)_ii at most."""
+    if metric is None:
+        return Decrement(point, None, curved_at)
+    sizes, θ = F.magnitudes_by_column, (1 + PERCENT) * point.theta
+    assert sizes.columns is not None
+    # Scores that are off by s change every weight of a row by a factor of e^{2s} at most.
+    off = 4 * float(np.linalg.norm(sizes.of_scores(θ, EPSILON)))
+    doubt = metric.doubt(sizes.columns, sizes.heaviest, sizes.rows) + off
+    if not doubt <= DOUBT:
+        return Decrement(point, metric, curved_at, doubt=doubt)
+    errors = sizes.of_gradient(θ, EPSILON) + 2 * EPSILON * np.abs(F.penalty.gradient(θ))
+    weaker = exp(-moved) * (1 - doubt)
+    δ = (metric.norm(point.gradient) + float(errors @ metric.sizes)) / sqrt(weaker)
+    return Decrement(point, metric, curved_at, δ, weaker, sizes.of_loss(θ, EPSILON), doubt)
+
+
+def _largest_change(F: Objective, start: Array, end: Array) -> float:
+    """Return the largest change of a score difference between two points."""
+    spreads = F.model.spreads((end - start)[:, None], F.like)
+    assert spreads is not None
+    F.spend(passes=0.5)
+    return float(F.blocks.total(partial(most, spreads.exact)).value)
+
+
+def _largest_spread(F: Objective, root: Array, *, exactly: bool) -> float:
+    """Return the largest distance between outcomes of a row, in the metric of a root."""
+    spreads = F.model.spreads(root, F.like)
+    assert spreads is not None
+    F.spend(passes=0.5)
+    distance = partial(most, spreads.exact if exactly else spreads.coarse)
+    return float(F.small_blocks.total(partial(widened, distance)).value)
+
+
+def _is_flat(F: Objective, metric: Metric) -> bool:
+    """Return whether neither a penalty nor any row has a part in directions that the Hessian does not see.
+
+    A row that is so much smaller along a flat direction than its entries are has no part there, but for rounding.
+    """
+    flat, parts = metric.flat, np.abs(metric.flat) * metric.scale[:, None]
+    if not flat.size:
+        return True
+    if (parts[F.penalty.strength > 0] > FLAT * parts.max(axis=0)).any():
+        return False
+    sizes = F.magnitudes_by_column
+    assert sizes.columns is not None
+    typical = np.tile(sizes.columns, F.size // len(sizes.columns)) / sqrt(sizes.rows)  # before anything cancels
+    # Of all directions together no row has more than it may have of one.
+    size = np.abs(flat).T @ typical
+    # Along empty columns alone, whose size is zero, nothing has a part.
+    return _largest_spread(F, flat / np.where(size > 0, size, 1.0), exactly=True) <= FLAT
+
+
+# --- lower bounds from cuts ---------------------------------------------------------------------------------
+
+# Tangents that are kept: the best mean of those before, and the last ones.
+KEPT = 4
+# Slopes of more parameters are kept in single precision; what that loses is counted.
+MANY_PARAMETERS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A tangent, or a mean of tangents: c, g/√λ as it is kept, and how far that may be off."""
+
+    constant: float
+    slope: Array
+    off: float
+
+    @classmethod
+    def of(cls, constant: float, slope: Array, steep: float, off: float = 0.0) -> Cut:
+        """Return the cut with its slope as it is kept, what its norm was before, and how far that was off."""
+        return cls(constant, slope, off + max(float(np.finfo(slope.dtype).eps), rounding_of_sums(len(slope))) * steep)
+
+
+def rounding_of_sums(size: int) -> float:
+    """Return the rounding errors of a sum over so many parameters, and of what it is a sum of, relative to it."""
+    return 2 * EPSILON * (SAFETY * sqrt(size) + 10)
+
+
+class Cuts:
+    """The lower bound on F* that tangents at the points so far, and their means, give."""
+
+    def __init__(self, ridge: Array) -> None:
+        same = bool((ridge == ridge[0]).all())
+        self._root = np.broadcast_to(np.sqrt(ridge[0]), ridge.shape) if same else np.sqrt(ridge)
+        self._cuts: list[Cut] = []
+        self.lowest = 0.0  # losses are not negative
+
+    @staticmethod
+    def suit(F: Objective) -> bool:
+        """Return whether there are such bounds, and a step costs so much more that they are worth it."""
+        return F.penalty.prior is not None and F.penalty.everywhere and F.convex and not F.keeps_scores
+
+    def copy(self) -> Cuts:
+        """Return the same, to learn on its own."""
+        other = copy(self)
+        other._cuts = list(self._cuts)
+        return other
+
+    def holds_under(self, other: Cuts) -> bool:
+        """Return whether the ridge is that of the other."""
+        return np.array_equal(self._root, other._root)
+
+    def add(self, point: Point, doubt: float = 0.0) -> None:
+        """Learn from F and ∇F at a point, whose rounding may hide that F* is lower than they say by ``doubt``."""
+        # The slope of the loss, ‖θ‖ and its norm where λ is one, and the product of both.
+        slope, sums = self._room(), np.zeros(3)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self._parts():
+                at = self._root[part] * point.theta[part]
+                of_loss = point.gradient[part] / self._root[part] - at
+                sums += at @ at, of_loss @ of_loss, of_loss @ at
+                slope[part] = of_loss
+        size, steep = np.sqrt(sums[:2]).tolist()
+        rounded = doubt + rounding_of_sums(len(slope)) * (abs(point.value) + size * size + size * steep)
+        constant = point.value - 0.5 * size * size - float(sums[2]) - rounded
+        if not (isfinite(constant) and steep * steep < np.finfo(slope.dtype).max):  # then it says nothing
+            return
+        last = self._cuts[-1] if self._cuts else None
+        if last is not None and last.constant == constant and np.array_equal(last.slope, slope):
+            return  # where one run ends, the next begins
+        self._cuts.append(Cut.of(constant, slope, steep))
+
+        # The best mean of the cuts; once there are many it stands for the two oldest.
+        products, many = np.zeros((len(self._cuts), len(self._cuts))), len(self._cuts)
+        for part in self._parts():
+            slopes = np.array([cut.slope[part] for cut in self._cuts], dtype=np.float64)
+            products += slopes @ slopes.T
+        constants, offs = (np.array([getattr(cut, name) for cut in self._cuts]) for name in ("constant", "off"))
+        weights = best_weights(constants, products)
+        norms = np.sqrt(np.maximum(((weights @ products) * weights).sum(axis=1), 0.0)) + weights @ offs
+        values = weights @ constants - 0.5 * norms**2
+        best = int(values.argmax())
+        self.lowest = max(self.lowest, float(values[best]))
+        if many == KEPT:
+            self._cuts = [self._mean(weights[best], constants, offs), *self._cuts[2:]]
+
+    def _mean(self, weights: Array, constants: Array, offs: Array) -> Cut:
+        """Return the mean of the cuts."""
+        kept, square = self._room(), 0.0
+        for part in self._parts():
+            pairs = zip(weights, self._cuts, strict=True)
+            slope = np.asarray(sum(a * cut.slope[part].astype(np.float64) for a, cut in pairs if a > 0))
+            square += float(slope @ slope)
+            kept[part] = slope
+        return Cut.of(float(weights @ constants), kept, sqrt(square), float(weights @ offs))
+
+    def _room(self) -> Array:
+        """Return room for a slope as it is kept."""
+        return np.empty(len(self._root), dtype=np.float32 if len(self._root) > MANY_PARAMETERS else np.float64)
+
+    def _parts(self) -> Iterator[slice]:
+        """Yield slices of the parameters: a fit holds most here, and vectors would add up."""
+        return (slice(begin, begin + CHUNK) for begin in range(0, len(self._root), CHUNK))
+
+
+def best_weights(constants: Array, products: Array) -> Array:
+    """Return weights, a row each, one of which maximises aᵀc − ½aᵀPa: one linear system for each set of positive ones.
+
+    All systems are solved at once, with ones on the diagonal of what is not in a set. Products of slopes that are the
+    same have no inverse, so a few ε are added. Any weights give a bound: what rounding does to them does no harm.
+    """
+    many = len(constants)
+    scale = float(products.diagonal().max()) or 1.0
+    sets = (np.arange(1, 2**many)[:, None] >> np.arange(many)) % 2 == 1
+    systems = np.zeros((len(sets), many + 1, many + 1))
+    both = sets[:, :, None] & sets[:, None, :]
+    systems[:, :many, :many] = np.where(both, products / scale + 4 * EPSILON * np.eye(many), np.eye(many))
+    systems[:, :many, many] = systems[:, many, :many] = sets
+    sides = np.column_stack([sets * constants / scale, np.ones(len(sets))])
+    a = np.linalg.solve(systems, sides[:, :, None])[:, :many, 0]
+    a = a[(a >= 0).all(axis=1) & (a.sum(axis=1) > 0.5)]  # of constants that are far apart rounding leaves no sum of one
+    return np.asarray(a / a.sum(axis=1, keepdims=True))
+
+
+def doubt_of_tangent(F: Objective, at: Point) -> float:
     """Return how far F* may be below what a tangent at a point says, for rounding of F and of ∇F there.
 
     F* is the least of a tangent and the penalty. That is found at most ‖∇F‖ from the point, in the norm of the penalty,
@@ -328,15 +684,8 @@ def doubt(F: Objective, at: Point) -> float:
     of_loss, hidden = sizes.at_most(at.theta, epsilon)
     hidden /= sqrt(F.penalty.least)
     coarse = of_loss + hidden * (sqrt(plain) + hidden)
-    if coarse <= 0.5 * (NEGLIGIBLE - 1) * plain:
+    if coarse <= 0.5 * PERCENT * plain:
         return coarse
     sizes = F.magnitudes_by_column
     hidden = sqrt(F.penalty.dual_square(sizes.of_gradient(at.theta, epsilon)))
     return sizes.of_loss(at.theta, epsilon) + hidden * (sqrt(plain) + hidden)
-
-
-def with_intercepts(θ: Array, moved: Array) -> Array:
-    """Return θ with its intercepts moved."""
-    W = θ.reshape(len(moved), -1).copy()
-    W[:, -1] += moved
-    return W.ravel()

@@ -25,9 +25,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import LinAlgError, block_diag, cython_lapack, eigh
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dpstrf, dtrtri
 
 from majorant.core.checks import Array
+from majorant.core.rounding import CLEAR
 from majorant.core.threads import all_for_blas
 
 Solve: TypeAlias = Callable[[Array], Array]
@@ -236,13 +237,68 @@ def for_large(size: int) -> AbstractContextManager[Any]:
     return all_for_blas() if size >= LARGE else nullcontext()
 
 
-def singular_inverse(A: Array) -> PseudoInverse:
-    """Return what solves Ax = b for singular A ⪰ 0 and b in its range."""
-    # Scaling by the diagonal first makes the cut-off independent of the units of the features.
-    scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
-    values, vectors = eigh(A / np.outer(scale, scale), check_finite=False)
-    keep = values > 1e-13 * len(A) * max(values[-1], 1e-300)
-    return PseudoInverse(vectors[:, keep] / np.sqrt(values[keep]) / scale[:, None])
+# Eigenvalues and pivots below this share of the largest, coordinates scaled to a unit diagonal, are rounding noise.
+FLAT = 1e-12
+
+
+def inverse_root(A: Array) -> tuple[Array, Array]:
+    """Return R (d×k) with a generalised inverse RRᵀ of A ⪰ 0, and the directions (d×m) in which A is flat.
+
+    By a Cholesky factor if there is one, or else by pivots where it is plain which columns depend on others, a tenth of
+    the price of eigenvalues. All in coordinates scaled to a unit diagonal: units of features do not matter.
+    """
+    scale = _units(A)
+    scaled = A / np.outer(scale, scale)
+    with for_large(len(A)):
+        try:
+            L = lower_factor(scaled.T, clean=True)  # as LAPACK stores it
+        except LinAlgError:
+            L = None
+        if L is not None and np.diagonal(L).min() ** 2 >= FLAT:
+            root, flat = dtrtri(L, lower=1, overwrite_c=True)[0].T, np.empty((len(A), 0))
+        else:
+            root, flat = root_by_pivots(scaled) or root_by_eigenvalues(scaled)
+    return root / scale[:, None], flat / scale[:, None]
+
+
+def root_by_pivots(A: Array) -> tuple[Array, Array] | None:
+    """Return :func:`inverse_root` of a singular A from those columns I that the others depend on, A_{JI} A_{II}⁻¹ = C.
+
+    Other solutions differ by flat directions, e_j − Σ_i C_ji e_i. None where pivots leave in doubt which columns depend
+    on others.
+    """
+    L, places, rank, _ = dpstrf(A, tol=CLEAR, lower=1)
+    kept, rest, below = places[:rank] - 1, places[rank:] - 1, L[rank:, :rank]
+    if rank == 0 or (np.diagonal(A)[rest] - np.square(below).sum(axis=1)).max(initial=0.0) > FLAT:
+        return None
+    inverse = np.tril(dtrtri(L[:rank, :rank], lower=1)[0])
+    root, flat = np.zeros((len(A), rank)), np.zeros((len(A), len(rest)))
+    root[kept], flat[kept], flat[rest, np.arange(len(rest))] = inverse.T, -(below @ inverse).T, 1.0
+    return root, flat
+
+
+def root_by_eigenvalues(A: Array) -> tuple[Array, Array]:
+    """Return :func:`inverse_root` of any A."""
+    values, vectors = eigh(A, check_finite=False)
+    kept = values > FLAT * max(values[-1], 1e-300)
+    return vectors[:, kept] / np.sqrt(values[kept]), vectors[:, ~kept]
+
+
+def pseudo_inverse(A: Array) -> PseudoInverse:
+    """Return the solution of least norm of Ax = b for singular A ⪰ 0 and b in its range, in scaled coordinates."""
+    scale = _units(A)
+    return PseudoInverse(root_by_eigenvalues(A / np.outer(scale, scale))[0] / scale[:, None])
+
+
+def _units(A: Array) -> Array:
+    """Return √diag(A), one where that is zero: the units of parameters."""
+    diagonal = np.diagonal(A)
+    return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def has_clear_pivots(L: Array, diagonal: Array) -> bool:
+    """Return whether no pivot of a factor is noise: a column whose pivot keeps nothing depends on those before."""
+    return bool((np.diagonal(L) ** 2 >= FLAT * diagonal).all())
 
 
 def grounded(A: Array, classes: int, columns: Array | None = None) -> Array:
@@ -327,10 +383,8 @@ class Dense(Curvature):
             with for_large(len(A)):
                 L = lower_factor(A.T, overwrite=True)
         except LinAlgError:
-            return singular_inverse(self._with_ridge(ridge))
-        # A pivot that keeps nothing of its diagonal entry is rounding noise: the column depends on those before.
-        kept = np.diag(L) ** 2 / diagonal
-        return singular_inverse(self._with_ridge(ridge)) if kept.min() < 1e-13 * len(A) else Factor(L)
+            return pseudo_inverse(self._with_ridge(ridge))
+        return Factor(L) if has_clear_pivots(L, diagonal) else pseudo_inverse(self._with_ridge(ridge))
 
     def steadied(self, ridge: float | Array = 0.0, classes: int = 1) -> Factor:
         """Return a factor of Σ + diag(ridge), or of one with so much more on its diagonal that it has one."""

@@ -31,12 +31,12 @@ import numpy as np
 from scipy import optimize
 
 from majorant.core.bound import QuadraticBound
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, positive, whole
 from majorant.core.curvature import Dense, Form, Solve, grounded, refuse_large
 from majorant.core.line_search import Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.quasi_newton import Pairs, add_pair, quasi_newton_step
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import Solver, State, SteppingSolver, improves, known
 from majorant.core.structured import form
 

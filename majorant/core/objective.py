@@ -11,9 +11,9 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from majorant.core import self_concordance
+from majorant.core import certificates
 from majorant.core.bound import QuadraticBound
-from majorant.core.certificates import Certificate, bounded_gap, share, with_intercepts
+from majorant.core.certificates import Certificate, bounded_gap, ratio, with_intercepts
 from majorant.core.checks import Array, lazy
 from majorant.core.curvature import Curvature, Dense, Form
 from majorant.core.intercept import profile_intercept
@@ -197,15 +197,7 @@ class Objective:
 
     def hessian_diagonal(self, at: Point) -> Array:
         """Return the diagonal of the Hessian of the loss, or something like it to scale steps by."""
-        known = self._diagonal_if_alike(at.theta)
-        return self.blocks.total(self.model.hessian_diagonal, self.scores(at)) if known is None else known
-
-    def _diagonal_if_alike(self, theta: Array) -> Array | None:
-        """Return the diagonal of the Hessian where all rows have the same scores: norms of columns are enough then."""
-        weights = None if self.whole is None else self.model.weights_if_alike(theta, self.like)
-        if weights is None or self.magnitudes is None or self.magnitudes.columns is None:
-            return None
-        return np.outer(weights, self.magnitudes.columns**2).ravel()
+        return self.blocks.total(self.model.hessian_diagonal, self.scores(at))
 
     def class_curvature(self, at: Point) -> tuple[Array, Array]:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
@@ -256,7 +248,7 @@ class Objective:
 
     def estimated_gap(self, value: float, gradient: Array) -> float:
         """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
-        return share(0.5 * self.penalty.dual_square(gradient), value)
+        return ratio(0.5 * self.penalty.dual_square(gradient), value)
 
     def metric(self, at: Point) -> Array:
         """Return the diagonal of a curvature of F that is never negative, to measure gradients by."""
@@ -271,15 +263,13 @@ class Objective:
         slope = np.divide(g, np.sqrt(m), out=np.where(g == 0, 0.0, np.inf), where=m > 0)
         with np.errstate(over="ignore"):
             decrease = 0.5 * float(slope @ slope)
-        return share(decrease, point.value) if isfinite(decrease) else 1.0
+        return ratio(decrease, point.value) if isfinite(decrease) else 1.0
 
     def first_params(self, seed: int = 0) -> Array:
         """Return where to begin if nobody says: zero, or of a latent model a point drawn at random."""
         return self.model.first_params(self.like, seed)
 
-    def certify(
-        self, at: ArrayLike | Point, *, move: bool = True, largest: int = self_concordance.LARGEST
-    ) -> Certificate:
+    def certify(self, at: ArrayLike | Point, *, move: bool = True, largest: int = certificates.LARGEST) -> Certificate:
         """Return a point at least as good as θ, and a bound on how far from the optimum it is: the best that is known.
 
         With every parameter penalised that is θ and its :meth:`gap`. With a free intercept (the constant column of
@@ -297,7 +287,12 @@ class Objective:
             No Hessian is found of more parameters than this; 0 for none at all.
         """
         point = at if isinstance(at, Point) else Point(self._read(at), np.nan, np.empty(0))
-        return self_concordance.best_certificate(self, point, move=move, largest=largest)
+        found = certificates.by_strong_convexity(self, point, move=move)
+        if not certificates.suits(self, largest):
+            return found
+        if point.scores is None or not np.array_equal(found.theta, point.theta):
+            point = Point(found.theta, found.value, found.gradient)
+        return certificates.better(found, certificates.by_self_concordance(self, point))
 
     def with_best_intercept(self, theta: ArrayLike) -> Array:
         """Return θ with its free intercept, if there is one, moved to where F is least."""

@@ -43,6 +43,7 @@ from typing import Any
 import numpy as np
 
 from majorant.core import ascent, dual, row_space
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, lazy, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
 from majorant.core.descent import Newton
@@ -79,7 +80,6 @@ from majorant.core.quasi_newton import (
     shifted,
 )
 from majorant.core.rows import CACHE
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.solver import MATTERS, State, SteppingSolver, improves, known
 from majorant.core.threads import as_array, cast_like
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from majorant.core.certificates import LARGEST
 from majorant.core.checks import Array
 from majorant.core.curvature import Diagonal, DiagonalByClass, Factorize, Solve
 from majorant.core.descent import grounded_hessian
@@ -26,7 +27,6 @@ from majorant.core.labelled import CommonGram, Labelled, MeanProducts
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.prices import LARGEST_COPY, LARGEST_GRAM, SINGLE, VECTOR, Prices
-from majorant.core.self_concordance import LARGEST
 from majorant.core.structured import Arrow, Centred, balanced
 from majorant.core.threads import as_array
 

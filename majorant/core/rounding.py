@@ -25,18 +25,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from majorant.core.checks import Array
-from majorant.core.choices import Choices
-from majorant.core.labelled import Labelled
-from majorant.core.matrix import Design
 from majorant.core.threads import norm
 
+if TYPE_CHECKING:
+    from majorant.core.choices import Choices
+    from majorant.core.labelled import Labelled
+    from majorant.core.matrix import Design
+
+EPSILON = float(np.finfo(np.float64).eps)
 # Errors of a sum of k terms, in units of ε√k.
 SAFETY = 2.0
+# A larger share of something, such as a part of a direction, is no rounding.
+CLEAR = 1e-6
+# Numbers that are written out at a time: they stay in cache.
+CHUNK = 2**16
 
 
 class Unrest(NamedTuple):
@@ -68,9 +75,7 @@ class Magnitudes:
         """Return those of a block."""
         t, p = design.shape
         weights, heaviest = (sqrt(t), 1.0) if weight is None else (norm(weight), float(weight.max()))
-        columns = design.column_norms() if design.finds_columns_at_once else None
-        of_all = design.frobenius_norm() if columns is None else norm(columns)
-        return cls(t, p, of_all, weights, heaviest, measure, columns)
+        return cls(t, p, design.frobenius_norm(), weights, heaviest, measure)
 
     def __add__(self, other: Magnitudes) -> Magnitudes:
         return Magnitudes(
@@ -119,10 +124,6 @@ class Magnitudes:
     def _of_residuals(self, of_scores: float, epsilon: float, unrest: Unrest) -> float:
         of_sums = epsilon * SAFETY * sqrt(2.0 * self.rows) * self.weights
         return (1 + unrest.passed_on) * 0.5 * self.heaviest * of_scores + unrest.stirred + of_sums
-
-
-# Numbers of R-scaled rows that are written out at a time: they stay in cache.
-CHUNK = 2**16
 
 
 class Spreads(ABC):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant.core import separation
-from majorant.core.certificates import Certificate
+from majorant.core.certificates import LARGEST, Certificate, Cuts
 from majorant.core.checks import Array, whole
 from majorant.core.descent import BatchMajorization
 from majorant.core.line_search import Point
@@ -34,8 +34,6 @@ from majorant.core.result import (
     about_the_gap,
     counted,
 )
-from majorant.core.self_concordance import LARGEST
-from majorant.core.separation import Cuts
 from majorant.core.solver import Solver, State, SteppingSolver, leave_saddle
 from majorant.core.stopping import Stopping
 from majorant.core.threads import mapped, norm, numerics

@@ -16,10 +16,10 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.self_concordance import KnownHessian
 from majorant.core.threads import norm
 
 # A relative decrease that is none of rounding's: to bound rounding would take longer than a small step.

@@ -27,13 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from majorant.core import certificates, self_concordance
-from majorant.core.certificates import Certificate
+from majorant.core import certificates
+from majorant.core.certificates import Certificate, Cuts
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.prices import FREE, ROWS_PER_PARAMETER, Prices
-from majorant.core.separation import Cuts
 from majorant.core.solver import State
 from majorant.core.threads import all_finite, norm
 
@@ -99,9 +98,9 @@ class Stopping:
             return False
         self.gap = F.gap(point.theta, point.value, point.gradient, point.reach)
         if cuts is not None and self.gap != 0:
-            doubt = certificates.doubt(F, point)
+            doubt = certificates.doubt_of_tangent(F, point)
             cuts.add(point, doubt)
-            self.gap = min(self.gap, certificates.share(point.value + doubt - cuts.lowest, point.value - doubt))
+            self.gap = min(self.gap, certificates.ratio(point.value + doubt - cuts.lowest, point.value - doubt))
         if not (F.certifiable and (F.intercept is not None or F.narrow)):  # else it takes a pass
             self.strong = Certificate(point.theta, point.value, point.gradient, self.gap)
         return True
@@ -121,7 +120,7 @@ class Stopping:
                 asks, self._last_estimate = True, gap
             converged = asks
             if asks and self._certified:
-                self.strong = self.strong or F.certify(point, largest=0)
+                self.strong = self.strong or certificates.by_strong_convexity(F, point, aim=tol)
                 # Where an intercept is out of bounds nothing certifies, and the gradient tells.
                 converged = self._is_stationary() if isnan(self.strong.gap) else self.strong.gap <= tol
 
@@ -141,7 +140,7 @@ class Stopping:
             # What nothing else certifies is often read in standard errors, of which a tolerance of F says little.
             aim, settle = 0.0 if ends else tol, 0.0 if F.certifiable else SETTLES * tol
             known = self.state.hessian()
-            found = self_concordance.certify(F, point, aim=aim, known=known, share=rows, settle=settle)
+            found = certificates.by_self_concordance(F, point, aim=aim, known=known, share=rows, settle=settle)
             self.tight, self._suffices, self._is_hidden = found, found.gap <= aim, isinf(found.decrement)
             if not F.certifiable and (found.estimate > tol or found.gap > tol):
                 converged, self._last_estimate = False, size
@@ -156,7 +155,7 @@ class Stopping:
         """
         F, state, only = self._objective, self.given, not self._objective.certifiable
         if self._tight_applies is None:
-            self._tight_applies = self_concordance.suits(F, self._largest)
+            self._tight_applies = certificates.suits(F, self._largest)
         if not self._tight_applies or self._is_hidden:
             return 0.0
 
@@ -207,8 +206,8 @@ class Stopping:
         """Return the best of both; that of strong convexity is left out where the tight one suffices."""
         if self.tight is not None and self._suffices:
             return self.tight
-        self.strong = self.strong or self._objective.certify(self.point, largest=0)
-        return self.strong if self.tight is None else self_concordance.better(self.strong, self.tight)
+        self.strong = self.strong or certificates.by_strong_convexity(self._objective, self.point)
+        return self.strong if self.tight is None else certificates.better(self.strong, self.tight)
 
     def relative_gradient(self) -> float:
         """Return ‖∇F‖ relative to that at zero, both divided by √H_ii at zero: no unit of a column is left.

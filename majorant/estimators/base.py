@@ -1,22 +1,12 @@
-"""Settings and data of the linear classifiers: every refusal names the argument, what it got and what would do.
+"""What estimators share: :class:`Estimator`, and how settings and data of linear classifiers are read.
 
-How many threads share a fit.
-
-Where a linear classifier begins: at zero, at what an offset asks for, or where its last fit ended.
-
-``n_iter_`` as scikit-learn has it.
-
-How estimators look in a notebook.
-
-How sure a linear classifier is of its coefficients: a Gaussian around them, by Laplace's approximation.
+Every refusal names the argument, what it got, and what to do.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -24,37 +14,102 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 from joblib.parallel import get_active_backend
-from scipy.linalg import block_diag
 from scipy.sparse import csr_array, csr_matrix, issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from majorant.core.checks import Array, finite_array, one_of, refuse_null_ending, whole
-from majorant.core.labelled import Labelled
-from majorant.core.objective import Objective
-from majorant.core.result import paragraph
+from majorant.core.result import Result, paragraph
 from majorant.core.threads import blas_threads, even_slices, mapped, sharing
-from majorant.estimators.fitting import ACCEPTED
+from majorant.estimators.fitting import ACCEPTED, warn_outside
+from majorant.estimators.saving import Saved
 
-# Numbers that a thread looks through at a time.
-STRETCH = 2**18
+# Numbers below which work is not shared: a pass over fewer takes about as long as it takes to start threads.
+WORTH_SHARING = 2**19
+
+
+class Estimator(Saved, BaseEstimator):  # type: ignore[misc]
+    """What a fit publishes, ``save`` and ``load``, and scikit-learn's diagram with the sentence of the result.
+
+    Examples
+    --------
+    >>> from majorant import LogisticRegression
+    >>> model = LogisticRegression()
+    >>> "certified" in model._repr_html_()
+    False
+    >>> "certified to be within" in model.fit([[0.0], [1.0], [2.0]], [0, 1, 0])._repr_html_()
+    True
+    """
+
+    result_: Result
+    gap_: float
+    trace_: dict[str, Array]
+    notes_: dict[str, Any] | None  # of a loaded model
+
+    def _repr_html_inner(self) -> str:  # what scikit-learn's _repr_html_ gives, where diagrams are wanted
+        return f"{super()._repr_html_inner()}{self._sentence()}"
+
+    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**settings)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._sentence()
+        return bundle
+
+    def _sentence(self) -> str:
+        result = vars(self).get("result_")
+        return "" if result is None else paragraph(str(result))
+
+
+class StepCount:
+    """``n_iter_``: an attribute that is an int32 array of one number, whatever kind of number is assigned to it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Array:
+        if estimator is None or self._name not in vars(estimator):
+            raise AttributeError(f"{owner.__name__ if owner else 'the estimator'} has no {self._name} before a fit")
+        return vars(estimator)[self._name]
+
+    def __set__(self, estimator: Any, steps: Any) -> None:
+        vars(estimator)[self._name] = np.asarray(steps, dtype=np.int32).reshape(1)
+
+    def __delete__(self, estimator: Any) -> None:
+        del vars(estimator)[self._name]
+
+
+def fit_threads(n_jobs: int | None, numbers: float) -> int:
+    """Return how many threads share a fit whose passes multiply so many numbers.
+
+    With ``n_jobs`` that is what joblib makes of it: −1 for all cores. With None, as many as BLAS and OpenMP would use
+    here (``OMP_NUM_THREADS``, ``threadpool_limits``), no more than joblib counts cores (``LOKY_MAX_CPU_COUNT``,
+    affinity, the quota of a container), and one where the work is too small, or is one of several jobs already.
+    """
+    if n_jobs is not None:
+        return int(effective_n_jobs(n_jobs))
+    if numbers < WORTH_SHARING or get_active_backend()[0].nesting_level:
+        return 1
+    return max(min(blas_threads(), cpu_count()), 1)
+
+
+# --- settings -----------------------------------------------------------------------------------------------
+
 SWITCHES = ("fit_intercept", "penalize_intercept", "warm_start", "shuffle", "dual", "refit", "use_legacy_attributes")
-MULTI_CLASS = ("deprecated", "auto", "ovr", "multinomial")
 
 
 def check_settings(estimator: Any) -> None:
-    """Refuse settings that mean nothing, or that this package does not do."""
+    """Refuse settings of a logistic regression that mean nothing, or that this package does not do."""
     settings = vars(estimator)
     check_common_settings(settings, ACCEPTED)
-    one_of("multi_class", settings["multi_class"], MULTI_CLASS)
-    _check_dual(settings["dual"], settings["solver"])
+    one_of("multi_class", settings["multi_class"], ("deprecated", "auto", "ovr", "multinomial"))
+    solver = settings["solver"]
+    if settings["dual"] and solver != "liblinear":
+        raise ValueError(f"Solver {solver} supports only dual=False, got dual=True: the optimum is the same")
     scaling = check_number("intercept_scaling", settings["intercept_scaling"], least=0.0)
     if not scaling > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
-    if (
-        settings["solver"] == "liblinear"
-        and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1
-    ):
+    if solver == "liblinear" and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1:
         raise ValueError(
             f"intercept_scaling must be large enough for 1/(C intercept_scaling²) to be finite, got {scaling!r}; "
             "fit_intercept=False leaves the intercept out"
@@ -64,7 +119,8 @@ def check_settings(estimator: Any) -> None:
 def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...]) -> None:
     """Refuse settings that mean nothing to any linear classifier, or a solver that is none of these."""
     for name in SWITCHES:
-        _check_switch(name, settings.get(name, False))
+        if not isinstance(settings.get(name, False), bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {settings[name]!r}")
     one_of("solver", settings["solver"], solvers)
     check_number("tol", settings["tol"], least=0.0)
     whole("max_iter", settings["max_iter"], least=0)
@@ -77,25 +133,14 @@ def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...])
 def check_penalty(penalty: Any, l1_ratio: Any, C: Any) -> None:
     """Refuse penalties other than ℓ2 and none, as ``penalty`` and ``l1_ratio`` together ask for them."""
     check_strength(C)
-    if penalty in ("l2", None):
-        _say_what_is_ignored(penalty, l1_ratio, C)
-    elif penalty not in ("deprecated", "elasticnet"):
+    if penalty is None and C != 1:
+        warn_outside("Setting penalty=None will ignore the C and l1_ratio parameters")
+    elif penalty == "l2" and l1_ratio not in (0, None):
+        warn_outside(f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}, which is ignored")
+    elif penalty not in (None, "l2", "deprecated", "elasticnet"):
         raise ValueError(f"penalty must be 'l2' or None: only the ℓ2 penalty is done here, got {penalty!r}")
-    elif l1_ratio != 0 and (l1_ratio is not None or penalty == "elasticnet"):
+    elif (penalty == "elasticnet" and l1_ratio != 0) or (penalty == "deprecated" and l1_ratio not in (0, None)):
         raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={l1_ratio!r}")
-
-
-def read_feature_penalty(value: Any, features: int) -> Array:
-    """Return one finite factor ≥ 0 per feature; one for all if there are none."""
-    if value is None:
-        return np.ones(1)
-    try:
-        factors = np.asarray(value, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        factors = np.empty((0, 0))  # which is refused
-    if factors.shape != (features,) or not (factors >= 0).all() or not np.isfinite(factors).all():
-        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {value!r:.80}")
-    return factors
 
 
 def check_class_count(count: int, solver: str, multi_class: str) -> None:
@@ -124,6 +169,56 @@ def check_labels(y: Array) -> None:
             raise ValueError(f"y must hold labels of one type, got {' and '.join(kinds)}") from None
 
 
+def check_strength(C: Any, name: str = "C") -> None:
+    """Refuse a C that is no positive number, or so small that 1/C is none."""
+    if not (_is_number(C) and C > 0):
+        raise ValueError(f"{name} must be positive (np.inf for no penalty), got {C!r}")
+    if float(C) * sys.float_info.max < 1:
+        raise ValueError(f"{name} must be large enough for 1/{name} to be finite, got {C!r}")
+
+
+def check_number(name: str, value: Any, *, least: float) -> float:
+    """Return a number that is large enough, or raise."""
+    if not (_is_number(value) and value >= least):
+        raise ValueError(f"{name} must be a number of at least {least:g}, got {value!r}")
+    return float(value)
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless this is what ``n_jobs`` may be."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None, a number of threads, or -1 for all cores, got {n_jobs!r}")
+
+
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse what is no list of callbacks."""
+    if callbacks is not None and not isinstance(callbacks, list | tuple):
+        raise ValueError(f"callbacks must be a list, got {callbacks!r:.80}; write callbacks=[...]")
+    for callback in callbacks or ():
+        if not callable(callback) or isinstance(callback, type):
+            raise ValueError(f"callbacks must be functions or instances that can be called, got {callback!r:.80}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+# --- data ---------------------------------------------------------------------------------------------------
+
+
+def read_feature_penalty(value: Any, features: int) -> Array:
+    """Return one finite factor ≥ 0 per feature; one for all if there are none."""
+    if value is None:
+        return np.ones(1)
+    try:
+        factors = np.asarray(value, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        factors = np.empty((0, 0))  # which is refused
+    if factors.shape != (features,) or not (factors >= 0).all() or not np.isfinite(factors).all():
+        raise ValueError(f"feature_penalty must be {features} non-negative numbers, all finite, got {value!r:.80}")
+    return factors
+
+
 def distinct(y: Array) -> tuple[Array, Array]:
     """Return the distinct labels in order, and which of them each one is; numbers next to zero are only counted."""
     if y.dtype.kind in "iu" and y.min() >= 0 and y.max() < len(y):
@@ -145,21 +240,15 @@ def only_class(labels: Array) -> int | None:
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
     """Return rows as scikit-learn validates them, and labels if there are any; threads look for what is not finite."""
-    if reset and _is_plain(X, y) and _sums_are_finite(_numbers(X), estimator.n_jobs):
+    if reset and _is_plain(X, y) and _sums_are_finite(X, estimator.n_jobs):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
-    how = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
-    found = validate_data(estimator, X, y, ensure_all_finite=False, **how)
-    rows = found[0] if isinstance(found, tuple) else found
-    # Sums of finite numbers may be infinite: then, and to say what is wrong, scikit-learn looks closer.
-    finite = _sums_are_finite(_numbers(rows), estimator.n_jobs)
-    return found if finite else validate_data(estimator, X, y, **how)
-
-
-def _numbers(X: Any) -> Array:
-    """Return all that is stored, one after the other."""
-    return X.data if issparse(X) else X.reshape(-1)
+    settings = dict(accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+    valid = validate_data(estimator, X, y, ensure_all_finite=False, **settings)
+    rows = valid[0] if isinstance(valid, tuple) else valid
+    # Sums of finite numbers may be infinite: then, and to say what is wrong, scikit-learn checks number by number.
+    return valid if _sums_are_finite(rows, estimator.n_jobs) else validate_data(estimator, X, y, **settings)
 
 
 def _is_plain(X: Any, y: Any) -> bool:
@@ -173,11 +262,12 @@ def _is_plain(X: Any, y: Any) -> bool:
     return y.shape == X.shape[:1] and y.dtype.kind in "iub" and min(X.shape) > 0
 
 
-def _sums_are_finite(values: Array, n_jobs: int | None) -> bool:
-    if len(values) <= STRETCH:
+def _sums_are_finite(X: Any, n_jobs: int | None) -> bool:
+    values: Array = X.data if issparse(X) else X.reshape(-1)  # all that is stored
+    if len(values) <= WORTH_SHARING:
         return bool(np.isfinite(values.sum()))
     with sharing(fit_threads(n_jobs, values.size)):
-        sums = mapped(lambda some: values[some].sum(), even_slices(len(values), STRETCH))
+        sums = mapped(lambda rows: values[rows].sum(), even_slices(len(values), WORTH_SHARING))
     return bool(np.isfinite(sums).all())
 
 
@@ -208,10 +298,11 @@ def with_class_weight(class_weight: Any, classes: Array, y: Array, weight: Array
     codes, of_class = np.searchsorted(classes, y), np.zeros(len(classes))
     weighs = np.bincount(codes, weights=weight, minlength=len(classes)) > 0
     counts = weighs | (class_weight != "balanced")
-    some, some_weight = take_rows(counts[codes], y, weight)
+    y, row_weight = take_rows(counts[codes], y, weight)
     # scikit-learn balances weighted counts since 1.7; sample_weight was no argument before.
-    how = {"sample_weight": some_weight} if "sample_weight" in signature(compute_class_weight).parameters else {}
-    of_class[counts] = compute_class_weight(class_weight, classes=classes[counts], y=some, **how)
+    takes_weights = "sample_weight" in signature(compute_class_weight).parameters
+    weights = {"sample_weight": row_weight} if takes_weights else {}
+    of_class[counts] = compute_class_weight(class_weight, classes=classes[counts], y=y, **weights)
     return of_class[codes] if weight is None else weight * of_class[codes]
 
 
@@ -265,199 +356,3 @@ def read_distributions(P: Any, classes: Any) -> tuple[Array, Array]:
         row = int(np.argmax(bad))
         raise ValueError(f"the rows of P must be non-negative and sum to one, got {P[row]!r:.80} at row {row}")
     return names, (P / P.sum(axis=1, keepdims=True))[:, order]
-
-
-def check_strength(C: Any, name: str = "C") -> None:
-    """Refuse a C that is no positive number, or so small that 1/C is none."""
-    if not (_is_number(C) and C > 0):
-        raise ValueError(f"{name} must be positive (np.inf for no penalty), got {C!r}")
-    if float(C) * sys.float_info.max < 1:
-        raise ValueError(f"{name} must be large enough for 1/{name} to be finite, got {C!r}")
-
-
-def _say_what_is_ignored(penalty: Any, l1_ratio: Any, C: float) -> None:
-    if penalty is None and C != 1:
-        warnings.warn("Setting penalty=None will ignore the C and l1_ratio parameters", stacklevel=6)
-    if penalty == "l2" and l1_ratio not in (0, None):
-        sentence = f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}, which is ignored"
-        warnings.warn(sentence, stacklevel=6)
-
-
-def _check_dual(dual: bool, solver: str) -> None:
-    if dual and solver != "liblinear":
-        raise ValueError(f"Solver {solver} supports only dual=False, got dual=True: the optimum is the same")
-
-
-def _check_switch(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def check_number(name: str, value: Any, *, least: float) -> float:
-    """Return a number that is large enough, or raise."""
-    if not (_is_number(value) and value >= least):
-        raise ValueError(f"{name} must be a number of at least {least:g}, got {value!r}")
-    return float(value)
-
-
-def check_jobs(n_jobs: Any) -> None:
-    """Raise unless this is what ``n_jobs`` may be."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
-        raise ValueError(f"n_jobs must be None, a number of threads, or -1 for all cores, got {n_jobs!r}")
-
-
-def check_callbacks(callbacks: Any) -> None:
-    """Refuse what is no list of callbacks."""
-    if callbacks is not None and not isinstance(callbacks, list | tuple):
-        raise ValueError(f"callbacks must be a list, got {callbacks!r:.80}; write callbacks=[...]")
-    for callback in callbacks or ():
-        if not callable(callback) or isinstance(callback, type):
-            raise ValueError(f"callbacks must be functions or instances that can be called, got {callback!r:.80}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-
-
-# A pass over fewer numbers takes about as long as it takes to start threads.
-WORTH_SHARING = 2**19
-
-
-def fit_threads(n_jobs: int | None, numbers: int) -> int:
-    """Return how many threads share a fit whose passes multiply so many numbers.
-
-    With ``n_jobs`` that is what joblib makes of it: −1 for all cores. With None, as many as BLAS and OpenMP would use
-    here (``OMP_NUM_THREADS``, ``threadpool_limits``), no more than joblib counts cores (``LOKY_MAX_CPU_COUNT``,
-    affinity, the quota of a container), and one where the work is too small, or is one of several jobs already.
-    """
-    if n_jobs is not None:
-        return int(effective_n_jobs(n_jobs))
-    if numbers < WORTH_SHARING or get_active_backend()[0].nesting_level:
-        return 1
-    return max(min(blas_threads(), cpu_count()), 1)
-
-
-class WarmStart:
-    """The first parameters of a fit."""
-
-    def _first_params(self: Any, objective: Objective, offset: Any, centre: Array | None) -> Array | None:
-        start = self._previous_params(objective, centre) if self.warm_start and hasattr(self, "coef_") else None
-        # Offsets, and columns that have moved since, may saturate every row: the intercept follows them.
-        zero = None if offset is None else objective.with_best_intercept(np.zeros(objective.size))
-        if start is None:
-            return zero
-        start = objective.with_best_intercept(start)
-        better = objective.value(start) < (objective.value_at_zero() if zero is None else objective.value(zero))
-        return start if better else zero
-
-    def _previous_params(self: Any, objective: Objective, centre: Array | None) -> Array | None:
-        rows = objective.model.classes(objective.like)
-        if self.coef_.shape != (rows, self.n_features_in_):
-            return None
-        W = self._params_of_fit(centre)
-        if not np.isfinite(W).all():
-            return None
-        # Softmax scores may all move together: the solver stays where they sum to zero.
-        return (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
-
-
-class StepCount:
-    """An attribute that is an int32 array of one number, whatever kind of number is assigned to it.
-
-    Several places count steps (fits, streams, callbacks that save a model on its way), and none of them need know.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, estimator: Any, owner: type | None = None) -> Array:
-        if estimator is None or self._name not in vars(estimator):
-            raise AttributeError(f"{owner.__name__ if owner else 'the estimator'} has no {self._name} before a fit")
-        return vars(estimator)[self._name]
-
-    def __set__(self, estimator: Any, steps: Any) -> None:
-        vars(estimator)[self._name] = np.asarray(steps, dtype=np.int32).reshape(1)
-
-    def __delete__(self, estimator: Any) -> None:
-        del vars(estimator)[self._name]
-
-
-class InNotebooks:
-    """scikit-learn's diagram of an estimator and, once it is fitted, what its result says.
-
-    Examples
-    --------
-    >>> from majorant import LogisticRegression
-    >>> model = LogisticRegression()
-    >>> "certified" in model._repr_html_()
-    False
-    >>> "certified to be within" in model.fit([[0.0], [1.0], [2.0]], [0, 1, 0])._repr_html_()
-    True
-    """
-
-    def _repr_html_inner(self) -> str:  # what scikit-learn's _repr_html_ gives, where diagrams are wanted
-        return f"{super()._repr_html_inner()}{_sentence(self)}"  # type: ignore[misc]
-
-    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**settings)  # type: ignore[misc]
-        if "text/html" in bundle:
-            bundle["text/html"] += _sentence(self)
-        return bundle
-
-
-def _sentence(estimator: Any) -> str:
-    result = vars(estimator).get("result_")
-    return "" if result is None else paragraph(str(result))
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """The covariance of coefficients and intercepts, class by class, of columns measured from a centre.
-
-    Far from zero an intercept and its coefficients are all but the same: their covariance would have no digits left.
-    """
-
-    covariance: Array
-    classes: int
-    centre: Array | None
-
-    @classmethod
-    def of(cls, precision: Array, classes: int, centre: Array | None, free: Array | None = None) -> Posterior:
-        """Invert a precision: a d×d matrix, one block per class, or a diagonal.
-
-        Of ``free`` columns, which nothing but a stream's own prior holds, softmax coefficients are known only up to a
-        number that all share: that direction is left out.
-        """
-        if precision.ndim == 1:
-            whole = np.diag(precision)
-        else:
-            whole = precision if precision.ndim == 2 else block_diag(*precision)
-        covariance = np.linalg.pinv(whole, hermitian=True)
-        if classes > 1 and free is not None and free.any():
-            C = covariance.reshape(classes, len(free), classes, len(free))
-            C[:, free] -= C[:, free].mean(axis=0)
-            C[:, :, :, free] -= C[:, :, :, free].mean(axis=2, keepdims=True)
-        return cls(covariance, classes, centre)
-
-    def uncentred(self) -> Array:
-        """Return the covariance that belongs to columns measured from zero."""
-        if self.centre is None:
-            return self.covariance
-        C = self._by_class().copy()
-        C[:, -1] -= np.einsum("i,ciek->cek", self.centre, C[:, :-1])
-        C[:, :, :, -1] -= np.einsum("i,cjei->cje", self.centre, C[:, :, :, :-1])
-        return C.reshape(self.covariance.shape)
-
-    def score_variances(self, X: Any, *, constant: bool) -> Array:
-        """Return the variance of each score (t×n), of more than one class that of each less their mean."""
-        center = False if self.centre is None else self.centre
-        rows = Labelled(X, np.zeros(X.shape[0], dtype=int), constant=constant, center=center).design.dense()
-        C = self._by_class()
-        if self.classes > 1:
-            C = C - C.mean(axis=0, keepdims=True)
-            C = C - C.mean(axis=2, keepdims=True)
-        return np.stack([np.einsum("jp,jp->j", rows @ C[c, :, c], rows) for c in range(self.classes)], axis=-1)
-
-    def _by_class(self) -> Array:
-        p = len(self.covariance) // self.classes
-        return self.covariance.reshape(self.classes, p, self.classes, p)

@@ -1,12 +1,7 @@
-"""How far coefficients are from those of the optimum, at most.
+"""How estimators fit: solvers by name, callbacks that follow a fit, its outcome, and what is certified of coefficients.
 
-Solvers by name, as people ask for them.
-
-scikit-learn's own callbacks (1.9 and later, experimental): one task for the fit, one for each step.
-
-One way to fit: callbacks follow it, and what it found is published when all is done.
-
-Runs from several starts, of which the best goes on: how far each has come, and what it is worth.
+A fit is ``with Followers(callbacks, fit, start) as followers: solution = minimize(…, callback=followers)``, and then
+``followers.finish(objective, solution)``; :func:`run` is that for estimators with nothing to do in between.
 """
 
 from __future__ import annotations
@@ -15,11 +10,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import exp, sqrt
+from math import exp, log, sqrt
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import sklearn
@@ -27,7 +22,6 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from majorant.callbacks import Callback, Fit
-from majorant.core.certificates import Certificate
 from majorant.core.checks import Array, one_of
 from majorant.core.descent import LBFGS, BatchMajorization, Newton
 from majorant.core.objective import Objective
@@ -39,16 +33,277 @@ from majorant.core.run import minimize
 from majorant.core.solver import Solver
 from majorant.core.stochastic import LowRankStochasticMajorization, StochasticMajorization
 from majorant.core.threads import norm
-from majorant.tuning import Tuning, tune
 
-# Rounding errors of an intercept, relative to what it is a difference of.
+if TYPE_CHECKING:
+    from majorant.tuning import Tuning
+
+# Relative rounding errors of a few operations in double precision: no gap or intercept is known better.
 ROUNDING = 1e-15
-# Rises of F are found by a pass if a bound on them is more than a share of the gap, and of F.
-DIFFERS, WORTH_A_PASS = 0.1, 1e-9
-# A coarse bound on rounding errors of F is good enough below this share of such a rise.
-NEGLIGIBLE = 0.01
-# Moves of scores whose exponentials say nothing.
-FAR = 50.0
+# A fit that can get no further is worth a warning if it may lie above the optimum by more than this share of F.
+STUCK = 1e-4
+# The share of a gap, or of the tolerance, below which other changes of F need not be known exactly.
+NEGLIGIBLE = 0.1
+
+# --- solvers by name ----------------------------------------------------------------------------------------
+
+# The gains of these are tuned, over the schedules given here.
+TUNED = {"sgd": ("constant",), "asgd": ("adaptive", "inverse")}
+MAKERS: dict[str, Callable[..., Solver[Any]]] = {
+    "auto": lambda seed, **rows: QuasiNewton(seed=seed),
+    "bbm": lambda **rows: BatchMajorization(),
+    "sbm": lambda warm, **rows: StochasticMajorization(restart=True, **rows),
+    "sbm-lowrank": lambda warm, **rows: LowRankStochasticMajorization(restart=True, **rows),
+    "proximal": lambda warm, **rows: ProximalMajorization(warm_start=warm, **rows),
+    "lbfgs": lambda **rows: LBFGS(),
+    "newton": lambda **rows: Newton(),
+}
+SOLVERS = (*MAKERS, *TUNED)
+# Those that visit rows one after the other, and do not read with others.
+ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", *TUNED)
+# scikit-learn's solvers differ in how they get to the same optimum: only the one that asks for the Hessian gets it,
+# since the others are chosen where a Hessian would not fit.
+ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto", "sag": "auto", "saga": "auto"}
+ACCEPTED = (*SOLVERS, *ALIASES)
+
+
+def named_solver(
+    name: str, objective: Objective, *, seed: int = 0, shuffle: bool = True, warm: bool = False
+) -> Solver[Any]:
+    """Return a solver by name; those of ``TUNED`` with the best setting of their grid on this objective.
+
+    ``seed`` and ``shuffle`` say in which order rows are visited, ``warm`` whether a start other than zero is meant.
+    """
+    name = ALIASES.get(one_of("solver", name, ACCEPTED), name)
+    return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed=seed, shuffle=shuffle, warm=warm)
+
+
+def tuned(name: str, objective: Objective, seed: int = 0, passes: int = 1) -> Tuning:
+    """Try the grid of a solver of ``TUNED``, for so many passes each."""
+    from majorant.tuning import tune
+
+    return tune(objective, schedules=TUNED[name], seed=seed, passes=passes)
+
+
+# --- callbacks ----------------------------------------------------------------------------------------------
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+try:
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _followed
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def _followed(method: Any) -> Any:
+        return method
+
+
+def with_callbacks(method: Method) -> Method:
+    """Let scikit-learn's callbacks follow a method; its types, which scikit-learn does not have, stay visible."""
+    decorated: Method = _followed(method)
+    return decorated
+
+
+class StepTasks(Callback):
+    """Reports the steps of a fit to the callbacks that scikit-learn's ``set_callbacks`` registered, if there are any.
+
+    As in scikit-learn, the task of a step begins with the parameters before it and ends with those after it; whether a
+    step is the last is known only when it is, so one task is begun too many, and ends empty.
+    """
+
+    def __init__(
+        self, estimator: Any, X: Any, labels: Callable[[], Array], attributes: Callable[[Array], dict[str, Array]]
+    ) -> None:
+        self._estimator, self._attributes = estimator, attributes
+        self._fit: Any = None
+        self._step: Any = None
+        if getattr(estimator, "_skl_callbacks", None):
+            self._data = {"X": X, "y": labels()}
+            self._fit = estimator._init_callback_context(max_subtasks=None)
+            self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    @property
+    def followers(self) -> list[Callback]:
+        """The callbacks that report steps: none if nothing was registered."""
+        return [] if self._fit is None else [self]
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Report the end of one step and the beginning of the next; return whether a callback asks to stop."""
+        known = {"estimator": self._estimator, **self._data, "reconstruction_attributes": self._attributes(theta)}
+        stop = self._step is not None and bool(self._step.call_on_fit_task_end(**known))
+        self._step = self._fit.subcontext(task_name="iteration")
+        self._step.call_on_fit_task_begin(**known)
+        return stop
+
+    def end(self) -> None:
+        """Report the end of the fit, once it has been published."""
+        if self._step is not None:
+            self._step.call_on_fit_task_end(estimator=self._estimator)
+        if self._fit is not None:
+            self._fit.call_on_fit_task_end(estimator=self._estimator, **self._data)
+
+
+def hand_over(owner: Any, model: Any) -> None:
+    """Let the callbacks that were set on one estimator follow the fit of another, which stands for it."""
+    if getattr(owner, "_skl_callbacks", None):
+        model.set_callbacks(*owner._skl_callbacks)
+        if hasattr(owner, "_parent_callback_ctx"):
+            model._parent_callback_ctx = owner._parent_callback_ctx
+
+
+# What is raised in a run that goes on from a damaged checkpoint.
+BARE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Followers:
+    """The callbacks of a fit, which follow it while this context is open.
+
+    A run that goes on from a checkpoint and fails was given a checkpoint that no fit has written.
+    """
+
+    def __init__(self, callbacks: Iterable[Any], fit: Fit, start: Any = None) -> None:
+        self._functions = list(callbacks)
+        self._callbacks = [each for each in self._functions if isinstance(each, Callback)]
+        self._start, self._is_called = start, False
+        self.progress: Callable[[], Progress] | None = None  # how far the run has come, also when it is over
+        for callback in self._callbacks:
+            callback.start(fit)
+
+    def __enter__(self) -> Self:
+        """Begin: callbacks recall what they remembered of a run that goes on."""
+        if isinstance(self._start, Progress):
+            for callback, (name, memory) in zip(self._functions, self._start.memories, strict=False):
+                if isinstance(callback, Callback) and name == type(callback).__name__ and memory is not None:
+                    callback.recall(memory)
+        return self
+
+    def follow(self, progress: Callable[[], Progress]) -> None:
+        """Let callbacks know how far the fit has come, and what the others remember of it."""
+
+        def with_memories() -> Progress:
+            known = ((each, each.memory() if isinstance(each, Callback) else None) for each in self._functions)
+            return replace(progress(), memories=tuple((type(each).__name__, memory) for each, memory in known))
+
+        self.progress = with_memories
+        for callback in self._callbacks:
+            callback.follow(with_memories)
+
+    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
+        """Show a step to all callbacks; return whether any asks to stop."""
+        self._is_called = True
+        stops = [bool(function(row, theta)) for function in self._functions]
+        self._is_called = False
+        return any(stops)
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        """End; an error of a damaged checkpoint is said to be one."""
+        is_damage = isinstance(problem, BARE) and not isinstance(problem, AnotherRunError) and not self._is_called
+        if isinstance(self._start, Progress) and is_damage:
+            said = f"{type(problem).__name__}: {problem}"[:200]
+            raise ValueError(
+                f"resume_from holds a checkpoint that no fit can go on from ({said}): it is damaged, was made by hand, "
+                "or is of another version of this package; fit without resume_from"
+            ) from problem
+
+    def finish(self, objective: Objective, solution: Solution) -> Fitted:
+        """Return the fit, with the parameters of an earlier step where a callback prefers those; callbacks finish."""
+        fitted = Fitted.of(solution)
+        for callback in self._callbacks:
+            preferred = callback.preferred()
+            if preferred is not None and preferred[1] < fitted.steps:
+                theta, step = preferred
+                certified = objective.certify(theta, move=False)
+                outcome = fitted.result.outcome if fitted.result.outcome in UNWANTED else Outcome.STOPPED
+                kept = f"kept those of step {step}, best on the validation data"
+                result = Result(outcome, f"stopped after {counted(fitted.steps, 'step')}; {kept}", certified.gap)
+                fitted = replace(fitted, params=certified.theta, result=result)
+        for callback in self._callbacks:
+            callback.finish(fitted)
+        return fitted
+
+
+def run(
+    objective: Objective,
+    solver: Solver[Any],
+    fit: Fit,
+    callbacks: Iterable[Any],
+    *,
+    start: ArrayLike | Solution | Progress | None = None,
+    tol: float,
+    gradient_tol: float = 1e-8,
+    max_steps: int,
+    saddles: int = 0,
+) -> Fitted:
+    """Return the fit that minimises an objective, followed by callbacks. Threads of BLAS are left as they are."""
+    with Followers(callbacks, fit, start) as followers:
+        solution = minimize(
+            objective,
+            solver,
+            start=start,
+            tol=tol,
+            gradient_tol=gradient_tol,
+            max_steps=max_steps,
+            callback=followers,
+            threads=None,
+            saddles=saddles,
+        )
+    return followers.finish(objective, solution)
+
+
+# --- outcomes -----------------------------------------------------------------------------------------------
+
+# Endings that a user should hear of; a stream or an early stop is what was asked for.
+UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
+# Files whose lines no warning points to: those of this package, and scikit-learn's that call its methods.
+INSIDE = (str(Path(__file__).parents[1]) + os.sep, str(Path(sklearn.__file__).parent / "callback") + os.sep)
+
+
+def publish(estimator: Any, fitted: Fitted) -> None:
+    """Set the attributes that every estimator has of its fit; its parameters are its own to set."""
+    estimator.result_, estimator.gap_ = fitted.result, fitted.result.gap
+    estimator.n_iter_, estimator.trace_ = fitted.steps, fitted.trace
+    if not fitted.trace:  # a stream has none
+        del estimator.trace_
+
+
+def is_unwanted(result: Result, tolerated: float) -> bool:
+    """Return whether a fit is not what was asked for: it ended early, or could get no further at a larger gap."""
+    if result.outcome is Outcome.STALLED:
+        return not result.gap <= max(tolerated, ROUNDING)
+    return result.outcome in UNWANTED
+
+
+def is_disappointing(objective: Objective, fitted: Fitted) -> bool:
+    """Return whether a user should hear how a fit ended: early, or where steps fail that should gain something."""
+    outcome = fitted.result.outcome
+    stalled = outcome is Outcome.STALLED
+    return outcome in UNWANTED or (stalled and not predicted_decrease(objective, fitted) <= STUCK)
+
+
+def predicted_decrease(objective: Objective, fitted: Fitted) -> float:
+    """Return how much of F another step is predicted to gain."""
+    own = objective.with_ledger()
+    return own.predicted_decrease(own.point(fitted.params))
+
+
+def warn(result: Result, *, remedy: str = "use a finite C") -> None:
+    """Say that a fit is not what was asked for, and what would help; ``remedy`` is for one without an optimum."""
+    advice = f"; {remedy}" if result.outcome is Outcome.UNBOUNDED else ""
+    warn_outside(f"{result}{advice}.", ConvergenceWarning)
+
+
+def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn the user, at the line that called this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
+
+
+# --- coefficients: how far from the optimum, and what rounding does to them ---------------------------------
+
 BEFORE_ROUNDING = "before coef_ was rounded to single precision"
 
 
@@ -58,11 +313,22 @@ def errors_of(
     """Return ``coef_error_`` and ``intercept_error_``, rounding of what is published included; nothing of a stream."""
     if fitted.solution is None:
         return {}
-    coef, found = published["coef_"], fitted.solution.certificate
+    coef, certificate = published["coef_"], fitted.solution.certificate
     W = fitted.params.reshape(classes, -1)
     W = W - W.mean(axis=0) if classes > 1 else W
-    known = found is not None and (found.theta is fitted.params or np.array_equal(found.theta, fitted.params))
-    bound = _bounds(found, ridge, classes, centre) if known else np.full(W.shape, np.inf)
+    # A certificate says how near its parameters are: by a Hessian, or as F − F* ≥ ½ Σ_i λ_i (θ_i − θ*_i)².
+    if certificate is None or not (
+        certificate.theta is fitted.params or np.array_equal(certificate.theta, fitted.params)
+    ):
+        bound = np.full(W.shape, np.inf)
+    elif certificate.region is not None:
+        bound = certificate.region.within(classes, centre)
+    else:
+        # Less their mean over classes differences are no larger, if all classes are penalised alike; they are.
+        excess = certificate.gap * certificate.value if np.isfinite(certificate.gap) else np.inf
+        factors = ridge[:1] if ridge.strides == (0,) else ridge  # one number, broadcast
+        bound = np.sqrt(np.divide(2 * excess, factors, where=factors > 0, out=np.full(factors.shape, np.inf)))
+        bound = np.full(ridge.shape, bound).reshape(W.shape)
     p = coef.shape[1]
     of_coef = bound[:, :p]
     if not (coef.dtype == W.dtype and np.array_equal(coef, W[:, :p])):
@@ -82,30 +348,32 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
     difference, which takes half a pass, or as it is evaluated, another. Where rounding alone takes the gap above
     ``tol``, which no step could mend, the message says what the gap was before.
     """
-    found = None if fitted.solution is None else fitted.solution.certificate
+    certificate = None if fitted.solution is None else fitted.solution.certificate
     sizes, epsilon = objective.magnitudes, float(np.finfo(np.float64).eps)
-    if found is None or sizes is None or not fitted.result.gap < 1 or found.theta is not fitted.params:
+    if certificate is None or sizes is None or not fitted.result.gap < 1 or certificate.theta is not fitted.params:
         return fitted
-    W = found.theta.reshape(-1, sizes.n_columns)
+    W = certificate.theta.reshape(-1, sizes.n_columns)
     certified = (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
     d, before = published - certified, fitted.result.gap
     if not d.any():
         return fitted
+    # Rounding errors of F itself: a coarse bound, or one column by column.
+    negligible = NEGLIGIBLE * max(before, tol)
     off, of_gradient = sizes.at_most(published, epsilon)
-    if off > NEGLIGIBLE * max(before, WORTH_A_PASS) * found.value:
+    if off > NEGLIGIBLE * negligible * certificate.value:
         off = objective.magnitudes_by_column.of_loss(published, epsilon)
-    lower, upper = found.value - off, found.value + off
-    slope = abs(float((found.gradient + objective.ridge * (certified - found.theta)) @ d))
+    lower, upper = certificate.value - off, certificate.value + off
+    # The rise of F: a bound from norms, then from each row, then as it is.
+    slope = abs(float((certificate.gradient + objective.ridge * (certified - certificate.theta)) @ d))
     slope += of_gradient * norm(d) + 0.5 * float(objective.ridge @ d**2)
     rise = slope + above_tangent(sqrt(2) * norm(d) * sizes.norm, sizes.heaviest, upper)
-    least = max(DIFFERS * before, WORTH_A_PASS) * lower
     spreads = objective.model.spreads(d[:, None], objective.like)
-    if rise > least and spreads is not None:
+    if rise > negligible * lower and spreads is not None:
         moved = float(objective.small_blocks.total(partial(widened, partial(most, spreads.exact))).value)
         rise = min(rise, slope + above_tangent(moved, sqrt(sizes.rows) * sizes.weights, upper))
-    if rise > least:
+    if rise > negligible * lower:
         loss = objective.small_blocks.total(partial(widened, partial(objective.model.loss_at, published)))
-        rise = min(rise, max(loss + objective.penalty.value(published) - found.value, 0.0) + 2 * off)
+        rise = min(rise, max(loss + objective.penalty.value(published) - certificate.value, 0.0) + 2 * off)
     gap = (before * lower + rise) / (lower + rise) if lower > 0 else 1.0
     said, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))
     if before <= tol < gap:
@@ -121,318 +389,31 @@ def above_tangent(moved: float, weight: float, value: float) -> float:
     and which grows by a factor of e^m on the way. ``weight`` is that of all rows, or, where ``moved`` is the root of a
     sum of squares over rows, that of the heaviest; F, which all their losses together do not exceed, is ``value``.
     """
-    bend = min(0.25 * weight, value * exp(moved)) if moved < FAR else 0.25 * weight
+    bend = min(0.25 * weight, value * exp(moved)) if moved < log(sys.float_info.max) else 0.25 * weight
     return 0.5 * bend * moved * moved
 
 
-def _bounds(found: Certificate, ridge: Array, classes: int, centre: Array | None) -> Array:
-    """Return what a certificate says: of a Hessian, or F − F* ≥ ½ Σ_i λ_i (θ_i − θ*_i)²."""
-    if found.region is not None:
-        return found.region.within(classes, centre)
-    excess = found.gap * found.value if np.isfinite(found.gap) else np.inf
-    each = ridge[:1] if ridge.strides == (0,) else ridge  # one number, broadcast
-    bounds = np.sqrt(np.divide(2 * excess, each, where=each > 0, out=np.full(each.shape, np.inf)))
-    bounds = bounds if each is ridge else np.full(ridge.shape, bounds[0])
-    # Less their mean over classes differences are no larger, if all classes are penalised alike; they are.
-    return bounds.reshape(classes, -1)
+def in_double_precision(objective: Objective, fitted: Fitted, published: Callable[[Array], Array]) -> Fitted:
+    """Return a fit in single precision whose coefficients may be huge and cancel, with F as it is in double.
 
-
-# The gains of these are tuned, over the schedules given here.
-TUNED = {"sgd": ("constant",), "asgd": ("adaptive", "inverse")}
-MAKERS: dict[str, Callable[..., Solver[Any]]] = {
-    "auto": lambda seed, **rows: QuasiNewton(seed=seed),
-    "bbm": lambda **rows: BatchMajorization(),
-    "sbm": lambda warm, **rows: StochasticMajorization(restart=True, **rows),
-    "sbm-lowrank": lambda warm, **rows: LowRankStochasticMajorization(restart=True, **rows),
-    "proximal": lambda warm, **rows: ProximalMajorization(warm_start=warm, **rows),
-    "lbfgs": lambda **rows: LBFGS(),
-    "newton": lambda **rows: Newton(),
-}
-SOLVERS = (*MAKERS, *TUNED)
-# Those that go from row to row, and do not read with others.
-ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", *TUNED)
-# Names of scikit-learn's solvers, which differ in how they get to an optimum that is the same: only the one that asks
-# for the Hessian gets it, since the others are chosen where that would not fit.
-ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto", "sag": "auto", "saga": "auto"}
-ACCEPTED = (*SOLVERS, *ALIASES)
-
-
-def named_solver(
-    name: str, objective: Objective, *, seed: int = 0, shuffle: bool = True, warm: bool = False
-) -> Solver[Any]:
-    """Return a solver by name; those of ``TUNED`` with the best setting of their grid on this objective.
-
-    ``seed`` and ``shuffle`` say in which order rows are visited, ``warm`` whether a start other than zero is meant.
-    """
-    name = ALIASES.get(one_of("solver", name, ACCEPTED), name)
-    return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed=seed, shuffle=shuffle, warm=warm)
-
-
-def tuned(name: str, objective: Objective, seed: int = 0, passes: int = 1) -> Tuning:
-    """Try the grid of a solver of ``TUNED``, for so many passes each."""
-    return tune(objective, schedules=TUNED[name], seed=seed, passes=passes)
-
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-try:
-    from sklearn.callback import CallbackSupportMixin
-    from sklearn.callback import with_callbacks as followed
-except ImportError:  # before scikit-learn 1.9
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
-
-    def followed(method: Any) -> Any:
-        """Return the method as it is."""
-        return method
-
-
-def with_callbacks(method: Method) -> Method:
-    """Let callbacks follow a method; its types, which scikit-learn does not have, stay visible."""
-    decorated: Method = followed(method)
-    return decorated
-
-
-class WithCallbacks(CallbackSupportMixin):  # type: ignore[misc]
-    """What an estimator needs for scikit-learn's callbacks to follow it."""
-
-
-class StepTasks(Callback):
-    """Reports the steps of a fit to the callbacks that ``set_callbacks`` registered, if there are any.
-
-    As in scikit-learn, the task of a step begins with the parameters before it and ends with those after it; whether a
-    step is the last is known only when it is, so one task is begun too many, and ends empty.
+    Where F is larger than single precision had it, coefficients are halved as long as that lowers it: those that lead
+    above F(0) are near zero at last. ``published`` returns the parameters that published coefficients stand for.
     """
 
-    def __init__(
-        self, estimator: Any, X: Any, labels: Callable[[], Array], attributes: Callable[[Array], dict[str, Array]]
-    ) -> None:
-        self._estimator, self._attributes = estimator, attributes
-        self._fit: Any = None
-        self._step: Any = None
-        if getattr(estimator, "_skl_callbacks", None):
-            self._data = X, labels()
-            self._fit = estimator._init_callback_context(max_subtasks=None)
-            self._fit.call_on_fit_task_begin(estimator=estimator, X=X, y=self._data[1])
+    def value(theta: Array) -> float:
+        rounded = published(theta)
+        loss = partial(widened, partial(objective.model.loss_at, rounded))
+        return float(objective.small_blocks.total(loss)) + objective.penalty.value(rounded)
 
-    @property
-    def follows(self) -> bool:
-        """Whether there are any."""
-        return self._fit is not None
-
-    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Report the end of one step and the beginning of the next; return whether a callback asks to stop."""
-        if self._fit is None:
-            return False
-        X, y = self._data
-        known = dict(estimator=self._estimator, X=X, y=y, reconstruction_attributes=self._attributes(theta))
-        stop = self._step is not None and bool(self._step.call_on_fit_task_end(**known))
-        self._step = self._fit.subcontext(task_name="iteration")
-        self._step.call_on_fit_task_begin(**known)
-        return stop
-
-    def end(self) -> None:
-        """Report the end of the fit, once it has been published."""
-        if self._fit is None:
-            return
-        if self._step is not None:
-            self._step.call_on_fit_task_end(estimator=self._estimator)
-        self._fit.call_on_fit_task_end(estimator=self._estimator, X=self._data[0], y=self._data[1])
-
-
-def hand_over(owner: Any, model: Any) -> None:
-    """Let the callbacks that were set on one estimator follow the fit of another, which stands for it."""
-    if getattr(owner, "_skl_callbacks", None):
-        model.set_callbacks(*owner._skl_callbacks)
-        if hasattr(owner, "_parent_callback_ctx"):
-            model._parent_callback_ctx = owner._parent_callback_ctx
-
-
-__all__ = ["StepTasks", "WithCallbacks", "hand_over", "with_callbacks"]
-
-
-# Endings that a user should hear of; a stream or an early stop is what was asked for.
-UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
-# Files whose lines no warning points to: those of this package, and scikit-learn's that call its methods.
-INSIDE = (str(Path(__file__).parents[1]) + os.sep, str(Path(sklearn.__file__).parent / "callback") + os.sep)
-# What is raised in the first steps of a run that goes on, if what it was given is damaged.
-BARE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-FIRST_STEPS = 5
-NO_WAY_ON = (
-    "resume_from holds a checkpoint that no fit can go on from ({problem}): it is damaged, was made by hand, or is of "
-    "another version of this package; fit without resume_from"
-)
-# A gap that double precision cannot tell from none, whatever was asked for.
-NONE = 1e-15
-
-
-@dataclass
-class Function(Callback):
-    """A function of a row of the trace and θ, as a callback."""
-
-    function: Callable[[Mapping[str, float], Array], Any]
-
-    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Call it."""
-        return bool(self.function(row, theta))
-
-
-class Followers:
-    """All callbacks of a fit as one observer."""
-
-    def __init__(self, callbacks: Iterable[Any], fit: Fit) -> None:
-        self.each = [each if isinstance(each, Callback) else Function(each) for each in callbacks]
-        for callback in self.each:
-            callback.start(fit)
-        self.steps, self.is_called = 0, False
-
-    def recall(self, memories: Iterable[tuple[str, Any]]) -> None:
-        """Give each callback what it remembered of a run that goes on."""
-        for callback, (name, memory) in zip(self.each, memories, strict=False):
-            if name == type(callback).__name__ and memory is not None:
-                callback.recall(memory)
-
-    def follow(self, progress: Callable[[], Progress]) -> None:
-        """Let all know how far the fit has come, and what the others remember of it."""
-
-        def with_memories() -> Progress:
-            return replace(progress(), memories=tuple((type(each).__name__, each.memory()) for each in self.each))
-
-        for each in self.each:
-            each.follow(with_memories)
-
-    def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Show all of them a step; return whether any asks to stop."""
-        self.is_called = True
-        stops = sum(bool(each(row, theta)) for each in self.each) > 0
-        self.steps, self.is_called = self.steps + 1, False
-        return stops
-
-
-def run(
-    objective: Objective,
-    solver: Solver[Any],
-    fit: Fit,
-    callbacks: Iterable[Any],
-    *,
-    start: ArrayLike | Solution | Progress | None = None,
-    tol: float,
-    gradient_tol: float = 1e-8,
-    max_steps: int,
-    saddles: int = 0,
-    certified: bool = True,
-) -> Fitted:
-    """Return what minimising an objective has found, followed by callbacks. BLAS is left as it is.
-
-    A run that goes on and fails in its first steps was given something that no fit has written.
-    """
-    followers, goes_on = Followers(callbacks, fit), isinstance(start, Progress)
-    try:
-        if isinstance(start, Progress):
-            followers.recall(start.memories)
-        solution = minimize(
-            objective,
-            solver,
-            start=start,
-            tol=tol,
-            gradient_tol=gradient_tol,
-            max_steps=max_steps,
-            callback=followers if followers.each or goes_on else None,
-            threads=None,
-            saddles=saddles,
-            certified=certified,
-        )
-        fitted = Fitted.of(solution)
-    except BARE as problem:
-        if not goes_on or isinstance(problem, AnotherRunError) or followers.is_called or followers.steps > FIRST_STEPS:
-            raise
-        raise ValueError(NO_WAY_ON.format(problem=f"{type(problem).__name__}: {problem}"[:200])) from problem
-    for each in followers.each:
-        fitted = _as_preferred(objective, fitted, each)
-    for each in followers.each:
-        each.finish(fitted)
-    return fitted
-
-
-def _as_preferred(objective: Objective, fitted: Fitted, callback: Callback) -> Fitted:
-    """Return the fit with the parameters that a callback prefers, if they are from an earlier step, certified."""
-    preferred = callback.preferred()
-    if preferred is None or preferred[1] >= fitted.steps:
+    theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
+    F = value(theta)
+    if said + STUCK * max(at_zero - said, 0.0) >= F:
         return fitted
-    theta, step = preferred
-    certified = objective.certify(theta, move=False)
-    outcome = fitted.result.outcome if fitted.result.outcome in UNWANTED else Outcome.STOPPED
-    kept = f"kept those of step {step}, best on the validation data"
-    result = Result(outcome, f"stopped after {counted(fitted.steps, 'step')}; {kept}", certified.gap)
-    return replace(fitted, params=certified.theta, result=result)
-
-
-def publish(estimator: Any, fitted: Fitted) -> None:
-    """Set what every estimator says of its fit; its parameters are its own to set."""
-    estimator.result_, estimator.gap_ = fitted.result, fitted.result.gap
-    estimator.n_iter_, estimator.trace_ = fitted.steps, fitted.trace
-    if not fitted.trace:  # a stream has none
-        del estimator.trace_
-
-
-def is_unwanted(result: Result, tolerated: float) -> bool:
-    """Return whether a fit is not what was asked for: it ended early, or could get no further at a larger gap."""
-    if result.outcome is Outcome.STALLED:
-        return not result.gap <= max(tolerated, NONE)
-    return result.outcome in UNWANTED
-
-
-def warn(result: Result, *, remedy: str = "use a finite C") -> None:
-    """Say that a fit is not what was asked for, and what would help; ``remedy`` is for one without an optimum."""
-    advice = f"; {remedy}" if result.outcome is Outcome.UNBOUNDED else ""
-    warn_outside(f"{result}{advice}.", ConvergenceWarning)
-
-
-def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn the user, at the line that called this package."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
-
-
-# A fit that can get no further is worth a warning if its gradient promises more than this share of the objective.
-STUCK = 1e-4
-
-
-class LastProgress(Callback):
-    """Knows how far a run has come, also when it is over."""
-
-    def follow(self, progress: Callable[[], Progress]) -> None:
-        """Remember whom to ask."""
-        self._progress = progress
-
-    def __call__(self, *seen: Any) -> Any:
-        """Return False to whoever shows a step, and the progress to whoever asks."""
-        return False if seen else self._progress()
-
-
-def value_of(objective: Objective, fitted: Fitted) -> float:
-    """Return F where a run ended, infinity if it failed."""
-    if fitted.result.outcome is Outcome.NON_FINITE:
-        return float("inf")
-    return objective.with_ledger().value(fitted.params)
-
-
-def as_stationary(objective: Objective, finished: Fitted, tol: float) -> Fitted:
-    """Return the fit as what it is if it has reached its tolerance before it got no further, or to its last step."""
-    if finished.result.converged or not _predicted_decrease(objective, finished) <= tol:
-        return finished
-    return replace(finished, result=replace(finished.result, outcome=Outcome.STATIONARY))
-
-
-def is_disappointing(objective: Objective, fitted: Fitted) -> bool:
-    """Return whether a user should hear how a fit ended: early, or where steps fail that should gain something."""
-    outcome = fitted.result.outcome
-    return outcome in UNWANTED or (outcome is Outcome.STALLED and not _predicted_decrease(objective, fitted) <= STUCK)
-
-
-def _predicted_decrease(objective: Objective, fitted: Fitted) -> float:
-    own = objective.with_ledger()
-    return own.predicted_decrease(own.point(fitted.params))
+    for _ in range(np.finfo(np.float64).nmant):  # after which nothing would be left of them beside 1
+        halved = value(theta / 2)
+        if not (halved < F or at_zero < F):
+            break
+        theta, F = theta / 2, halved
+    words = f"; F is {F:.3g} in double precision, not {said:.3g}: give X in double precision"
+    gap = fitted.result.gap if theta is fitted.params else float("nan")
+    return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))

@@ -1,6 +1,6 @@
-"""What tells data from others, at the price of a small share of a pass over them.
+"""Checkpoints: fits that were interrupted go on. What a checkpoint holds besides the model, and whether it suits a fit.
 
-Fits that were interrupted, and go on: what a checkpoint holds besides the model, and whether it suits a fit.
+The data of a fit are told from others by a fingerprint, which takes a small share of a pass over them.
 """
 
 from __future__ import annotations
@@ -25,76 +25,51 @@ from majorant.core.solver import Solver, State
 from majorant.device.estimators import to_array
 from majorant.estimators import saving as storage
 
-# Rows that are looked at, evenly spread over those that are here.
-LOOKED_AT = 64
-# Labels that are looked at at a time; all of them are.
-STRETCH = 2**20
-# What is told as it is; of the rest there are digests.
-PLAIN = ("number of rows", "number of columns", "number of parameters", "kind of numbers")
-
-Fingerprint = dict[str, Any]
-
-
-def fingerprint(data: Data, names: Iterable[Any]) -> Fingerprint:
-    """Return what tells data, and the names of what is in them, from others: in words, and how to tell."""
-    like = data.like
-    some = like.take(np.arange(min(LOOKED_AT, len(like))) * len(like) // min(LOOKED_AT, len(like)))
-    facts, arrays = some._identity()
-    facts.update((name, _digest(parts)) for name, parts in arrays.items())
-    named = {"names of classes or attributes": _digest_of_names(names)}
-    return {"number of rows": len(data), **_of_labels(data), **facts, **named}
-
-
-def difference(before: Fingerprint, now: Fingerprint) -> str:
-    """Return in words what differs, nothing if they are the same."""
-    for name, value in now.items():
-        then = before.get(name, value)  # what workers hold is not looked at so closely
-        if then != value:
-            return f"the {name} was {then}, got {value}" if name in PLAIN else f"the {name} are others"
-    return ""
-
-
-def _of_labels(data: Data) -> Fingerprint:
-    """Return digests of labels, weights and offsets of all rows, which are here unless workers hold the rows."""
-    if isinstance(data, RemoteRows):
-        return {}
-    digests = {name: sha256() for name in ("labels", "weights", "offsets", "lengths of chunks")}
-    for block in data.outlines(STRETCH):
-        found: Any = block
-        arrays = (found.y, found.weight, getattr(found, "offset", None), getattr(found, "starts", len(found)))
-        for digest, array in zip(digests.values(), arrays, strict=True):
-            digest.update(b"" if array is None else _bytes(np.asarray(to_array(array))))
-    return {name: digest.hexdigest() for name, digest in digests.items()}
-
-
-def _digest(arrays: Iterable[Array]) -> str:
-    digest = sha256()
-    for array in arrays:
-        digest.update(f"{array.shape} {array.dtype.str}".encode())
-        digest.update(_bytes(array))
-    return digest.hexdigest()
-
-
-def _digest_of_names(names: Iterable[Any]) -> str:
-    digest = sha256()
-    for name in names:
-        digest.update(f"{name!r}\n".encode(errors="surrogatepass"))
-    return digest.hexdigest()
-
-
-def _bytes(array: Array) -> bytes | memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
+# Rows of which a fingerprint holds a digest, evenly spread; labels count of all rows, so many at a time.
+LOOKED_AT, STRETCH = 64, 2**20
+# Scores that a checkpoint holds, at most.
+MOST_SCORES = 2**24
 PART = "checkpoint"
 # Settings that a fit may go on with another value of: the problem, and the way to its solution, are the same.
 FREE = ("tol", "max_iter", "verbose", "n_jobs", "warm_start", "dual", "multi_class", "l1_ratio", "callbacks")
 # What older code writes for the penalty that is meant anyway.
 ALIKE = {"deprecated": "l2", "elasticnet": "l2"}
-# Steps that no fit makes.
-MOST_STEPS = 2**31
-# Scores that are written, at most; more are found again.
-MOST_SCORES = 2**24
+
+Fingerprint = dict[str, Any]
+
+
+def fingerprint(data: Data, names: Iterable[Any]) -> Fingerprint:
+    """Return facts and digests by which data, and the names of what is in them, are told from others."""
+    prints: Fingerprint = {"number of rows": len(data)}
+    # Labels, weights and offsets of all rows, which are in this process unless workers hold the rows.
+    if not isinstance(data, RemoteRows):
+        digests = {name: sha256() for name in ("labels", "weights", "offsets", "lengths of chunks")}
+        for rows in data.outlines(STRETCH):
+            block: Any = rows
+            arrays = (block.y, block.weight, getattr(block, "offset", None), getattr(block, "starts", len(block)))
+            for digest, array in zip(digests.values(), arrays, strict=True):
+                digest.update(b"" if array is None else _bytes(np.asarray(to_array(array))))
+        prints |= {name: digest.hexdigest() for name, digest in digests.items()}
+    # Some rows.
+    like = data.like
+    some = like.take(np.arange(min(LOOKED_AT, len(like))) * len(like) // min(LOOKED_AT, len(like)))
+    facts, parts = some._identity()
+    prints |= facts
+    for name, of_rows in parts.items():
+        digest = sha256()
+        for array in of_rows:
+            digest.update(f"{array.shape} {array.dtype.str}".encode())
+            digest.update(_bytes(array))
+        prints[name] = digest.hexdigest()
+    # Names.
+    digest = sha256()
+    for name in names:
+        digest.update(f"{name!r}\n".encode(errors="surrogatepass"))
+    return prints | {"names of classes or attributes": digest.hexdigest()}
+
+
+def _bytes(array: Array) -> bytes | memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +82,17 @@ class Saving:
 
     def __call__(self, path: str | Path, fitted: Fitted, progress: Progress | None = None) -> None:
         """Write the model as it would be if the fit had ended so; the one that is fitted is left alone."""
-        model = copy(self.estimator)
+        model, parts = copy(self.estimator), dict[str, Any]()
         model._publish(fitted)
-        parts = {} if progress is None else {PART: self._part(progress)}
-        model._write(path, None, parts)
-
-    def _part(self, progress: Progress) -> dict[str, Any]:
-        return {"data": self.fingerprint, "progress": _without_large(progress)}
+        if progress is not None:
+            scores = None if progress.state.point is None else progress.state.point.scores
+            arrays = isinstance(scores, list) and all(isinstance(each, np.ndarray) for each in scores)
+            # Scores that are not in this process, or too many for a file, are computed again.
+            if scores is not None and not (arrays and sum(each.size for each in scores) <= MOST_SCORES):
+                progress = without_scores(progress)
+            parts = {PART: {"data": self.fingerprint, "progress": progress}}
+        facts, arrays = model._written(None)
+        storage.write(path, type(model).__name__, facts, arrays, parts)
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
@@ -122,79 +101,60 @@ class Saving:
 
 
 def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
-    """Return how far the fit had come that a checkpoint is of, if it was one of this problem; raise if it was not."""
+    """Return how far the fit of a checkpoint had come, if it was one of this problem; raise if it was not."""
     if path is None:
         return None
-    kind = type(estimator).__name__
     with storage.naming(path):
-        rebuild, before = storage.read_part(path, kind, PART), storage.read_facts(path, kind)
-        settings = storage.fact(before, "settings", dict)
+        with storage.Archive.opened(path) as archive:
+            facts, rebuild = archive.facts(type(estimator).__name__), archive.part(PART)
+        settings = storage.fact(facts, "settings", dict)
     if rebuild is None:
         raise ValueError(f"resume_from={str(path)!r} holds a model, but no checkpoint: only callbacks write those")
-    _refuse_other_settings(settings, storage.settings_of(estimator))
+    for name, value in storage.settings_of(estimator).items():
+        before, now = (
+            ALIKE.get(each, each) if isinstance(each, str) else storage.storable(each)
+            for each in (settings.get(name, value), value)
+        )
+        if name not in FREE and before != now:
+            raise ValueError(
+                f"{name} was {settings[name]!r} in the fit that is to be resumed, got {value!r}; only "
+                "tol, max_iter, verbose, n_jobs and callbacks may change"
+            )
     with storage.naming(path):
         part = rebuild()
     if not _is_whole(part):
         raise ValueError(f"resume_from={str(path)!r} holds a checkpoint that this package did not write")
-    differs = difference(part["data"], saving.fingerprint)
-    if differs:
-        raise ValueError(f"resume_from={str(path)!r} is a checkpoint of other data: {differs}")
-    return _as_kept(part["progress"], saving.objective)
+    progress: Progress = part["progress"]
+    for name, value in saving.fingerprint.items():
+        before = part["data"].get(name, value)  # workers' rows have fewer digests
+        if before != value:
+            plain = ("number of rows", "number of columns", "number of parameters", "kind of numbers")
+            differs = f"the {name} was {before}, got {value}" if name in plain else f"the {name} are others"
+            raise ValueError(f"resume_from={str(path)!r} is a checkpoint of other data: {differs}")
+    # Scores may now be kept otherwise than they were, or not at all.
+    kept = saving.objective.keeps_scores and not isinstance(saving.objective.blocks, RemoteBlocks)
+    return progress if progress.state.point is None or kept else without_scores(progress)
 
 
-def _as_kept(progress: Progress, objective: Objective) -> Progress:
-    """Return the progress without scores where they are kept otherwise than they were, or not at all."""
-    state: State = progress.state
-    if state.point is None or (objective.keeps_scores and not isinstance(objective.blocks, RemoteBlocks)):
-        return progress
-    return replace(progress, state=replace(state, point=replace(state.point, scores=None)))
+def without_scores(progress: Progress) -> Progress:
+    """Return the progress without the scores of rows, which are computed again, for a pass over the data."""
+    return replace(progress, state=replace(progress.state, point=replace(progress.state.point, scores=None)))
 
 
 def _is_whole(part: Any) -> bool:
-    """Return whether this is what is written."""
+    """Return whether this is a checkpoint as it is written."""
     progress, data = (part.get("progress"), part.get("data")) if isinstance(part, dict) else (None, None)
     if not isinstance(progress, Progress) or not isinstance(data, dict):
         return False
     if not all(isinstance(name, str) and isinstance(value, str | int) for name, value in data.items()):
         return False
-    state = progress.state
+    state: Any = progress.state
     if not isinstance(state, State) or not isinstance(progress.solver, Solver):
         return False
+    most = np.iinfo(np.int32).max  # steps, which are counted in an int32
     steps = progress.trace.get("step", np.zeros(0)) if isinstance(progress.trace, dict) else None
-    counted = type(progress.steps) is int and 0 <= progress.steps < MOST_STEPS
-    if not counted or not isinstance(steps, np.ndarray) or steps.dtype.kind != "f" or not (steps < MOST_STEPS).all():
+    counted = type(progress.steps) is int and 0 <= progress.steps <= most
+    if not counted or not isinstance(steps, np.ndarray) or steps.dtype.kind != "f" or not (steps <= most).all():
         return False
     has_theta = isinstance(state.theta, np.ndarray) and state.theta.ndim == 1 and state.theta.dtype.kind == "f"
     return has_theta and isinstance(state.point, Point | None)
-
-
-def _refuse_other_settings(before: dict[str, Any], now: dict[str, Any]) -> None:
-    for name, value in now.items():
-        if name in FREE or name not in before:
-            continue
-        then = before[name]
-        if _meant(then) != _meant(value):
-            raise ValueError(
-                f"{name} was {then!r} in the fit that is to be resumed, got {value!r}; only "
-                "tol, max_iter, verbose, n_jobs and callbacks may change"
-            )
-
-
-def _meant(value: Any) -> Any:
-    if isinstance(value, str):
-        return ALIKE.get(value, value)
-    return storage.storable(value)
-
-
-def _without_large(progress: Progress) -> Progress:
-    """Return the progress without scores that are too many for a file, or are not here."""
-    state: State = progress.state
-    if state.point is None or state.point.scores is None or _are_few(state.point.scores):
-        return progress
-    return replace(progress, state=replace(state, point=replace(state.point, scores=None)))
-
-
-def _are_few(scores: Any) -> bool:
-    if not isinstance(scores, list) or not all(isinstance(each, np.ndarray) for each in scores):
-        return False
-    return sum(each.size for each in scores) <= MOST_SCORES

@@ -1,20 +1,15 @@
-"""Calls that succeed, or leave an estimator as it was.
+"""Estimators as files: NumPy archives of arrays and JSON, in which nothing runs when they are read.
 
-NumPy archives that anybody may have written: every array is looked at before it is read.
+An estimator says what its file holds by one class attribute, ``_fields``: a :class:`Field` for each array, which is the
+attribute of that name with an underscore at its end. Anybody may have written a file. The headers of its arrays are
+compared with the fields, and with each other, while nothing but headers has been read; then the arrays are read, and
+their values are checked. An array that no field names is never read.
 
-A model says what its arrays are (a :class:`Field` for each). Their headers are compared with that, and with each other,
-while nothing but headers has been read; then the arrays are read, and their values looked at. What is not asked for is
-never read.
+A file may hold *parts* besides the model: a checkpoint, or a stream. Parts are objects of this package, as
+``majorant.core.files`` writes them, and are read on request only.
 
-Models as files: arrays and JSON in a NumPy archive, nothing that runs when it is read.
-
-A file may hold *parts* besides the model, for those who ask for them: where a fit has come to, or a stream. They are
-objects of this package, written as ``majorant.core.files`` does it.
-
-Whatever is wrong with a file is a ValueError of one sentence. Here it says "it" of the file; whoever was given the name
-of the file puts it in front (:func:`naming`).
-
-Estimators as files: what all of them share.
+Whatever is wrong with a file is a ValueError of one sentence, which says "it" of the file; :func:`naming` puts the name
+of the file in front.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -39,10 +34,6 @@ from sklearn.utils.validation import check_is_fitted
 from majorant.core.checks import Array, refuse_null_ending
 from majorant.core.files import OtherVersionError, decode, encode, replacing
 from majorant.core.result import Outcome, Result
-from majorant.estimators.base import read_feature_penalty
-
-# What scikit-learn needs to tear its callbacks down after a failure as well; it takes them away itself.
-OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 
 @contextmanager
@@ -69,29 +60,21 @@ def all_or_nothing(estimator: object) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        kept = {name: value for name, value in vars(estimator).items() if name in OF_CALLBACKS}
+        # scikit-learn needs these to tear its callbacks down after a failure; it takes them away itself.
+        of_callbacks = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+        kept = {name: value for name, value in vars(estimator).items() if name in of_callbacks}
         vars(estimator).clear()
         vars(estimator).update(before | kept)
         raise
 
 
-# Kinds of what names classes or people: numbers, strings, bytes, dates.
+# --- what an array must be ----------------------------------------------------------------------------------
+
+# Kinds of labels and names: numbers, strings, bytes, dates.
 LABELS = "biufUSMm"
-# Arrays of a file take at most this many times its size, which compressed ones might; of a small file, so many bytes.
-MOST_TIMES, SMALL = 100, 2**24
-ENDING = ".npy"
-# Bytes of an entry of the directory of an archive, at least.
-ENTRY = 46
 
 # The length of an axis: a number, a name (all axes of one name are equally long), or what follows from the named ones.
 Length: TypeAlias = int | str | Callable[[dict[str, int]], int]
-
-
-class Header(NamedTuple):
-    """The shape of an array, and what it holds."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
 
 
 def are_finite(values: Array) -> str:
@@ -110,154 +93,63 @@ def are_positive(values: Array) -> str:
 
 
 def are_rising(values: Array) -> str:
-    """Return what is wrong with what has to be distinct and in order."""
+    """Return what is wrong with values that have to be distinct and in order."""
     return "" if (values[1:] > values[:-1]).all() else "holds duplicates, or is not in rising order"
 
 
 def are_any(values: Array) -> str:
-    """Return nothing: whatever they are is right."""
+    """Return nothing: any values are right."""
     return ""
 
 
 class Field(NamedTuple):
-    """What an array of a model must be: its kinds of values, as NumPy abbreviates them, its shape, and the values."""
+    """What an array of a file must be: its kinds of values, as NumPy abbreviates them, its shape, and the values."""
 
     kinds: str
     shape: tuple[Length, ...]
     values: Callable[[Array], str] = are_finite
     needed: bool = True
+    attribute: str = ""  # of the estimator; if not given, the name of the array and an underscore
 
 
-def check_headers(fields: Mapping[str, Field], found: Mapping[str, Header]) -> None:
+class Header(NamedTuple):
+    """The shape of an array, and the kind of its values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def check_headers(fields: Mapping[str, Field], headers: Mapping[str, Header]) -> None:
     """Raise unless the arrays that there are have the kinds and shapes that fields ask for."""
     lengths: dict[str, int] = {}
     for name, field in fields.items():
-        if name not in found:
+        if name not in headers:
             if field.needed:
                 raise ValueError(f"the array {name!r} is missing")
             continue
-        shape, dtype = found[name]
+        shape, dtype = headers[name]
         # Labels may be of any kind; numbers that are computed with are in single or in double precision.
         if dtype.kind not in field.kinds or (field.kinds != LABELS and dtype.char in "eg"):
             raise ValueError(f"the array {name!r} holds values of the kind {dtype!s:.40}, which it cannot")
         if len(shape) != len(field.shape):
             raise ValueError(f"the array {name!r} must have {len(field.shape)} dimensions, got the shape {shape!s:.80}")
-        asked = tuple(_asked(each, have, lengths) for each, have in zip(field.shape, shape, strict=True))
-        if asked != shape:
+        asked = []
+        for length, have in zip(field.shape, shape, strict=True):
+            if isinstance(length, str):
+                length = lengths.setdefault(length, have)
+            asked.append(length if isinstance(length, int) else length(lengths))
+        if tuple(asked) != shape:
             raise ValueError(
-                f"the array {name!r} has the shape {shape!s:.80}, where the other arrays ask for {asked!s:.80}"
+                f"the array {name!r} has the shape {shape!s:.80}, where the other arrays ask for {tuple(asked)!s:.80}"
             )
 
 
-def _asked(length: Length, have: int, lengths: dict[str, int]) -> int:
-    if isinstance(length, str):
-        return lengths.setdefault(length, have)
-    return length if isinstance(length, int) else length(lengths)
-
-
-def check_values(fields: Mapping[str, Field], arrays: Mapping[str, Array]) -> None:
-    """Raise unless the values of arrays are what fields ask for."""
-    for name, array in arrays.items():
-        wrong = fields[name].values(array)
-        if wrong:
-            raise ValueError(f"the array {name!r} {wrong}")
-
-
 def check_arrays(fields: Mapping[str, Field], arrays: Mapping[str, Array]) -> None:
-    """Raise unless arrays that are in memory are what fields ask for."""
+    """Raise unless arrays that are in memory are what fields ask for, and so are their values."""
     check_headers(fields, {name: Header(array.shape, array.dtype) for name, array in arrays.items()})
-    check_values(fields, arrays)
-
-
-class Archive:
-    """The arrays of an open archive by their names."""
-
-    def __init__(self, file: zipfile.ZipFile, size: int) -> None:
-        self._file, self._most = file, max(MOST_TIMES * size, SMALL)
-        members = file.infolist()
-        self._members = {each.filename.removesuffix(ENDING): each for each in members}
-        if len(self._members) < len(members):
-            raise ValueError("it holds two arrays of one name")
-        for each in members:
-            if each.comment or len(each.extra) >= ENTRY:  # which may be members that are not seen
-                raise ValueError("its directory is damaged")
-            file.open(each).close()  # which compares the name here with that in front of the member
-
-    def names(self) -> list[str]:
-        """Return the names of all arrays."""
-        return list(self._members)
-
-    def headers(self, names: Iterable[str]) -> dict[str, Header]:
-        """Return the headers of those arrays that there are; together they may not be far larger than the file."""
-        with readable():
-            found = {name: self._header(name) for name in names if name in self._members}
-        if sum(math.prod(shape) * dtype.itemsize for shape, dtype in found.values()) > self._most:
-            raise ValueError(f"its arrays would take more than {MOST_TIMES} times the size of the file")
-        return found
-
-    def read(self, names: Iterable[str]) -> dict[str, Array]:
-        """Return arrays, whose headers have been looked at."""
-        found = {}
-        for name in names:
-            with readable(), self._file.open(self._members[name]) as member:
-                array = npy.read_array(member, allow_pickle=False)
-            found[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
-        return found
-
-    def _header(self, name: str) -> Header:
-        with self._file.open(self._members[name]) as member:
-            version = npy.read_magic(member)
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = read(member)
-            begin = member.tell()
-        if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
-            raise ValueError(f"the array {name!r} holds values of the kind {dtype!s:.40}")
-        if self._members[name].file_size != begin + math.prod(shape) * dtype.itemsize:
-            raise ValueError(f"the array {name!r} is not as long as it says")
-        return Header(shape, dtype)
-
-
-@contextmanager
-def opened(path: str | Path) -> Iterator[Archive]:
-    """Open an archive for reading."""
-    with ExitStack() as stack:
-        with readable():
-            archive = Archive(stack.enter_context(zipfile.ZipFile(path)), os.path.getsize(path))
-        yield archive
-
-
-@contextmanager
-def readable(what: str = "saved majorant model") -> Iterator[None]:
-    """Say of whatever a damaged file makes others raise that it is not what it should be."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except Exception as problem:  # zipfile, zlib, struct, NumPy and JSON have some of their own each
-        said = " ".join(str(problem).split()) or type(problem).__name__
-        raise ValueError(f"it is not a {what}, or is incomplete ({said:.200})") from None
-
-
-FORMAT = "majorant model"
-VERSION = 1
-PART_VERSION = 1
-# Settings that may be objects, which no file holds: they are then left to their defaults.
-OBJECTS = ("random_state", "cv", "scoring", "validation", "metric")
-# Those of them whose default is not None, which is what is written in their place.
-NEVER_NONE = ("validation", "metric")
-# Settings that are functions.
-FUNCTIONS = ("callbacks", "callback")
-# Settings that may be dicts, which are written as pairs.
-PAIRS = ("class_weight", "n_latent")
-# What is known of the error of a linear classifier, of a fit that was not a stream.
-ERRORS = ("coef_error", "intercept_error")
-# How to do without a part.
-WITHOUT = {
-    "checkpoint": "the file is a model that load() reads, and fit without resume_from begins afresh",
-    "stream": "load the model there, and save it with stream=False",
-}
-# Between the name of a part and what it consists of.
-BETWEEN = "."
+    for name, array in arrays.items():
+        if wrong := fields[name].values(array):
+            raise ValueError(f"the array {name!r} {wrong}")
 
 
 def coefficient_rows(lengths: dict[str, int]) -> int:
@@ -275,13 +167,27 @@ def linear_fields(rows: Length = coefficient_rows) -> dict[str, Field]:
         "intercept": Field("fiu", (rows,)),
         "coef_error": Field("f", (rows, "columns"), are_counts, needed=False),
         "intercept_error": Field("f", (rows,), are_counts, needed=False),
-        "feature_names": Field("U", ("columns",), are_any, needed=False),
+        "feature_names": Field("U", ("columns",), are_any, needed=False, attribute="feature_names_in_"),
     }
 
 
 def names_fields(count: Length) -> dict[str, Field]:
     """Return the arrays that :func:`packed` makes of so many names."""
     return {"name_lengths": Field("i", (count,), are_counts), "names": Field("u", ("letters",))}
+
+
+# --- the archive --------------------------------------------------------------------------------------------
+
+FORMAT = "majorant model"
+# The newest format of files, and of the parts in them, that is read.
+VERSION = 1
+# The arrays of a file take at most this many times its size, which compressed ones might, or so many bytes.
+MOST_TIMES, SMALL = 100, 2**24
+# How to do without a part.
+WITHOUT = {
+    "checkpoint": "the file is a model that load() reads, and fit without resume_from begins afresh",
+    "stream": "load the model there, and save it with stream=False",
+}
 
 
 def write(
@@ -294,15 +200,23 @@ def write(
     """Write a model, and parts by their names; the file appears whole or not at all."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be the name of a file, got {path!r:.80}; pickle writes to open files")
-    trees = {}
+    versions = dict.fromkeys(parts or {}, VERSION)
+    header = {"format": FORMAT, "version": VERSION, "kind": kind, "settings": settings, "parts": versions}
     for name, part in (parts or {}).items():
-        trees[name], of_part = encode(part)
-        arrays = arrays | {f"{name}{BETWEEN}{number}": each for number, each in enumerate(of_part)}
-    versions = dict.fromkeys(trees, PART_VERSION)
-    header = _as_json({"format": FORMAT, "version": VERSION, "kind": kind, "settings": settings, "parts": versions})
-    arrays = arrays | {f"{name}{BETWEEN}tree": _packed_text(_as_json(tree)) for name, tree in trees.items()}
+        tree, of_part = encode(part)
+        text = as_json(tree).encode(errors="surrogatepass")
+        arrays = arrays | {f"{name}.{number}": array for number, array in enumerate(of_part)}
+        arrays |= {f"{name}.tree": np.frombuffer(text, dtype=np.uint8)}
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, header=np.array(header), allow_pickle=False, **arrays)
+        np.savez(file, header=np.array(as_json(header)), allow_pickle=False, **arrays)
+
+
+def as_json(value: Any, what: str = "only settings that JSON can hold can be saved") -> str:
+    """Return a value as JSON, or say why that cannot be."""
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{what}: {problem}") from None
 
 
 @contextmanager
@@ -314,75 +228,122 @@ def naming(path: str | Path) -> Iterator[None]:
         raise ValueError(f"{path} cannot be read: {' '.join(str(problem).split()):.400}") from None
 
 
-def read(path: str | Path, kind: str, fields: Mapping[str, Field]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the facts of a model of that kind, and the arrays that its fields ask for; no other array is read."""
-    with opened(path) as archive:
-        facts = _checked_kind(_header(archive), kind)
-        found = archive.headers(fields)
-        check_headers(fields, found)
-        arrays = archive.read(found)
-    check_values(fields, arrays)
-    return facts, arrays
+@contextmanager
+def readable(what: str = "saved majorant model") -> Iterator[None]:
+    """Say of whatever a damaged file makes others raise that it is not what it should be."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as problem:  # zipfile, zlib, struct, NumPy and JSON have some of their own each
+        said = " ".join(str(problem).split()) or type(problem).__name__
+        raise ValueError(f"it is not a {what}, or is incomplete ({said:.200})") from None
 
 
-def read_facts(path: str | Path, kind: str) -> dict[str, Any]:
-    """Return the facts of a model of that kind."""
-    with opened(path) as archive:
-        return _checked_kind(_header(archive), kind)
+class Archive:
+    """A saved model that is open for reading: its header, and its arrays by their names."""
 
+    def __init__(self, file: zipfile.ZipFile, size: int) -> None:
+        self._file, self._most = file, max(MOST_TIMES * size, SMALL)
+        members = file.infolist()
+        self._members = {member.filename.removesuffix(".npy"): member for member in members}
+        if len(self._members) < len(members):
+            raise ValueError("it holds two arrays of one name")
+        for member in members:
+            # An extra field as long as an entry of the directory may be members that are not seen.
+            if member.comment or len(member.extra) >= zipfile.sizeCentralDir:  # type: ignore[attr-defined]
+                raise ValueError("its directory is damaged")
+            file.open(member).close()  # which compares the name here with that in front of the member
 
-def read_part(path: str | Path, kind: str, name: str) -> Callable[[], Any] | None:
-    """Return what rebuilds a part of the file of a model of that kind, None if it has no such part."""
-    with opened(path) as archive:
-        header = _header(archive)
-        _checked_kind(header, kind)
-        versions = fact(header, "parts", dict) if "parts" in header else {}
+    @staticmethod
+    @contextmanager
+    def opened(path: str | Path) -> Iterator[Archive]:
+        """Open a saved model; any other file is refused."""
+        with readable():
+            file = zipfile.ZipFile(path)
+        with file:
+            with readable():
+                archive = Archive(file, os.path.getsize(path))
+            header = archive.headers(["header"]).get("header")
+            if header is None or header.dtype.kind != "U" or header.shape:
+                raise ValueError("it is an archive, but not a saved majorant model")
+            text = str(archive.read(["header"])["header"])
+            with readable():
+                archive.header = json.loads(text)
+            if not isinstance(archive.header, dict) or archive.header.get("format") != FORMAT:
+                raise ValueError("it is a NumPy archive, but not a saved majorant model")
+            yield archive
+
+    header: dict[str, Any]
+
+    def facts(self, kind: str) -> dict[str, Any]:
+        """Return the facts of a model, if it is of that kind and of a format that is known."""
+        kind_here, version = fact(self.header, "kind", str), whole_fact(self.header, "version")
+        if version > VERSION or kind_here != kind:
+            raise ValueError(f"it holds a {kind_here:.80} of format {version}; this is {kind}, format {VERSION}")
+        return fact(self.header, "settings", dict)
+
+    def headers(self, names: Iterable[str]) -> dict[str, Header]:
+        """Return the headers of those arrays that there are; together they may not be far larger than the file."""
+        headers = {}
+        with readable():
+            for name in names:
+                if name in self._members:
+                    headers[name] = self._header(name, self._members[name])
+        if sum(math.prod(shape) * dtype.itemsize for shape, dtype in headers.values()) > self._most:
+            raise ValueError(f"its arrays would take more than {MOST_TIMES} times the size of the file")
+        return headers
+
+    def _header(self, name: str, info: zipfile.ZipInfo) -> Header:
+        with self._file.open(info) as member:
+            version = npy.read_magic(member)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = read(member)
+            begin = member.tell()
+        if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+            raise ValueError(f"the array {name!r} holds values of the kind {dtype!s:.40}")
+        if info.file_size != begin + math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"the array {name!r} is not as long as it says")
+        return Header(shape, dtype)
+
+    def read(self, names: Iterable[str]) -> dict[str, Array]:
+        """Return arrays, whose headers have been checked."""
+        arrays = {}
+        for name in names:
+            with readable(), self._file.open(self._members[name]) as member:
+                array = npy.read_array(member, allow_pickle=False)
+            arrays[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return arrays
+
+    def part(self, name: str) -> Callable[[], Any] | None:
+        """Return a function that rebuilds a part, None if there is no such part; its arrays are read at once."""
+        versions = fact(self.header, "parts", dict) if "parts" in self.header else {}
         if name not in versions:
             return None
         version = whole_fact(versions, name)
-        if version > PART_VERSION:
-            raise ValueError(f"it holds a {name} of format {version}; this version reads up to format {PART_VERSION}")
-        arrays = archive.read(archive.headers(each for each in archive.names() if each.startswith(f"{name}{BETWEEN}")))
+        if version > VERSION:
+            raise ValueError(f"it holds a {name} of format {version}; this version reads up to format {VERSION}")
+        arrays = self.read(self.headers(member for member in self._members if member.startswith(f"{name}.")))
 
-    def rebuild() -> Any:
-        try:
-            tree = json.loads(arrays[f"{name}{BETWEEN}tree"].tobytes())
-            return decode(tree, [arrays[f"{name}{BETWEEN}{number}"] for number in range(len(arrays) - 1)])
-        except OtherVersionError:
-            raise ValueError(
-                f"its {name} was written by another version of this package: go on with that version, or "
-                f"do without it: {WITHOUT.get(name, 'save the model anew there')}"
-            ) from None
-        except (KeyError, RecursionError, ValueError) as problem:
-            raise ValueError(f"its {name} is damaged ({problem!s:.200})") from None
+        def rebuild() -> Any:
+            try:
+                tree = json.loads(arrays[f"{name}.tree"].tobytes())
+                return decode(tree, [arrays[f"{name}.{number}"] for number in range(len(arrays) - 1)])
+            except OtherVersionError:
+                raise ValueError(
+                    f"its {name} was written by another version of this package: go on with that version, or "
+                    f"do without it: {WITHOUT.get(name, 'save the model anew there')}"
+                ) from None
+            except (KeyError, RecursionError, ValueError) as problem:
+                raise ValueError(f"its {name} is damaged ({problem!s:.200})") from None
 
-    return rebuild
+        return rebuild
 
 
 def kind_of(path: str | Path) -> str:
     """Return the name of the estimator that a file holds."""
-    with naming(path), opened(path) as archive:
-        return fact(_header(archive), "kind", str)
-
-
-def _header(archive: Archive) -> dict[str, Any]:
-    found = archive.headers(["header"]).get("header")
-    if found is None or found.dtype.kind != "U" or found.shape:
-        raise ValueError("it is an archive, but not a saved majorant model")
-    text = str(archive.read(["header"])["header"])
-    with readable():
-        header = json.loads(text)
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError("it is a NumPy archive, but not a saved majorant model")
-    return header
-
-
-def _checked_kind(header: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return the facts of a model, if it is of that kind and of a format that is known."""
-    found, version = fact(header, "kind", str), whole_fact(header, "version")
-    if version > VERSION or found != kind:
-        raise ValueError(f"it holds a {found:.80} of format {version}; this is {kind}, format {VERSION}")
-    return fact(header, "settings", dict)
+    with naming(path), Archive.opened(path) as archive:
+        return fact(archive.header, "kind", str)
 
 
 def fact(facts: Mapping[str, Any], name: str, *kinds: type) -> Any:
@@ -397,15 +358,23 @@ def fact(facts: Mapping[str, Any], name: str, *kinds: type) -> Any:
 
 
 def whole_fact(facts: Mapping[str, Any], name: str) -> int:
-    """Return a count that a file holds."""
+    """Return a count that a file holds, which is no larger than an int32 can be."""
     value: int = fact(facts, name, int)
-    if not 0 <= value < 2**31:
+    if not 0 <= value <= np.iinfo(np.int32).max:
         raise ValueError(f"it says that {name!r} is {value!r:.80}, which it cannot be")
     return value
 
 
-def _packed_text(text: str) -> Array:
-    return np.frombuffer(text.encode(errors="surrogatepass"), dtype=np.uint8)
+# --- settings, and how a fit ended --------------------------------------------------------------------------
+
+# Settings that may be objects, which no file holds: they are then left to their defaults.
+OBJECTS = ("random_state", "cv", "scoring", "validation", "metric")
+# Those of them whose default is not None, which is what is written in their place.
+NEVER_NONE = ("validation", "metric")
+# Settings that are functions.
+FUNCTIONS = ("callbacks", "callback")
+# Settings that may be dicts, which are written as pairs.
+PAIRS = ("class_weight", "n_latent")
 
 
 def storable(value: Any) -> Any:
@@ -418,14 +387,20 @@ def storable(value: Any) -> Any:
     return np.asarray(value).tolist() if is_array else value
 
 
-def ending(n_iter: Any, result: Result) -> dict[str, Any]:
-    """Return how a fit ended, as JSON can hold it."""
-    return {
-        "n_iter": int(np.max(n_iter)),
-        "gap": float(result.gap),
-        "outcome": result.outcome.value,
-        "message": result.message,
-    }
+def settings_of(model: Any) -> dict[str, Any]:
+    """Return the settings of an estimator as JSON can hold them."""
+    given = {name: value for name, value in model.get_params(deep=False).items() if name not in FUNCTIONS}
+    left_out = [name for name in OBJECTS if not isinstance(given.get(name), Real | str | None)]
+    return {name: None if name in left_out else storable(value) for name, value in given.items()}
+
+
+def facts_of(model: Any, notes: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what JSON can hold of an estimator: its settings, notes, and how its fit ended."""
+    as_json(notes, "notes must be what JSON can hold")
+    result = model.result_
+    ending = {"n_iter": int(np.max(model.n_iter_)), "gap": float(result.gap)}
+    ending |= {"outcome": result.outcome.value, "message": result.message}
+    return {"settings": settings_of(model), "notes": notes, **ending}
 
 
 def restore_ending(model: Any, facts: dict[str, Any]) -> None:
@@ -435,26 +410,38 @@ def restore_ending(model: Any, facts: dict[str, Any]) -> None:
     model.n_iter_, model.notes_ = whole_fact(facts, "n_iter"), facts.get("notes")
 
 
-def facts_of(model: Any, notes: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what JSON can hold of an estimator."""
-    _refuse_unspeakable(notes)
-    return {"settings": settings_of(model), "notes": notes, **ending(model.n_iter_, model.result_)}
+def built(cls: Any, facts: dict[str, Any]) -> Any:
+    """Return an estimator with the settings of a file, all of which it must know and could have."""
+    settings = dict(fact(facts, "settings", dict))
+    for name in PAIRS:
+        value = settings.get(name)
+        # Counts of hidden states may be a list with a number for each class.
+        if not isinstance(value, list) or (name == "n_latent" and all(isinstance(each, int) for each in value)):
+            continue
+        if not all(
+            isinstance(each, list) and len(each) == 2 and isinstance(each[0], str | int | float) for each in value
+        ):
+            raise ValueError(f"it says that the setting {name!r} is {value!r:.80}, which it cannot be")
+        settings[name] = dict(value)
+    unknown = set(settings) - set(cls._get_param_names())
+    if unknown:
+        raise ValueError(f"it has a setting {min(unknown)!r:.80}, which {cls.__name__} does not know")
+    model = cls(**{name: value for name, value in settings.items() if value is not None or name not in NEVER_NONE})
+    check_settings_of(model)
+    return model
 
 
-def settings_of(model: Any) -> dict[str, Any]:
-    """Return the settings of an estimator as JSON can hold them."""
-    given = {name: value for name, value in model.get_params(deep=False).items() if name not in FUNCTIONS}
-    left_out = [name for name in OBJECTS if not isinstance(given.get(name), Real | str | None)]
-    return {name: None if name in left_out else storable(value) for name, value in given.items()}
+def check_settings_of(model: Any) -> None:
+    """Raise a ValueError if an estimator has settings with which it could not be fitted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model._check_settings()
+        except (AttributeError, OverflowError, TypeError) as problem:
+            raise ValueError(f"its settings are none that {type(model).__name__} can have ({problem!s:.200})") from None
 
 
-def arrays_of(model: Any) -> dict[str, Array]:
-    """Return the arrays of a linear classifier."""
-    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
-    arrays = {"coef": coef, "intercept": model.intercept_, "classes": plain(model.classes_)}
-    if hasattr(model, "feature_names_in_"):
-        arrays["feature_names"] = plain(model.feature_names_in_)
-    return arrays | {name: getattr(model, f"{name}_") for name in ERRORS if hasattr(model, f"{name}_")}
+# --- names, which may be of any length ----------------------------------------------------------------------
 
 
 def packed(names: list[str]) -> dict[str, Array]:
@@ -479,60 +466,6 @@ def names_of(names: list[str]) -> Array:
     return np.array(names, dtype=object)
 
 
-def built(cls: Any, facts: dict[str, Any]) -> Any:
-    """Return an estimator with the settings of a file, all of which it must know and could have."""
-    settings = {name: _as_given(name, value) for name, value in fact(facts, "settings", dict).items()}
-    unknown = set(settings) - set(cls._get_param_names())
-    if unknown:
-        raise ValueError(f"it has a setting {min(unknown)!r:.80}, which {cls.__name__} does not know")
-    model = cls(**{name: value for name, value in settings.items() if value is not None or name not in NEVER_NONE})
-    check_settings_of(model)
-    return model
-
-
-def check_settings_of(model: Any) -> None:
-    """Raise a ValueError if an estimator has settings with which it could not be fitted."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            model._check_settings()
-        except (AttributeError, OverflowError, TypeError) as problem:
-            raise ValueError(f"its settings are none that {type(model).__name__} can have ({problem!s:.200})") from None
-
-
-def _as_given(name: str, value: Any) -> Any:
-    """Return a setting as an estimator takes it: pairs are those of a dict."""
-    if name not in PAIRS or not isinstance(value, list) or (name == "n_latent" and _are_counts(value)):
-        return value
-    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int | float) for pair in value):
-        raise ValueError(f"it says that the setting {name!r} is {value!r:.80}, which it cannot be")
-    return dict(value)
-
-
-def _are_counts(values: list[Any]) -> bool:
-    return all(isinstance(each, int) for each in values)
-
-
-def precision(name: Any) -> np.dtype[Any]:
-    """Return the precision of data by its name."""
-    if name not in ("<f4", "<f8", ">f4", ">f8"):
-        raise ValueError(f"data are in single or in double precision, got {name!r:.80}")
-    return np.dtype(name)
-
-
-def restore(model: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Give a linear classifier what was learnt."""
-    restore_ending(model, facts)
-    read_feature_penalty(getattr(model, "feature_penalty", None), arrays["coef"].shape[1])
-    model.coef_, model.intercept_, model.classes_ = arrays["coef"], arrays["intercept"], arrays["classes"]
-    model.n_features_in_, model.gap_ = model.coef_.shape[1], model.result_.gap
-    for name in ERRORS:
-        if name in arrays:
-            setattr(model, f"{name}_", arrays[name])
-    if "feature_names" in arrays:
-        model.feature_names_in_ = arrays["feature_names"].astype(object)
-
-
 def plain(values: Array) -> Array:
     """Return labels or names as an array that needs no pickle."""
     if values.dtype != object:
@@ -544,29 +477,17 @@ def plain(values: Array) -> Array:
     return plain
 
 
-def _as_json(header: dict[str, Any]) -> str:
-    try:
-        return json.dumps(header)
-    except (TypeError, ValueError) as problem:
-        raise ValueError(f"only settings that JSON can hold can be saved: {problem}") from None
-
-
-def _refuse_unspeakable(notes: Any) -> None:
-    try:
-        json.dumps(notes)
-    except (TypeError, ValueError) as problem:
-        raise ValueError(f"notes must be what JSON can hold: {problem}") from None
-
+# --- estimators ---------------------------------------------------------------------------------------------
 
 Notes = dict[str, Any] | None
 Written = tuple[dict[str, Any], dict[str, Array]]  # what JSON holds, and arrays
 
 
 class Saved:
-    """``save`` and ``load``, for an estimator that says what it writes (``_written``) and takes up what was read."""
+    """``save`` and ``load``, for an estimator whose ``_fields`` says which arrays its file holds."""
 
     _learnt: ClassVar[str] = "coef_"  # what a fitted one has
-    _fields: ClassVar[Mapping[str, Field]]  # what its arrays are
+    _fields: ClassVar[Mapping[str, Field]]
 
     def save(self, path: Any, notes: Notes = None) -> None:
         """Write the fitted model to a file that holds data only, and none of the rows.
@@ -591,7 +512,7 @@ class Saved:
         {'trained': 'in November'}
         """
         check_is_fitted(self, self._learnt)
-        self._save(path, notes, {})
+        write(path, type(self).__name__, *self._checked(notes))
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -620,32 +541,48 @@ class Saved:
         True
         """
         with naming(path):
-            facts, arrays = read(path, cls.__name__, cls._fields)
-            model: Self = built(cls, facts)
-            model._restore(path, facts, arrays)
+            with Archive.opened(path) as archive:
+                facts, headers = archive.facts(cls.__name__), archive.headers(cls._fields)
+                check_headers(cls._fields, headers)
+                arrays = archive.read(headers)
+            check_arrays(cls._fields, arrays)
+            return cls._rebuilt(path, facts, arrays)
+
+    @classmethod
+    def _rebuilt(cls, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """Return the model of the facts and arrays of a file."""
+        model: Self = built(cls, facts)
+        model._restore(path, facts, arrays)
         return model
 
-    def _save(self, path: Any, notes: Notes, parts: Mapping[str, Any]) -> None:
-        """Write a model that can be read again."""
+    def _checked(self, notes: Notes) -> Written:
+        """Return facts and arrays that can be read again: numbers and settings may have been changed since the fit."""
         facts, arrays = self._written(notes)
-        check_savable(self, self._fields, arrays)
-        write(path, type(self).__name__, facts, arrays, parts)
-
-    def _write(self, path: Any, notes: Notes, parts: Mapping[str, Any]) -> None:
-        write(path, type(self).__name__, *self._written(notes), parts)
+        try:
+            check_settings_of(self)
+            check_arrays(self._fields, arrays)
+        except ValueError as problem:
+            raise ValueError(f"this {type(self).__name__} cannot be saved: {problem}") from None
+        return facts, arrays
 
     def _written(self, notes: Notes) -> Written:
-        raise NotImplementedError
+        """Return facts and arrays for a file."""
+        return facts_of(self, notes), arrays_of(self, self._fields)
 
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        raise NotImplementedError
+        """Take up the facts and arrays of a file."""
+        restore_ending(self, facts)
+        vars(self)["gap_"] = vars(self)["result_"].gap
+        for name, field in self._fields.items():
+            if name in arrays:
+                setattr(self, field.attribute or f"{name}_", arrays[name])
 
 
-def check_savable(model: Any, fields: Mapping[str, Field], arrays: Mapping[str, Array]) -> None:
-    """Raise if a file of a model could not be read again: its numbers or settings have been changed since the fit."""
-    try:
-        check_settings_of(model)
-        read_feature_penalty(getattr(model, "feature_penalty", None), getattr(model, "n_features_in_", 0))
-        check_arrays(fields, arrays)
-    except ValueError as problem:
-        raise ValueError(f"this {type(model).__name__} cannot be saved: {problem}") from None
+def arrays_of(model: Any, fields: Mapping[str, Field]) -> dict[str, Array]:
+    """Return the attributes that fields name, as far as a model has them, as arrays that a file can hold."""
+    arrays = {}
+    for name, field in fields.items():
+        values = getattr(model, field.attribute or f"{name}_", None)
+        if values is not None:
+            arrays[name] = plain(values.toarray() if sparse.issparse(values) else values)
+    return arrays

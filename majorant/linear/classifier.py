@@ -1,27 +1,25 @@
-"""What a fitted linear classifier can do: scores, probabilities, and how sure it is of them.
-
-Learning from distributions over the classes in the place of labels.
-"""
+"""What a fitted linear classifier can do: scores, probabilities, how sure it is of them, and its file."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant.core.checks import Array
 from majorant.core.objective import Objective
-from majorant.device.estimators import decision, is_on_device, is_tensor, named, probabilities, read_tensor, to_array
-from majorant.estimators.base import InNotebooks, Posterior, read_distributions, read_weights, validated
-from majorant.estimators.fitting import with_callbacks
-from majorant.estimators.saving import all_or_nothing
-from majorant.estimators.source import How, accuracy, chunkwise
+from majorant.device.estimators import decision, is_on_device, is_tensor, named, probabilities, to_array
+from majorant.estimators.base import Estimator, StepCount, read_feature_penalty
+from majorant.estimators.saving import Field, Notes, Written, linear_fields
+from majorant.linear.inference import Posterior
 from majorant.linear.stream import Stream
 from majorant.sources.base import Source
 
@@ -30,19 +28,43 @@ FAR = 100.0
 # posterior_covariance inverts a d×d Hessian.
 LARGEST_POSTERIOR = 5_000
 
+Method = TypeVar("Method", bound=Callable[..., Array])
 
-class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+
+def chunkwise(method: Method) -> Method:
+    """Let a method of rows take a source as well: what it returns for each chunk is put together."""
+
+    @wraps(method)
+    def of_rows_or_source(self: Any, X: Any, *args: Any, **kwargs: Any) -> Array:
+        if not isinstance(X, Source):
+            return method(self, X, *args, **kwargs)
+        from majorant.estimators.source import fitting_chunks
+
+        if kwargs.get("offset") is not None or (args and args[0] is not None):
+            raise ValueError("offset must be left out: a source has none")
+        parts = [method(self, chunk.X, *args, **kwargs) for chunk in fitting_chunks(self, X)]
+        if not parts:
+            raise ValueError("there are no rows to predict: every piece of the source is empty")
+        return np.concatenate(parts)
+
+    return of_rows_or_source  # type: ignore[return-value]
+
+
+class LinearClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """Prediction from ``coef_``, ``intercept_`` and ``classes_``."""
 
     fit_intercept: bool
     classes_: Array
     coef_: Array
     intercept_: Array
-    penalize_intercept: bool
-    class_weight: Any
+    coef_error_: Array
+    intercept_error_: Array
+    n_features_in_: int
+    n_iter_ = StepCount()
     _centre: Array | None = None  # where the columns of the fit were measured from
     _stream: Stream  # of partial_fit
     _posterior: Posterior  # once it has been asked for
+    _fields: ClassVar[dict[str, Field]] = linear_fields()
 
     @chunkwise
     def decision_function(self, X: Any, offset: Any = None) -> Array:
@@ -155,7 +177,9 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         if posterior:
             # Softmax scores may all move together without a change: that direction has no say.
             scores = scores - scores.mean(axis=1, keepdims=True) if scores.ndim == 2 else scores
-            scores = scores / np.sqrt(1 + np.pi / 8 * self._score_variance(X, scores.shape))
+            rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            variances = self._known_posterior().score_variances(rows, constant=self.fit_intercept)
+            scores = scores / np.sqrt(1 + np.pi / 8 * variances.reshape(scores.shape))
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
@@ -211,7 +235,10 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         0.83
         """
         if isinstance(X, Source):
-            return accuracy(self, X, y=y, sample_weight=sample_weight)
+            from majorant.estimators.source import accuracy, refuse_beside
+
+            refuse_beside(y=y, sample_weight=sample_weight)
+            return accuracy(self, X)
         if is_on_device(X):
             predicted, (y, weight) = to_array(self.predict(X)), map(to_array, (y, sample_weight))
             return float(np.average(predicted == np.asarray(y), weights=weight))
@@ -289,14 +316,16 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
         """
         if X is not None and not hasattr(self, "_stream"):
             self._check_posterior_size()
-            self._posterior = self._find_posterior(X, y, sample_weight, offset)
+            objective = self._objective_on(X, y, sample_weight, offset)
+            centre = objective.model.as_rows().design(objective.like).centre
+            H = objective.hessian(self._params_of_fit(centre).ravel())[2].as_matrix()
+            self._posterior = Posterior.of(H + np.diag(objective.ridge), self.coef_.shape[0], centre)
         return self._known_posterior().uncentred()
 
     def _known_posterior(self) -> Posterior:
         self._check_posterior_size()
         if hasattr(self, "_stream"):
-            stream = self._stream
-            classes = self.coef_.shape[0]
+            stream, classes = self._stream, self.coef_.shape[0]
             free = stream.ridge.reshape(classes, -1)[0] == 0
             return Posterior.of(stream.memory.precision.compact(), classes, stream.centre, free)
         if not hasattr(self, "_posterior"):
@@ -316,20 +345,26 @@ class LinearClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ig
     def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         """Return what was minimised, on these rows, whose labels do not matter."""
 
-    def _find_posterior(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Posterior:
-        objective = self._objective_on(X, y, sample_weight, offset)
-        centre = objective.model.as_rows().design(objective.like).centre
-        H = objective.hessian(self._params_of_fit(centre).ravel())[2]
-        return Posterior.of(H.as_matrix() + np.diag(objective.ridge), self.coef_.shape[0], centre)
-
     def _params_of_fit(self, centre: Array | None) -> Array:
         """Return coefficients and intercepts class by class, of columns measured from a centre."""
         W = sparse.csr_array(self.coef_).toarray() if sparse.issparse(self.coef_) else self.coef_
         return joined_params(W.astype(np.float64), self.intercept_ if self.fit_intercept else None, centre)
 
-    def _score_variance(self, X: Any, shape: tuple[int, ...]) -> Array:
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return self._known_posterior().score_variances(X, constant=self.fit_intercept).reshape(shape)
+    # --- files --------------------------------------------------------------------------------------------
+
+    def _checked(self, notes: Notes) -> Written:
+        try:
+            read_feature_penalty(getattr(self, "feature_penalty", None), self.n_features_in_)
+        except ValueError as problem:
+            raise ValueError(f"this {type(self).__name__} cannot be saved: {problem}") from None
+        return super()._checked(notes)
+
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self.n_features_in_ = arrays["coef"].shape[1]
+        read_feature_penalty(getattr(self, "feature_penalty", None), self.n_features_in_)
+        if "feature_names" in arrays:
+            arrays = arrays | {"feature_names": arrays["feature_names"].astype(object)}
+        super()._restore(path, facts, arrays)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -354,54 +389,3 @@ def split_params(W: Array, dtype: Any, *, constant: bool, centre: Array | None) 
     if centre is not None:
         intercept -= coef.astype(np.float64) @ centre
     return {"coef_": coef, "intercept_": intercept}
-
-
-Classifier = TypeVar("Classifier", bound=Any)
-
-
-class SoftLabels:
-    """``fit_soft``, for a linear classifier that says how it fits rows and labels."""
-
-    @with_callbacks
-    def fit_soft(
-        self: Classifier,
-        X: Any,
-        P: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        classes: Any = None,
-        resume_from: Any = None,
-    ) -> Classifier:
-        """Fit to rows X with a distribution over the classes for each.
-
-        Parameters
-        ----------
-        X, sample_weight, offset, resume_from
-            As for :meth:`fit`.
-        P : array of shape (n_samples, n_classes)
-            Probabilities: every row sums to one.
-        classes : list of labels, optional
-            What the columns of P stand for; if not given, 0, 1, ….
-
-        Returns
-        -------
-        estimator
-            Fitted.
-
-        Examples
-        --------
-        >>> import majorant
-        >>> X, P = [[-1.0], [0.0], [1.0]], [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
-        >>> model = majorant.LogisticRegression(C=100.0).fit_soft(X, P, classes=["no", "yes"])
-        >>> model.predict_proba([[1.0]]).round(1), model.predict([[2.0]])
-        (array([[0.1, 0.9]]), array(['yes'], dtype='<U3'))
-        """
-        with all_or_nothing(self):
-            self._check_settings()
-            if self.class_weight is not None:
-                raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
-            X = validated(self, X, reset=True) if not is_on_device(X) else read_tensor(self, X, reset=True)
-            self._dtype = X.dtype
-            names, P = read_distributions(to_array(P), classes)
-            self._set_classes(names)
-            return self._fit(X, P, read_weights(sample_weight, X), offset, How(None, resume_from))

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
@@ -30,11 +31,11 @@ from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
 from majorant.core.result import Fitted, Outcome, Progress, Result
 from majorant.core.rows import Threads
-from majorant.core.run import best_of, with_spread
+from majorant.core.run import best_of, minimize, with_spread
 from majorant.core.threads import mapped, sharing, threads
 from majorant.estimators import saving
 from majorant.estimators.base import (
-    InNotebooks,
+    Estimator,
     StepCount,
     check_common_settings,
     check_labels,
@@ -48,26 +49,23 @@ from majorant.estimators.base import (
     with_class_weight,
 )
 from majorant.estimators.fitting import (
-    LastProgress,
+    CallbackSupportMixin,
+    Followers,
     StepTasks,
-    WithCallbacks,
-    as_stationary,
     hand_over,
     is_disappointing,
     named_solver,
+    predicted_decrease,
     publish,
-    run,
-    value_of,
     warn,
     with_callbacks,
 )
 from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.saving import Field, Notes, Saved, Written, all_or_nothing, are_any, are_positive
+from majorant.estimators.saving import Field, all_or_nothing, are_any, are_positive
 from majorant.linear.classifier import joined_params, split_params
 from majorant.linear.latent import LatentMultinomial
 from majorant.linear.logistic import LogisticRegression
 
-MORE = ("restarts", "state_shares")
 FIELDS = {
     **saving.linear_fields("rows"),
     "states": Field("iu", ("classes",), are_positive),
@@ -76,26 +74,20 @@ FIELDS = {
 }
 
 
-class LatentClassifierFiles(Saved):
+class LatentClassifierFiles(Estimator):
     """``save`` and ``load``, for classifiers with hidden states."""
 
     _fields = FIELDS
 
-    def _written(self: Any, notes: Notes) -> Written:
-        arrays = saving.arrays_of(self) | {"states": self.states_}
-        arrays |= {name: getattr(self, f"{name}_") for name in MORE if hasattr(self, f"{name}_")}
-        return saving.facts_of(self, notes), arrays
-
-    def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         rows, states, shares = len(arrays["coef"]), arrays["states"].astype(np.int64), arrays.get("state_shares")
         total = int(states.sum()) if states.max(initial=0) <= max(rows, 2) else 0  # larger ones might overflow
         if len(states) < 2 or rows != (1 if total == 2 else total) or (shares is not None and len(shares) != total):
             raise ValueError(f"the array 'states' does not go with {rows} rows of coefficients")
-        saving.restore(self, facts, arrays)
-        self.states_ = states
-        for name in MORE:
-            if name in arrays:
-                setattr(self, f"{name}_", arrays[name])
+        if "feature_names" in arrays:
+            arrays = arrays | {"feature_names": arrays["feature_names"].astype(object)}
+        super()._restore(path, facts, arrays | {"states": states})
+        self.n_features_in_ = self.coef_.shape[1]
 
 
 def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
@@ -159,7 +151,7 @@ def read_class_offset(offset: Any, rows: int, classes: int) -> Array | None:
     return np.column_stack([np.zeros(rows), given]) if given.ndim == 1 else given
 
 
-class LatentClassifier(InNotebooks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LatentClassifier(ClassifierMixin, LatentClassifierFiles):  # type: ignore[misc]
     """Prediction from ``coef_``, ``intercept_``, ``classes_`` and ``states_``.
 
     An ``offset`` is added to the scores of all states of a class: shape (n_samples,) for two classes, else (n_samples,
@@ -363,7 +355,7 @@ FINISH = 1e-8
 SADDLES = 2
 
 
-class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClassifier):
+class LatentLogisticRegression(CallbackSupportMixin, LatentClassifier):  # type: ignore[misc]
     """Logistic regression whose classes own hidden states: p(y|x) = Σ_m p(y, m|x), p(y, m|x) ∝ exp(w_{ym}ᵀx + b_{ym}).
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ ‖w_{ym}‖² (the objective reported is that divided by C). With one state
@@ -571,24 +563,41 @@ class LatentLogisticRegression(WithCallbacks, LatentClassifierFiles, LatentClass
         return self
 
     def _solve(self, objective: Objective, starts: list[Any], tasks: StepTasks, saving: Saving) -> None:
-        line = [ProgressLine()] if self.verbose else []
-        followers = [*(self.callbacks or ()), *line, *([tasks] if tasks.follows else [])]
+        lines = [ProgressLine()] if self.verbose else []
+        callbacks = [*(self.callbacks or ()), *lines, *tasks.followers]
         fit = Fit(objective.model, self._read_more, saving)
         solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
 
-        def go(start: Array | Progress, tol: float = self.tol, saddles: int = 0) -> tuple[Fitted, LastProgress]:
-            last, limits = LastProgress(), dict[str, Any](max_steps=self.max_iter, saddles=saddles)
-            return run(objective, solver, fit, [*followers, last], start=start, tol=tol, **limits), last
+        def run(start: Array | Progress, tol: float = self.tol, saddles: int = 0) -> tuple[Fitted, float, Followers]:
+            """Return a fit, F where it has ended (∞ if it failed), and what knows how far it has come."""
+            with Followers(callbacks, fit, start) as followers:
+                solution = minimize(
+                    objective,
+                    solver,
+                    start=start,
+                    tol=tol,
+                    max_steps=self.max_iter,
+                    callback=followers,
+                    threads=None,
+                    saddles=saddles,
+                )
+            fitted = followers.finish(objective, solution)
+            failed = fitted.result.outcome is Outcome.NON_FINITE
+            return fitted, inf if failed else objective.with_ledger().value(fitted.params), followers
 
-        runs = [go(start) for start in starts] if followers else mapped(go, starts)
-        (best, progress), self.restarts_ = best_of(runs, lambda run: value_of(objective, run[0]))
+        # The best of the starts goes on nearly as far as double precision allows.
+        runs = [run(start) for start in starts] if callbacks else mapped(run, starts)
+        (best, _, followers), self.restarts_ = best_of(runs, lambda run: run[1])
         if best.result.outcome is Outcome.STATIONARY:
-            best = as_stationary(objective, go(progress(), FINISH * self.tol, SADDLES)[0], self.tol)
-            self.restarts_[self.restarts_.argmin()] = value_of(objective, best)
+            assert followers.progress is not None
+            best, value, _ = run(followers.progress(), FINISH * self.tol, SADDLES)
+            if not best.result.converged and predicted_decrease(objective, best) <= self.tol:
+                best = replace(best, result=replace(best.result, outcome=Outcome.STATIONARY))
+            self.restarts_[self.restarts_.argmin()] = value
         else:  # the last of the starts that callbacks have followed need not be the best
-            for each in followers:
-                if isinstance(each, Callback):
-                    each.finish(best)
+            for callback in callbacks:
+                if isinstance(callback, Callback):
+                    callback.finish(best)
         best = replace(best, result=with_spread(best.result, self.restarts_))
         self._publish(self._in_order(objective, best))
         tasks.end()

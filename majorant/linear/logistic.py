@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from math import inf, log
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from majorant.callbacks import Fit, ProgressLine
+from majorant.callbacks import Fit, PassLine, ProgressLine
 from majorant.core.affine import FEW, read_csr
-from majorant.core.checks import Array, refuse_null_ending
+from majorant.core.checks import Array, one_of, refuse_null_ending
 from majorant.core.labelled import CommonGram, Labelled, with_common
 from majorant.core.matrix import DenseDesign, Design
 from majorant.core.objective import Objective
-from majorant.core.remote import RemoteBlocks
-from majorant.core.result import Fitted, Outcome, Result
-from majorant.core.rows import widened
-from majorant.core.solver import Solver
-from majorant.core.threads import sharing
-from majorant.device.estimators import check_device_solver, is_on_device, read_tensors, to_array
+from majorant.core.result import Fitted, Outcome, Result, Solution, stream_result
+from majorant.core.rows import Reducer, Threads
+from majorant.core.run import minimize
+from majorant.core.threads import all_finite, numerics, sharing, threads
+from majorant.device.estimators import check_device_solver, is_on_device, read_tensor, read_tensors, to_array
+from majorant.estimators import saving
 from majorant.estimators.base import (
-    StepCount,
-    WarmStart,
     check_class_count,
     check_labels,
     check_penalty,
@@ -34,6 +35,7 @@ from majorant.estimators.base import (
     fit_threads,
     least_margin,
     only_class,
+    read_distributions,
     read_feature_penalty,
     read_offset,
     read_weights,
@@ -42,38 +44,92 @@ from majorant.estimators.base import (
     with_class_weight,
 )
 from majorant.estimators.fitting import (
+    ONE_AFTER_THE_OTHER,
+    ROUNDING,
+    STUCK,
+    CallbackSupportMixin,
+    Followers,
     StepTasks,
-    WithCallbacks,
     errors_of,
+    in_double_precision,
     is_unwanted,
     judged_as_published,
     named_solver,
     publish,
-    run,
     warn,
+    warn_outside,
     with_callbacks,
 )
 from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.saving import all_or_nothing
-from majorant.estimators.source import FitSource, How, Sweep, check_executor, placed_in_memory
-from majorant.linear.classifier import LinearClassifier, SoftLabels, split_params
-from majorant.linear.inference import LogisticInference
+from majorant.estimators.saving import Notes, all_or_nothing
+from majorant.linear.classifier import LinearClassifier, split_params
+from majorant.linear.inference import SOURCES, estimates
 from majorant.linear.multinomial import Binary, Multinomial
-from majorant.linear.stream import Files, PartialFit
+from majorant.linear.stream import FEW as FEW_ROWS
+from majorant.linear.stream import STREAM, Stream, take_up
 from majorant.sources.base import Source
 from majorant.sources.chunks import DaskCollections, is_dask
 
-# A fit in single precision that can get no further is worth a warning above this gap.
-STUCK = 1e-4
-# How often coefficients in single precision are halved that lead above F(0): they are near zero then.
-MOST_HALVINGS = 60
-# Classes without rows that count are given at least this little a chance, all together.
-LEAST_CHANCE = 1e-15
+if TYPE_CHECKING:
+    from majorant.estimators.source import Surveyed
+    from majorant.inference import Summary
+    from majorant.sources.streamed import Encoding
+
+# How much of its label the place of a row may tell where rows are visited as they come, before that is worth a warning.
+SORTED = 0.3
+# Settings that a stream keeps.
+SETTLED = ("C", "penalty", "fit_intercept", "penalize_intercept", "feature_penalty", "solver", "intercept_scaling")
 
 
-class LogisticRegression(
-    WithCallbacks, FitSource, SoftLabels, PartialFit, WarmStart, Files, LogisticInference, LinearClassifier
-):
+class Sweep:
+    """Fits of the same rows under one ridge after another: what each leaves to the next."""
+
+    def __init__(self) -> None:
+        self.surveyed: Surveyed | None = None  # of a source, which is read a first time only once
+        self._objective: Objective | None = None
+        self._solutions: list[tuple[float, Solution]] = []  # the last two, with log λ of each
+
+    def under(self, ridge: Callable[[], Array], read: Callable[[], Objective]) -> Objective:
+        """Return the objective of the rows under a ridge; rows are read once."""
+        self._objective = read() if self._objective is None else self._objective.with_ridge(ridge())
+        return self._objective
+
+    def start(self) -> Solution | None:
+        """Return the last solution, with the parameters on the line in log λ through the last two."""
+        if not self._solutions:
+            return None
+        (log_before, before), (log_last, last) = self._solutions[0], self._solutions[-1]
+        size = self._log_ridge()
+        if not (abs(log_before) < inf and abs(log_last) < inf and abs(size) < inf) or log_last == log_before:
+            return last
+        slope = (size - log_last) / (log_last - log_before)
+        return replace(last, params=last.params + slope * (last.params - before.params))
+
+    def add(self, solution: Solution | None) -> None:
+        """Remember a solution, if it is one to go on from."""
+        if solution is not None and all_finite(solution.params):
+            self._solutions = [*self._solutions[-1:], (self._log_ridge(), solution)]
+
+    def _log_ridge(self) -> float:
+        """Return log λ, up to a constant."""
+        assert self._objective is not None
+        largest = float(self._objective.ridge.max())
+        return log(largest) if largest > 0 else -inf
+
+
+class Problem(NamedTuple):
+    """A fit to make: a function that reads its objective, and what callbacks are shown of the rows."""
+
+    read: Callable[[], Objective]
+    threads: int  # that share it
+    only: tuple[int, float] | None = None  # a class that has all rows of weight, and the least margin that offsets give
+    offset: Array | None = None
+    X: Any = None
+    labels: Callable[[], Array] = partial(np.empty, 0)
+    line: PassLine | None = None
+
+
+class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
     """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
     Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
@@ -234,46 +290,137 @@ class LogisticRegression(
         """
         with all_or_nothing(self):
             self._check_settings()
-            how = How(check_executor(executor), resume_from)
-            if is_dask(X):
-                return self._fit_source(DaskCollections(X, y, sample_weight), how, offset=offset)
-            if isinstance(X, Source):
-                return self._fit_source(X, how, y=y, sample_weight=sample_weight, offset=offset)
-            y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
-            X, y = self._validate(X, y, reset=True, there=True)
-            classes, labels = distinct(y)
-            self._set_classes(classes)
-            return self._fit(X, labels, self._weights(sample_weight, y, y), offset, how)
+            if executor is not None:
+                from majorant.estimators.source import check_executor
 
-    def _fit(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> Self:
-        numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
-        # Where rows are on a device there is nothing to share here, and threads of BLAS would only wait for each other.
-        with sharing(1 if isinstance(X, Design) else fit_threads(self.n_jobs, numbers)):
-            self._fit_rows(X, labels, weight, offset, how)
+                check_executor(executor)
+            if is_dask(X):
+                X, y, sample_weight = DaskCollections(X, y, sample_weight), None, None
+            if isinstance(X, Source):
+                problem = self._survey(X, executor, y=y, sample_weight=sample_weight, offset=offset)
+            else:
+                y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
+                X, y = self._validate(X, y, reset=True, there=True)
+                classes, labels = distinct(y)
+                self._set_classes(classes)
+                problem = self._problem(X, labels, self._weights(sample_weight, y, y), offset, executor)
+            with sharing(problem.threads):
+                return self._fit(problem, resume_from)
+
+    @with_callbacks
+    def fit_soft(
+        self,
+        X: Any,
+        P: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        classes: Any = None,
+        resume_from: Any = None,
+    ) -> Self:
+        """Fit to rows X with a distribution over the classes for each.
+
+        Parameters
+        ----------
+        X, sample_weight, offset, resume_from
+            As for :meth:`fit`.
+        P : array of shape (n_samples, n_classes)
+            Probabilities: every row sums to one.
+        classes : list of labels, optional
+            What the columns of P stand for; if not given, 0, 1, ….
+
+        Returns
+        -------
+        estimator
+            Fitted.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, P = [[-1.0], [0.0], [1.0]], [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
+        >>> model = majorant.LogisticRegression(C=100.0).fit_soft(X, P, classes=["no", "yes"])
+        >>> model.predict_proba([[1.0]]).round(1), model.predict([[2.0]])
+        (array([[0.1, 0.9]]), array(['yes'], dtype='<U3'))
+        """
+        with all_or_nothing(self):
+            self._check_settings()
+            if self.class_weight is not None:
+                raise ValueError("class_weight has no meaning for soft labels; use sample_weight")
+            X = validated(self, X, reset=True) if not is_on_device(X) else read_tensor(self, X, reset=True)
+            self._dtype = X.dtype
+            names, P = read_distributions(to_array(P), classes)
+            self._set_classes(names)
+            problem = self._problem(X, P, read_weights(sample_weight, X), offset)
+            with sharing(problem.threads):
+                return self._fit(problem, resume_from)
+
+    def _fit(self, problem: Problem, resume_from: Any = None) -> Self:
+        """Minimize the objective of a problem, and publish the solution."""
+        self._forget_fit()
+        if problem.only is not None:
+            return self._fit_one_class(problem)
+
+        # The objective, and where to begin.
+        sweep = Sweep() if self._sweep is None else self._sweep
+        objective = sweep.under(self._ridge, problem.read)
+        centre = objective.model.as_rows().design(objective.like).centre
+        checkpoint = Saving(self, objective, self.classes_.tolist)
+        before = resumed(resume_from, self, checkpoint)
+        start = before or sweep.start() or self._first_params(objective, problem.offset, centre)
+        self._centre, objective.columns = centre, getattr(self, "feature_names_in_", None)
+        solver = (
+            before.solver
+            if before is not None
+            else named_solver(
+                self.solver, objective, seed=self._seed(), shuffle=self.shuffle, warm=bool(self.warm_start)
+            )
+        )
+
+        # Minimize.
+        tasks = StepTasks(self, problem.X, problem.labels, self._attributes)
+        lines = [problem.line or ProgressLine()] if self.verbose else []
+        callbacks = [*(self.callbacks or ()), *lines, *tasks.followers]
+        with Followers(callbacks, Fit(objective.model, self._read_more, checkpoint), start) as followers:
+            solution = minimize(
+                objective,
+                solver,
+                start=start,
+                tol=self.tol,
+                max_steps=self.max_iter,
+                callback=followers if callbacks else None,
+                threads=None,
+                certified=self._certifies,
+            )
+        fitted = followers.finish(objective, solution)
+
+        # Publish; coefficients in single precision are judged as they are rounded.
+        result = fitted.result
+        unwanted = is_unwanted(result, max(self.tol, STUCK if objective.narrow else 0.0))
+        if unwanted and objective.narrow and result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
+            fitted = in_double_precision(objective, fitted, self._as_published)
+        if self._dtype != np.float64:
+            fitted = judged_as_published(objective, fitted, self._as_published(fitted.params), self.tol)
+        self._publish(fitted)
+        rounds = getattr(objective.blocks, "rounds", None)  # of workers
+        if rounds is not None:
+            self.n_rounds_ = rounds
+        sweep.add(fitted.solution)
+        tasks.end()
+        if unwanted:
+            by_column = self.feature_penalty is not None and 0 in np.asarray(self.feature_penalty)
+            advice = ["use a finite C"] if np.isinf(self._strength) else []
+            advice += ["give feature_penalty positive factors for these columns"] if by_column else []
+            warn(fitted.result, remedy=" and ".join(advice) or "set penalize_intercept=True")
         return self
 
-    def _fit_rows(self, X: Any, labels: Array, weight: Array | None, offset: Any, how: How) -> None:
-        offset = read_offset(offset, X.shape[0], len(self.classes_))
-        if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
-            rows = np.flatnonzero(weight)
-            X = X.part(rows) if isinstance(X, Design) else X[rows]
-            labels, weight, offset = take_rows(rows, labels, weight, offset)
-        only = only_class(labels) if self._is_free else None
-        if only is not None and (margin := least_margin(offset, only)) > -np.inf:
-            tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
-            self._fit_one_class(tasks, only, margin)
-            return
-        sweep = Sweep() if self._sweep is None else self._sweep
-        objective = sweep.under(self._ridge, lambda: self._read_objective(X, labels, weight, offset, how.executor))
-        tasks = StepTasks(self, X, lambda: self._names(labels), self._attributes)
-        self._solve(objective, sweep, tasks, how, offset)
-
-    def _fit_one_class(self, tasks: StepTasks, only: int, margin: float) -> None:
+    def _fit_one_class(self, problem: Problem) -> Self:
         """Fit rows of one class, of which a free intercept has no optimum: set it so that the class is near certain.
 
         The loss falls towards zero as the intercept grows, with coefficients of zero; ``tol`` says how near is enough.
         """
-        chance = min(max(float(self.tol), LEAST_CHANCE), 0.5)
+        assert problem.only is not None
+        only, margin = problem.only
+        tasks = StepTasks(self, problem.X, problem.labels, self._attributes)
+        chance = min(max(float(self.tol), ROUNDING), 0.5)  # of all classes without rows together
         score = np.log(len(self.classes_) - 1) - np.log(chance) - min(margin, 0.0)
         W = np.zeros((self._model().coefficient_rows, self.n_features_in_ + 1))
         W[:, -1] = np.where(np.arange(len(W)) == only, score, 0.0) if len(W) > 1 else score * (2 * only - 1)
@@ -281,109 +428,331 @@ class LogisticRegression(
             f"only class {self.classes_.tolist()[only]!r} has rows of positive weight: coefficients are zero, and the "
             f"intercept, which has no finite optimum, leaves all other classes a probability of {chance:.0e} at most"
         )
-        self._forget_fit()
         self._centre = None
         self._publish(Fitted(W.ravel(), Result(Outcome.CONVERGED, message, float("nan")), 0, {}))
         self.coef_error_ = np.full(self.coef_.shape, np.inf)
         self.intercept_error_ = np.full(self.intercept_.shape, np.inf)
         tasks.end()
+        return self
 
-    def _solve(
-        self, objective: Objective, sweep: Sweep, tasks: StepTasks, how: How, offset: Array | None = None
-    ) -> None:
-        centre = objective.model.as_rows().design(objective.like).centre
-        saving = Saving(self, objective, self.classes_.tolist)
-        before = resumed(how.resume_from, self, saving)
-        start = before or sweep.start() or self._first_params(objective, offset, centre)
-        self._forget_fit()
-        self._centre, objective.columns = centre, getattr(self, "feature_names_in_", None)
-        fitted = run(
-            objective,
-            self._make_solver(objective) if before is None else before.solver,
-            Fit(objective.model, self._read_more, saving),
-            [*(self.callbacks or ()), *([how.line or ProgressLine()] if self.verbose else ()), tasks],
-            start=start,
-            tol=self.tol,
-            max_steps=self.max_iter,
-            certified=self._certifies,
+    def _problem(self, X: Any, labels: Array, weight: Array | None, offset: Any, executor: Any = None) -> Problem:
+        """Return the fit of rows in memory, here or on a device, with labels or distributions over the classes."""
+        model = self._model()
+        # Where rows are on a device there is nothing to share here, and threads of BLAS would only wait for each other.
+        numbers = (X.nnz if issparse(X) else X.shape[0] * X.shape[1]) * len(self.classes_)
+        threads_of_fit = 1 if isinstance(X, Design) else fit_threads(self.n_jobs, numbers)
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
+            rows = np.flatnonzero(weight)
+            X = X.part(rows) if isinstance(X, Design) else X[rows]
+            labels, weight, offset = take_rows(rows, labels, weight, offset)
+        only = only_class(labels) if self._is_free else None
+        margin = -inf if only is None else least_margin(offset, only)
+
+        def read() -> Objective:
+            rows = X
+            if issparse(rows) and rows.shape[0] * rows.shape[1] * model.coefficient_rows <= FEW:
+                rows = rows.toarray()  # sparse products take longer to be called than these take
+            # What was validated need not be looked through again.
+            design = rows if isinstance(rows, Design) else read_csr(rows) if issparse(rows) else DenseDesign(rows)
+            rows_here = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
+            data: Any = with_common(rows_here, self._common)
+            reducer: Reducer = Threads(threads())
+            if design.place is not None and executor is not None:
+                raise ValueError("executor must be left out: tensors stay on their device")
+            if design.place is not None:
+                from majorant.device.blocks import OnDevice
+
+                reducer = OnDevice(design.place, model.coefficient_rows)
+            elif executor is not None:
+                from majorant.estimators.source import shared_out
+
+                data, reducer = shared_out(data, executor)
+            return Objective(model, data, ridge=self._ridge(), reducer=reducer)
+
+        def names() -> Array:
+            return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]
+
+        only_and_margin = None if only is None or margin == -inf else (only, margin)
+        return Problem(read, threads_of_fit, only_and_margin, offset, X, names)
+
+    # --- sources ------------------------------------------------------------------------------------------
+
+    def _survey(self, source: Source, executor: Any, **beside: Any) -> Problem:
+        """Return the fit of all rows of a source, which is read a first time: labels and columns are then known."""
+        from majorant.estimators.source import refuse_beside, surveyed
+
+        refuse_beside(**beside)
+        line = PassLine() if self.verbose and source.watcher is None else None
+        known = None if self._sweep is None else self._sweep.surveyed
+        if known is None:
+            with sharing(fit_threads(self.n_jobs, inf)):
+                known = surveyed(source, executor, None if line is None else line.watch)
+        if self._sweep is not None:
+            self._sweep.surveyed = known
+        self._take_note(source, known)
+        if self.solver in ONE_AFTER_THE_OTHER and known.in_order is not None:
+            told = known.in_order.told_by_chunk(self.classes_)
+            if told > SORTED:
+                warn_outside(
+                    f"rows seem to be sorted by label (where a row stands tells {told:.0%} of its label), and "
+                    f"solver={self.solver!r} visits them in the order of the source, as the disk has no room for a "
+                    "copy: it may end far from the optimum; point TMPDIR at a larger disk, shuffle the rows, or use "
+                    "solver='auto', to which their order does not matter"
+                )
+        if line is not None:
+            line.begin("fitting", known.survey.rows)
+
+        def read() -> Objective:
+            data, reducer = known.place(self._encoding(known))
+            return Objective(self._model(), data, ridge=self._ridge(), reducer=reducer)
+
+        return self._problem_of(known, read)._replace(line=line if line is not None and line.is_seen else None)
+
+    def _take_note(self, source: Source, known: Surveyed) -> None:
+        """Set what is known of rows and labels once all have been read."""
+        survey = known.survey
+        self.n_features_in_, self._dtype = survey.columns, survey.dtype
+        self.__dict__.pop("feature_names_in_", None)
+        names = survey.column_names if source.feature_names is None else source.feature_names
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._set_classes(survey.names)
+
+    def _problem_of(self, known: Surveyed, read: Callable[[], Objective]) -> Problem:
+        """Return the fit of rows that have been read once; those of one class are fitted as in memory."""
+        from majorant.estimators.source import class_weights
+
+        of_class, weights = class_weights(self.class_weight, known.survey), known.survey.weights
+        present = np.flatnonzero(weights if of_class is None else weights * of_class)
+        only = (int(present[0]), 0.0) if self._is_free and len(present) == 1 else None
+        return Problem(read, fit_threads(self.n_jobs, inf), only)
+
+    def _encoding(self, known: Surveyed) -> Encoding:
+        """Return how chunks of the source become labelled rows."""
+        from majorant.estimators.source import class_weights
+        from majorant.sources.streamed import Encoding
+
+        survey = known.survey
+        return Encoding(
+            classes=self.classes_,
+            class_weights=class_weights(self.class_weight, survey),
+            columns=survey.columns,
+            dtype=survey.dtype,
+            constant=bool(self.fit_intercept),
+            centre=survey.centre() if self._is_free else None,
+            total=survey.rows,
         )
-        unwanted = is_unwanted(fitted.result, max(self.tol, STUCK if objective.narrow else 0.0))
-        if unwanted and objective.narrow and fitted.result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
-            fitted = self._in_double(objective, fitted)
-        if self._dtype != np.float64:
-            fitted = judged_as_published(objective, fitted, self._as_published(fitted.params).ravel(), self.tol)
-        self._publish(fitted)
-        if isinstance(objective.blocks, RemoteBlocks):
-            self.n_rounds_ = objective.blocks.rounds
-        sweep.add(fitted.solution)
-        tasks.end()
-        if unwanted:
-            warn(fitted.result, remedy=self._remedy())
 
-    def _read_objective(
-        self, X: Any, labels: Array, weight: Array | None, offset: Array | None, executor: Any
-    ) -> Objective:
-        if issparse(X) and X.shape[0] * X.shape[1] * self._model().coefficient_rows <= FEW:
-            X = X.toarray()  # sparse products take longer to be called than these take
-        # What was validated need not be looked through again.
-        design = X if isinstance(X, Design) else read_csr(X) if issparse(X) else DenseDesign(X)
-        data = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        placed = placed_in_memory(with_common(data, self._common), executor, self._model().coefficient_rows)
-        return Objective(self._model(), placed.data, ridge=self._ridge(), reducer=placed.reducer)
+    # --- streams ------------------------------------------------------------------------------------------
 
-    def _publish(self, fitted: Fitted) -> None:
-        publish(self, fitted)
-        found = self._attributes(fitted.params)
-        classes = self._model().coefficient_rows
-        self.__dict__.update(found, **errors_of(fitted, self._ridge(), classes, self._centre, found))
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one more chunk of rows, by the proximal solver, without keeping them.
 
-    def _remedy(self) -> str:
-        """Return which arguments penalise what is not penalised."""
-        by_column = self.feature_penalty is not None and 0 in np.asarray(self.feature_penalty)
-        advice = ["use a finite C"] if np.isinf(self._strength) else []
-        advice += ["give feature_penalty positive factors for these columns"] if by_column else []
-        return " and ".join(advice) or "set penalize_intercept=True"
+        A later chunk may lack classes. Rows fed twice count twice. Memory does not depend on how many rows were seen.
+        ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream starts afresh, from zero: a fit gathers no
+        precision to go on from.
 
-    def _in_double(self, objective: Objective, fitted: Fitted) -> Fitted:
-        """Return a fit in single precision whose coefficients may be huge and cancel, with F as it is in double.
+        **Order matters.** Rows of a call are visited in random order (``shuffle``, ``random_state``), so within a call
+        theirs does not. But a chunk of one class alone is fitted perfectly and hardly remembered: on 20,000 rows sorted
+        by label a stream of 20 calls ends at an accuracy of 0.50, and of 0.79 shuffled. A warning says so when it
+        happens; shuffle the rows, or see that every call has all classes.
 
-        Where F is larger than single precision had it, coefficients are shortened as long as that lowers it.
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        y : array of labels, shape (n_samples,)
+        classes : array of labels, optional
+            All that will ever come; needed at the first call.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        estimator
+            As far as it has learnt.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> order, model = np.random.default_rng(0).permutation(len(y)), majorant.LogisticRegression(solver="proximal")
+        >>> for rows in np.array_split(order, 4):
+        ...     model = model.partial_fit(X[rows], y[rows], classes=range(8))
+        >>> round(model.score(X, y), 1), model.result_.outcome.value
+        (0.8, 'stopped')
         """
+        with all_or_nothing(self):
+            # Settings, which a stream keeps.
+            self._check_settings()
+            if np.isinf(self._strength):
+                raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
+            if self.class_weight == "balanced":
+                raise ValueError(
+                    "class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit"
+                )
+            first = not hasattr(self, "_stream")
+            for name, value in ({} if first else self._stream.settings).items():
+                if not np.array_equal(value, getattr(self, name)):
+                    raise ValueError(
+                        f"{name} was {value!r} when the stream began, got {getattr(self, name)!r}; a stream keeps its "
+                        "settings: clone the estimator to start another"
+                    )
 
-        def value(theta: Array) -> float:
-            W = self._as_published(theta)
-            loss = partial(widened, partial(objective.model.loss_at, W.ravel()))
-            return float(objective.small_blocks.total(loss)) + objective.penalty.value(W.ravel())
+            # Rows and classes.
+            X, y = self._validate(X, y, reset=first)
+            if classes is None and not hasattr(self, "classes_"):
+                raise ValueError(
+                    "classes must be passed on the first call to partial_fit: a chunk may not hold them all"
+                )
+            refuse_null_ending("classes", classes)
+            known = self.classes_ if classes is None else np.unique(classes)
+            if not first and not np.array_equal(known, self.classes_):
+                raise ValueError(f"classes={known} differ from those of the first call, {self.classes_}")
+            unknown = np.setdiff1d(y, known)
+            if len(unknown):
+                raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
+            self._set_classes(known)
+            if not first and np.shape(sample_weight) == np.shape(y) and not np.any(sample_weight):
+                return self  # rows that weigh nothing teach nothing
+            weight = self._weights(sample_weight, X, y)
+            if weight is not None and not weight.all():
+                X, y, weight = take_rows(np.flatnonzero(weight), X, y, weight)
+            if not len(y):
+                return self
 
-        theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
-        found = value(theta)
-        if found <= said + STUCK * max(at_zero - said, 0.0):
-            return fitted
-        for _ in range(MOST_HALVINGS):
-            shorter = value(theta / 2)
-            if not (shorter < found or found > at_zero):
-                break
-            theta, found = theta / 2, shorter
-        words = f"; F is {found:.3g} in double precision, not {said:.3g}: give X in double precision"
-        gap = fitted.result.gap if theta is fitted.params else float("nan")
-        return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))
+            # Learn, in double precision: rounding errors would add up as rows do.
+            labels, wide = np.searchsorted(known, y), X.astype(np.float64, copy=False)
+            with numerics(1):
+                if first:
+                    self._forget_fit()
+                    # Of a few sparse rows every column that occurs would be far from zero.
+                    far = self._is_free and not (issparse(X) and len(labels) < FEW_ROWS)
+                    like = Labelled(wide, labels, weight, constant=self.fit_intercept, center=far)
+                    settings = {name: getattr(self, name) for name in SETTLED}
+                    self._stream = Stream.begin(self._model(), like, self._ridge(), settings)
+                before = self._stream.centred_for(X, weight) if self._is_free else self._stream
+                center = False if before.centre is None else before.centre
+                data = Labelled(wide, labels, weight, constant=self.fit_intercept, center=center)
+                self._centre = data.centre
+                rng = np.random.default_rng([self._seed(), before.chunks]) if self.shuffle else None
+                self._stream = stream = before.after(data, rng)
+            result = stream_result(stream.chunks, stream.foreseen.in_words())
+            self._publish(Fitted(stream.theta, result, stream.chunks, {}))
+            for text in stream.warnings[len(before.warnings) :]:
+                warn_outside(text)
+        return self
 
-    def _as_published(self, theta: Array) -> Array:
-        """Return the parameters that published coefficients stand for, a row for each class."""
-        W = theta.reshape(self._model().coefficient_rows, -1)
-        W = W - W.mean(axis=0) if len(W) > 1 else W.copy()
-        W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
-        return W
+    def save(self, path: Any, notes: Notes = None, stream: bool = False) -> None:
+        """Write the fitted model to a file that holds data only.
 
-    def _forget_fit(self) -> None:
-        for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
-            self.__dict__.pop(name, None)
+        Callbacks and a random state that is not a number are left out.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it travels with the model and comes back as ``notes_``.
+        stream : bool
+            Whether to write what ``partial_fit`` has gathered as well: the loaded model then goes on as this one would,
+            to the last bit. Without it a stream starts afresh there.
+        """
+        check_is_fitted(self, "coef_")
+        if stream and not hasattr(self, "_stream"):
+            raise ValueError("stream=True needs a model that has learnt by partial_fit; there is no stream to save")
+        parts = {STREAM: {"state": self._stream, "dtype": self._dtype.str}} if stream else {}
+        saving.write(path, type(self).__name__, *self._checked(notes), parts)
+
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._restore(path, facts, arrays)
+        with saving.Archive.opened(path) as archive:
+            rebuild = archive.part(STREAM)
+        if rebuild is not None:
+            take_up(self, rebuild())
+
+    # --- standard errors ----------------------------------------------------------------------------------
+
+    def summary(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        kind: str = "hessian",
+        cluster: Any = None,
+        level: float = 0.95,
+    ) -> Summary:
+        """Return the table of estimates, standard errors, z, p and intervals that maximum likelihood is known by.
+
+        For ``C=np.inf``. Of more than two classes, coefficients are those against the first class.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            The rows of the fit, which models do not keep.
+        kind : {"hessian", "robust", "cluster"}
+            Where standard errors come from: the inverse Hessian, or the sandwich over rows or clusters of them.
+        cluster : array of shape (n_samples,), optional
+            With "cluster": what each row belongs to.
+        level : float
+            Of the confidence intervals.
+
+        Returns
+        -------
+        Summary
+            Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = majorant.LogisticRegression(C=float("inf")).fit(X, y)
+        >>> table = model.summary(X, y)
+        >>> table.names, table.estimates.round(2), table.std_errors.round(2)
+        (('(Intercept)', 'x0'), array([-3.04,  1.21]), array([2.55, 0.91]))
+        """
+        from majorant.inference import KINDS, summarise
+
+        check_is_fitted(self, "coef_")
+        self._check_posterior_size()
+        if not np.isinf(self._strength):
+            raise ValueError(f"standard errors are those of maximum likelihood: fit with C=np.inf, got C={self.C!r}")
+        one_of("kind", kind, KINDS)
+        X, y = self._validate(X, y, reset=False)
+        labels = np.searchsorted(self.classes_, y)
+        if not np.array_equal(self.classes_[np.minimum(labels, len(self.classes_) - 1)], y):
+            raise ValueError(f"y must hold the classes of the fit, {self.classes_.tolist()!r:.80}; got others")
+        objective = self._objective(X, labels, self._weights(sample_weight, X, y), offset)
+        W = self._params_of_fit(objective.model.as_rows().design(objective.like).centre)
+        null_totals = len(self.classes_) if self.fit_intercept and offset is None else None
+        found = estimates(objective, W, kind, cluster, intercept=bool(self.fit_intercept), null_totals=null_totals)
+        features = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        names = [*(["(Intercept)"] if self.fit_intercept else []), *map(str, features)]
+        if len(self.classes_) > 2:
+            names = [f"{label}: {name}" for label in self.classes_[1:] for name in names]
+        notes = [SOURCES[kind], str(self.result_)]
+        return summarise(
+            "Logistic regression", names, found.params, found.covariance, found.facts, level=level, notes=notes
+        )
+
+    def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
+        X = validate_data(self, to_array(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        if self.class_weight is not None and y is None:
+            raise ValueError("class_weight counts in the posterior: pass y as well")
+        weight = self._weights(sample_weight, X, np.full(X.shape[0], self.classes_[0]) if y is None else np.asarray(y))
+        # A class that cannot happen cannot be a label.
+        labels = np.zeros(X.shape[0], dtype=int) if np.ndim(offset) < 2 else np.argmax(offset, axis=1)
+        return self._objective(X, labels, weight, offset)
+
+    def _objective(self, X: Any, labels: Array, weight: Array | None, offset: Any) -> Objective:
+        """Return the objective of rows other than those of a fit, or of those again."""
+        offset = read_offset(offset, X.shape[0], len(self.classes_))
+        data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
+        return Objective(self._model(), data, ridge=self._ridge())
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
-    n_iter_ = StepCount()
-    result_: Result
-    notes_: dict[str, Any] | None  # of a loaded model
+    n_rounds_: int
     _dtype: Any
     _sweep: Sweep | None = None  # of the grid that this fit is one of
     _common: CommonGram | None = None  # with fits to other labels of the same rows
@@ -443,26 +812,53 @@ class LogisticRegression(
             return float(self.intercept_scaling) ** -2
         return 1.0 if self.penalize_intercept else 0.0
 
-    def _make_solver(self, objective: Objective) -> Solver[Any]:
-        return named_solver(self.solver, objective, seed=self._seed(), shuffle=self.shuffle, warm=bool(self.warm_start))
-
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
-
     @property
     def _is_free(self) -> bool:
         """Whether there is an intercept without a penalty: columns may then be measured from anywhere."""
         return bool(self.fit_intercept) and self._intercept_factor() == 0
 
-    def _names(self, labels: Array) -> Array:
-        return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
+
+    def _first_params(self, objective: Objective, offset: Array | None, centre: Array | None) -> Array | None:
+        """Return where a fit begins: zero (None), or where the last fit ended if F is less there."""
+        # Offsets, and columns that have moved since, may saturate every row: the intercept follows them.
+        zero = None if offset is None else objective.with_best_intercept(np.zeros(objective.size))
+        shape = (objective.model.classes(objective.like), self.n_features_in_)
+        if not self.warm_start or not hasattr(self, "coef_") or self.coef_.shape != shape:
+            return zero
+        W = self._params_of_fit(centre)
+        if not np.isfinite(W).all():
+            return zero
+        # Softmax scores may all move together: the solver stays where they sum to zero.
+        start = objective.with_best_intercept((W - W.mean(axis=0) if len(W) > 1 else W).ravel())
+        better = objective.value(start) < (objective.value_at_zero() if zero is None else objective.value(zero))
+        return start if better else zero
 
     def _attributes(self, theta: Array) -> dict[str, Array]:
         """Return coefficients and intercepts."""
         W = theta.reshape(self._model().coefficient_rows, -1)
         return split_params(W, self._dtype, constant=bool(self.fit_intercept), centre=self._centre)
 
+    def _as_published(self, theta: Array) -> Array:
+        """Return the parameters that published coefficients stand for."""
+        W = theta.reshape(self._model().coefficient_rows, -1)
+        W = W - W.mean(axis=0) if len(W) > 1 else W.copy()
+        W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
+        return W.ravel()
+
+    def _publish(self, fitted: Fitted) -> None:
+        publish(self, fitted)
+        attributes = self._attributes(fitted.params)
+        errors = errors_of(fitted, self._ridge(), self._model().coefficient_rows, self._centre, attributes)
+        self.__dict__.update(attributes, **errors)
+
+    def _forget_fit(self) -> None:
+        for name in ("_stream", "_posterior", "trace_", "n_rounds_", "coef_error_", "intercept_error_"):
+            self.__dict__.pop(name, None)
+
     def _read_more(self, X: Any, y: Any) -> Labelled:
+        """Return validation data like those of the fit."""
         X, y = self._validate(X, y, reset=False)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):

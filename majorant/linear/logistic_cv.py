@@ -1,18 +1,18 @@
-"""What a cross-validation has found, and the shapes in which scikit-learn shows it.
-
-Cross-validation of rows that are not in memory: every k-th row is a fold, and all values of C share every read.
-
-Choosing C by cross-validation.
-"""
+"""``LogisticRegressionCV``: C chosen by cross-validation, of rows in memory or in a source."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn import get_config
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
@@ -25,96 +25,105 @@ from majorant.core.objective import Objective
 from majorant.core.result import Outcome, Result
 from majorant.device.estimators import is_tensor, read_tensors, to_array
 from majorant.estimators import saving
-from majorant.estimators.base import check_labels, check_settings, read_offset
-from majorant.estimators.fitting import WithCallbacks, hand_over, warn_outside
-from majorant.estimators.saving import Field, Notes, Saved, Written, all_or_nothing, are_any, are_counts, are_positive
-from majorant.estimators.source import fitting_chunks, refuse_beside
+from majorant.estimators.base import check_labels, check_settings, read_offset, take_rows
+from majorant.estimators.fitting import CallbackSupportMixin, hand_over, warn_outside
+from majorant.estimators.saving import Field, Notes, Written, all_or_nothing, are_any, are_counts, are_positive
 from majorant.linear.classifier import LinearClassifier
 from majorant.linear.logistic import LogisticRegression
-from majorant.linear.path import Brought, Rows, check_grid, fit_rows, knowing, read_grid, score_rows, walk, walk_rows
+from majorant.linear.path import is_count, read_grid, walk, walk_rows
 from majorant.sources.base import Chunk, Piece, Source
+
+# Settings of its own; all others are those of the fits.
+OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
+# What is learnt here, and not taken over from the fit of all rows.
+LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
+# What a model needs to know of its fit to say how sure it is.
+OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_")
 
 
 @dataclass(frozen=True)
 class Folds:
     """Coefficients (folds, Cs, rows, columns), scores (folds, Cs) and steps (folds, Cs).
 
-    All of scikit-learn's ℓ1 ratios are zeros here, so each of them has found the same.
+    All of scikit-learn's ℓ1 ratios are zeros here, so each of them has the same.
     """
 
     paths: Array
     scores: Array
     steps: Array
-    l1_ratios: Any
 
     @property
     def best(self) -> int:
         """The C with the best mean score."""
         return int(np.argmax(self.scores.mean(axis=0)))
 
-    @property
-    def best_of_each(self) -> Array:
-        """The best C of each fold."""
-        return np.argmax(self.scores, axis=1)
-
-    @property
-    def mean_of_best(self) -> Array:
-        """The mean of the coefficients of the best C of each fold."""
-        return self.paths[np.arange(len(self.paths)), self.best_of_each].mean(axis=0)
-
-    def attributes(self, classes: Array, C: float, *, legacy: bool) -> dict[str, Any]:
+    def attributes(self, classes: Array, C: float, l1_ratios: Any, *, legacy: bool) -> dict[str, Any]:
         """Return the attributes of scikit-learn's ``LogisticRegressionCV``."""
-        ratios = [None] if self.l1_ratios is None else self.l1_ratios
-        shown = self._by_class(classes, C) if legacy else self._whole(C, len(ratios))
-        return {**shown, "l1_ratios_": np.asarray(ratios)}
+        ratios = np.asarray([None] if l1_ratios is None else l1_ratios)
+        if not legacy:
+            paths, scores, steps = (
+                np.repeat(values[:, None], len(ratios), axis=1) for values in (self.paths, self.scores, self.steps)
+            )
+            shown = {"C_": C, "l1_ratio_": 0.0, "coefs_paths_": paths, "scores_": scores, "n_iter_": steps}
+            return shown | {"l1_ratios_": ratios}
 
-    def _whole(self, C: float, ratios: int) -> dict[str, Any]:
-        return {
-            "C_": C,
-            "l1_ratio_": 0.0,
-            "coefs_paths_": np.repeat(self.paths[:, None], ratios, axis=1),
-            "scores_": np.repeat(self.scores[:, None], ratios, axis=1),
-            "n_iter_": np.repeat(self.steps[:, None], ratios, axis=1),
-        }
+        def by_ratio(values: Array) -> Array:
+            """Return values with an axis for the ℓ1 ratios, if any were named."""
+            return values if l1_ratios is None else np.repeat(values[:, :, None], len(ratios), axis=2)
 
-    def _by_class(self, classes: Array, C: float) -> dict[str, Any]:
         keys = classes[1:] if len(classes) == 2 else classes
-        ratio = None if self.l1_ratios is None else 0.0
         return {
             "C_": np.full(len(keys), C),
-            "l1_ratio_": np.full(len(keys), ratio),
-            "coefs_paths_": {key: self._by_ratio(self.paths[:, :, k]) for k, key in enumerate(keys)},
-            "scores_": dict.fromkeys(keys, self._by_ratio(self.scores)),
-            "n_iter_": self._by_ratio(self.steps)[None],
+            "l1_ratio_": np.full(len(keys), None if l1_ratios is None else 0.0),
+            "coefs_paths_": {key: by_ratio(self.paths[:, :, k]) for k, key in enumerate(keys)},
+            "scores_": dict.fromkeys(keys, by_ratio(self.scores)),
+            "n_iter_": by_ratio(self.steps)[None],
+            "l1_ratios_": ratios,
         }
-
-    def _by_ratio(self, values: Array) -> Array:
-        """Return values with an axis for the ℓ1 ratios, if any were named."""
-        return values if self.l1_ratios is None else np.repeat(values[:, :, None], len(self.l1_ratios), axis=2)
 
     @classmethod
     def of(cls, model: Any) -> Self:
         """Read them from the attributes of a model."""
         if not isinstance(model.scores_, dict):
-            return cls(model.coefs_paths_[:, 0], model.scores_[:, 0], model.n_iter_[:, 0], model.l1_ratios)
+            return cls(model.coefs_paths_[:, 0], model.scores_[:, 0], model.n_iter_[:, 0])
         paths = np.stack(list(model.coefs_paths_.values()), axis=2)
         scores, steps = next(iter(model.scores_.values())), model.n_iter_[0]
         if model.l1_ratios is not None:
             paths, scores, steps = paths[..., 0, :], scores[..., 0], steps[..., 0]
-        return cls(paths, scores, steps, model.l1_ratios)
+        return cls(paths, scores, steps)
 
-    def arrays(self) -> dict[str, Array]:
-        """Return what a file holds of them."""
-        return {"paths": self.paths, "scores": self.scores, "steps": self.steps}
+
+class Scored(LogisticRegression):
+    """A fitted model as scorers see it, which know of no offset, and of arrays only."""
+
+    _offset: Array | None = None
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array], l1_ratios: Any) -> Self:
-        """Read them from a file."""
-        return cls(arrays["paths"], arrays["scores"], arrays["steps"], l1_ratios)
+    def of(cls, model: Any, offset: Array | None = None) -> Self:
+        """Return the model, with the offset of the rows that are scored."""
+        scored = cls()
+        scored.__dict__.update(model.__dict__, _offset=offset)
+        return scored
+
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
+        """Return the scores of the rows that the offset is of, in the memory of this process."""
+        return np.asarray(to_array(super().decision_function(X, self._offset)))
 
 
-SCORINGS = ("accuracy", "neg_log_loss")
-DEFAULT_FOLDS = 5
+def informed(scorer: Any, classes: Array) -> Any:
+    """Return a scorer that is told all classes, if it can be: the labels of a fold may lack some."""
+    accepted = signature(scorer._score_func).parameters if hasattr(scorer, "_score_func") else {}
+    if "labels" not in accepted:
+        return scorer
+    told = {"labels": classes}
+    if len(classes) == 2 and "pos_label" in accepted:
+        told["pos_label"] = classes[-1]
+    informed = copy(scorer)
+    informed._kwargs = told | getattr(scorer, "_kwargs", {})
+    return informed
+
+
+# --- folds of a source --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,72 +163,29 @@ class FoldOfPiece:
             yield chunk.take(np.flatnonzero(inside == self.held_out))
 
 
-def check_folds(cv: Any) -> int:
-    """Return how many folds there are."""
-    if cv is None:
-        return DEFAULT_FOLDS
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2:
-        return int(cv)
-    raise ValueError(
-        f"cv must be a number of folds of at least 2 for a source, whose rows are split by position: {cv!r}"
-    )
+def mean_scores(models: Sequence[LogisticRegression], source: Source, scoring: str) -> Array:
+    """Return the mean score of each model over the rows of a source, in one read: accuracies or log-likelihoods."""
+    from majorant.estimators.source import fitting_chunks
 
+    def score(model: LogisticRegression, X: Any, names: Array) -> Array:
+        if scoring == "accuracy":
+            return (model.predict(X) == names).astype(np.float64)
+        place = np.minimum(np.searchsorted(model.classes_, names), len(model.classes_) - 1)
+        known = model.classes_[place] == names
+        log = model.predict_log_proba(X)[np.arange(len(names)), np.where(known, place, 0)]
+        return np.where(known, log, -np.inf)
 
-def additive_score(scoring: Any) -> str:
-    """Return the name of a score that adds up over rows."""
-    if scoring is None:
-        return "accuracy"
-    if scoring not in SCORINGS:
-        raise ValueError(f"scoring must be {' or '.join(map(repr, SCORINGS))} for a source, got {scoring!r}")
-    return str(scoring)
-
-
-def fold_path(
-    source: Source, grid: Array, settings: dict[str, Any], scoring: str, folds: int, fold: int
-) -> tuple[Array, Array, Array]:
-    """Return coefficients, scores and steps along the grid, of one fold."""
-    train, test = (FoldOf(source, folds, fold, held_out) for held_out in (False, True))
-    models = [model for _, model in sorted(walk_rows(grid, settings, train, None), key=lambda found: found[0])]
-    paths = [
-        np.hstack([model.coef_, model.intercept_[:, None]] if model.fit_intercept else [model.coef_])
-        for model in models
-    ]
-    steps = np.array([model.n_iter_[0] for model in models], dtype=np.int32)
-    return np.stack(paths), mean_scores(models, test, scoring), steps
-
-
-def mean_scores(models: Sequence[Any], source: Source, scoring: str) -> Array:
-    """Return the mean score of each model over the rows of a source, in one read."""
     sums, total = np.zeros(len(models)), 0.0
     for chunk in fitting_chunks(models[0], source):
+        assert chunk.labels is not None
         weight = np.ones(len(chunk)) if chunk.weight is None else chunk.weight
-        sums += [float(weight @ _score_rows(model, chunk, scoring)) for model in models]
+        names = chunk.labels.names[chunk.labels.codes]
+        sums += [float(weight @ score(model, chunk.X, names)) for model in models]
         total += float(weight.sum())
     return sums / total if total else np.full(len(models), np.nan)
 
 
-def _score_rows(model: Any, chunk: Chunk, scoring: str) -> Array:
-    assert chunk.labels is not None
-    names = chunk.labels.names[chunk.labels.codes]
-    if scoring == "accuracy":
-        return (model.predict(chunk.X) == names).astype(np.float64)
-    place = np.searchsorted(model.classes_, names)
-    known = model.classes_[np.minimum(place, len(model.classes_) - 1)] == names
-    log = model.predict_log_proba(chunk.X)[np.arange(len(chunk)), np.where(known, place, 0)]
-    return np.where(known, log, -np.inf)
-
-
-# More ℓ1 ratios than this, each a copy of what the others have found, no file has.
-MOST_RATIOS = 100
-# Settings of its own; all others are those of the fits.
-OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
-# What is learnt here, and not taken over from the fit of all rows.
-LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
-# What a model needs to know of its fit to say how sure it is.
-OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_")
-
-
-class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
+class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
     """:class:`LogisticRegression` with C chosen by cross-validation.
 
     Classes are those of all rows: a fold whose rows lack one gives it (next to) no chance, as in scikit-learn, and
@@ -348,23 +314,27 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         """
         with all_or_nothing(self):
             if isinstance(X, Source):
-                refuse_beside(y=y, sample_weight=sample_weight, offset=offset)
-                self._fit_source(X)
-            else:
-                self._fit(X, y, sample_weight, offset, params)
-        return self
+                from majorant.estimators.source import refuse_beside
 
-    def _fit_source(self, source: Source) -> None:
-        """Choose C by folds of every k-th row; all values of C share every read."""
-        grid, folds, scoring = self._read_settings(), check_folds(self.cv), additive_score(self.scoring)
-        each = [fold_path(source, grid, self._settings(), scoring, folds, fold) for fold in range(folds)]
-        paths, scores, steps = (np.stack(some) for some in zip(*each, strict=True))
-        found = Folds(paths, scores, steps, self.l1_ratios)
-        self.Cs_, C = grid, float(grid[found.best])
-        model = LogisticRegression(**self._settings(), C=C, callbacks=self.callbacks).fit(source)
-        self.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNT})
-        self._adopt(model.__dict__)
-        self._show(found, C)
+                refuse_beside(y=y, sample_weight=sample_weight, offset=offset)
+                grid = self._read_settings()
+                folds = self._folds_of_source(X, grid)
+            else:
+                routed = self._route("fit", params, sample_weight)
+                grid, scorer = self._read_settings(), self._get_scorer()
+                folds = self._folds(grid, scorer, routed, X, y, sample_weight, offset)
+            self.Cs_, C = grid, float(grid[folds.best])
+            if self.refit or isinstance(X, Source):
+                model = LogisticRegression(**self._settings(), C=C, callbacks=self.callbacks)
+                hand_over(self, model)
+                model.fit(X, y, sample_weight, offset)
+                if isinstance(X, Source):
+                    self.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNT})
+                self._adopt(model.__dict__)
+            else:
+                C = self._adopt_average(folds, grid)
+            self._show(folds, C)
+        return self
 
     @property
     def fit_soft(self) -> NoReturn:
@@ -374,54 +344,89 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
             "LogisticRegression.fit_soft for each C"
         )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, params: dict[str, Any]) -> None:
-        routed = self._route("fit", params, sample_weight)
-        grid, scorer = self._read_settings(), self._get_scorer()
-        rows = self._read_rows(X, y, sample_weight, offset)
-        folds = list(check_cv(self.cv, rows.y, classifier=True).split(rows.X, rows.y, **routed.splitter.split))
-        told = knowing(scorer, rows.classes)
-        paths, scores, steps = (
-            np.stack(each)
-            for each in zip(*(self._fold(rows, grid, fold, told, routed.scorer.score) for fold in folds), strict=True)
-        )
-        found = Folds(paths, scores, steps, self.l1_ratios)
-        self.Cs_ = grid
-        if self.refit:
-            self._choose(found, grid[found.best], X, y, sample_weight, offset)
+    def _folds(self, grid: Array, scorer: Any, routed: Bunch, X: Any, y: Any, sample_weight: Any, offset: Any) -> Folds:
+        """Return coefficients, scores and steps along the grid, fold by fold, of rows in memory."""
+        # Rows, and all classes that there are.
+        refuse_null_ending("y", y)
+        y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
+        if is_tensor(X):
+            y = read_tensors(self, X, y, reset=True)[1]
         else:
-            self._average(found, grid)
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        check_classification_targets(y)
+        check_labels(y)
+        reader = LogisticRegression(**self._settings())
+        reader._set_classes(np.unique(y))
+        self.classes_ = classes = reader.classes_
+        offset = read_offset(offset, X.shape[0], len(classes))
+        weight = reader._weights(sample_weight, y, y)
 
-    def _fold(
-        self, rows: Rows, grid: Array, fold: tuple[Array, Array], scorer: Any, params: Mapping[str, Any]
-    ) -> tuple[Array, Array, Array]:
-        """Return coefficients, scores and steps along the grid, of one fold."""
-        train, test = rows.take(fold[0]), rows.take(fold[1])
-        params = _check_method_params(rows.X, params, indices=fold[1])
         settings = {**self._settings(), "class_weight": None}  # the weights of the rows have it in them
-        paths, scores, steps = {}, np.empty(len(grid)), np.empty(len(grid), dtype=np.int32)
-        for k, model in walk(grid, settings, lambda model: fit_rows(model, train)):
-            W = [model.coef_, model.intercept_[:, None]] if self.fit_intercept else [model.coef_]
-            paths[k], steps[k] = np.hstack(W), model.n_iter_[0]
-            scores[k] = score_rows(scorer, model, test, params)
-        return np.stack([paths[k] for k in range(len(grid))]), scores, steps
+        scorer = informed(scorer, classes)
+        folds = []
+        for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **routed.splitter.split):
+            X_train, y_train, weight_train, offset_train = take_rows(train, X, y, weight, offset)
+            X_test, y_test, offset_test = take_rows(test, X, y, offset)
+            params = _check_method_params(X, routed.scorer.score, indices=test)
+            present = np.isin(classes, y_train if weight is None else y_train[weight_train > 0])
 
-    def _choose(self, found: Folds, C: float, X: Any, y: Any, sample_weight: Any, offset: Any) -> None:
-        model = LogisticRegression(**self._settings(), C=float(C), callbacks=self.callbacks)
-        hand_over(self, model)
-        model.fit(X, y, sample_weight, offset)
-        self._adopt(model.__dict__)
-        self._show(found, float(C))
+            def fit(model: LogisticRegression, rows: tuple[Any, ...], present: Array) -> None:
+                """Fit a model of all classes, whichever of them have rows in this fold."""
+                X, y, weight, offset = rows
+                if present.all():
+                    model.fit(X, y, weight, offset)
+                    return
+                one_hot = (y[:, None] == classes).astype(np.float64)
+                with warnings.catch_warnings():
+                    # The intercept of a class without rows has no optimum to get to.
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    model.fit_soft(X, one_hot, weight, offset, classes)
 
-    def _average(self, found: Folds, grid: Array) -> None:
+            rows = (X_train, y_train, weight_train, offset_train)
+            scores, fits = np.empty(len(grid)), {}
+            for k, model in walk(grid, settings, partial(fit, rows=rows, present=present)):
+                fits[k] = self._path_of(model), model.n_iter_[0]
+                scored = model if offset is None and not is_tensor(X) else Scored.of(model, offset_test)
+                scores[k] = float(scorer(scored, X_test, y_test, **params))
+            paths, steps = zip(*(fits[k] for k in range(len(grid))), strict=True)
+            folds.append((np.stack(paths), scores, np.array(steps, dtype=np.int32)))
+        return Folds(*(np.stack(values) for values in zip(*folds, strict=True)))
+
+    def _folds_of_source(self, source: Source, grid: Array) -> Folds:
+        """Return the same of folds of every k-th row of a source; all values of C share every read."""
+        if not (self.cv is None or (is_count(self.cv) and self.cv >= 2)):
+            raise ValueError(
+                "cv must be a number of folds of at least 2 for a source, whose rows are split by position: "
+                f"{self.cv!r}"
+            )
+        scoring, known = "accuracy" if self.scoring is None else self.scoring, ("accuracy", "neg_log_loss")
+        if scoring not in known:
+            raise ValueError(f"scoring must be {' or '.join(map(repr, known))} for a source, got {scoring!r}")
+        count, folds = int(check_cv(self.cv).get_n_splits()), []
+        for fold in range(count):
+            train, test = (FoldOf(source, count, fold, held_out) for held_out in (False, True))
+            fits = dict(walk_rows(grid, self._settings(), train, None))
+            models = [fits[k] for k in range(len(grid))]
+            steps = np.array([model.n_iter_[0] for model in models], dtype=np.int32)
+            paths = np.stack([self._path_of(model) for model in models])
+            folds.append((paths, mean_scores(models, test, scoring), steps))
+        return Folds(*(np.stack(values) for values in zip(*folds, strict=True)))
+
+    def _path_of(self, model: LogisticRegression) -> Array:
+        return np.hstack([model.coef_, model.intercept_[:, None]] if self.fit_intercept else [model.coef_])
+
+    def _adopt_average(self, folds: Folds, grid: Array) -> float:
+        """Take the mean of the coefficients of the best C of each fold; return the mean of these C."""
         if self.callbacks or getattr(self, "_skl_callbacks", None):
             warn_outside("refit=False leaves no fit of all rows for the callbacks to follow")
-        W = found.mean_of_best
+        best = np.argmax(folds.scores, axis=1)
+        W = folds.paths[np.arange(len(best)), best].mean(axis=0)
         coef, intercept = (W[:, :-1], W[:, -1]) if self.fit_intercept else (W, np.zeros(len(W)))
         result = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))
         self._adopt({"coef_": coef, "intercept_": intercept, "gap_": result.gap, "result_": result})
-        self._show(found, float(np.mean(grid[found.best_of_each])))
+        return float(np.mean(grid[best]))
 
-    def _adopt(self, learnt: dict[str, Any]) -> None:
+    def _adopt(self, learnt: Mapping[str, Any]) -> None:
         """Take over what a fit has learnt, in the place of what one before had."""
         for name in ("_posterior", *self.__dict__.pop("_adopted", ())):
             self.__dict__.pop(name, None)
@@ -429,8 +434,9 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
         self.__dict__.update(theirs, _adopted=list(theirs))
 
-    def _show(self, found: Folds, C: float) -> None:
-        self.__dict__.update(found.attributes(self.classes_, C, legacy=self.use_legacy_attributes))
+    def _show(self, folds: Folds, C: float) -> None:
+        legacy = self.use_legacy_attributes
+        self.__dict__.update(folds.attributes(self.classes_, C, self.l1_ratios, legacy=legacy))
 
     def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         if not self.refit:
@@ -456,7 +462,7 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         float
         """
         routed = self._route("score", score_params, sample_weight)
-        scored = Brought.of(self) if is_tensor(X) else self
+        scored = Scored.of(self) if is_tensor(X) else self
         return float(self._get_scorer()(scored, X, to_array(y), **routed.scorer.score))
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -510,15 +516,21 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
     }
 
     def _written(self, notes: Notes) -> Written:
-        arrays = {"Cs": self.Cs_, "C": np.atleast_1d(self.C_)[:1], **Folds.of(self).arrays()}
-        return saving.facts_of(self, notes), saving.arrays_of(self) | arrays
+        arrays = saving.arrays_of(self, saving.linear_fields())
+        return saving.facts_of(self, notes), {
+            **arrays,
+            "Cs": self.Cs_,
+            "C": np.atleast_1d(self.C_)[:1],
+            **vars(Folds.of(self)),
+        }
 
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        saving.restore(self, facts, arrays)
-        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > MOST_RATIOS:
+        super()._restore(path, facts, {name: arrays[name] for name in saving.linear_fields() if name in arrays})
+        # Each ℓ1 ratio is shown with a copy of all paths.
+        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > saving.MOST_TIMES:
             raise ValueError(f"the array 'paths' does not go with {self.n_features_in_} columns, or with l1_ratios")
         self.Cs_ = arrays["Cs"]
-        self._show(Folds.from_arrays(arrays, self.l1_ratios), float(arrays["C"][0]))
+        self._show(Folds(*(arrays[name] for name in ("paths", "scores", "steps"))), float(arrays["C"][0]))
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
@@ -537,7 +549,8 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
             raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
         if self.penalty == "elasticnet" and self.l1_ratios is None:
             raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")
-        check_grid(self.Cs)
+        if not is_count(self.Cs):
+            read_grid(self.Cs)
         LogisticRegression(**self._settings())._check_settings()
 
     def _read_settings(self) -> Array:
@@ -547,18 +560,3 @@ class LogisticRegressionCV(WithCallbacks, Saved, LinearClassifier):
         for C in grid:
             LogisticRegression(**self._settings(), C=float(C))._check_settings()
         return grid
-
-    def _read_rows(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Rows:
-        refuse_null_ending("y", y)
-        y, sample_weight, offset = map(to_array, (y, sample_weight, offset))
-        if is_tensor(X):
-            y = read_tensors(self, X, y, reset=True)[1]
-        else:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        check_classification_targets(y)
-        check_labels(y)
-        reader = LogisticRegression(**self._settings())
-        reader._set_classes(np.unique(y))
-        self.classes_ = reader.classes_
-        offset = read_offset(offset, X.shape[0], len(self.classes_))
-        return Rows(X, y, reader._weights(sample_weight, y, y), offset, self.classes_)

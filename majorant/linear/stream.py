@@ -1,54 +1,40 @@
-"""What ``partial_fit`` remembers from call to call: parameters, their precision, where columns are measured from.
+"""Linear classifiers that learn from one chunk of rows at a time: ``partial_fit``, and the stream behind it.
 
-Measuring the columns of a stream from elsewhere, once it turns out that they are far from where it began.
-
-The intercept of a stream has a weak prior, centred at zero. That is harmless where columns are measured from near their
-means; far from them the intercept would have to be large. With b' = b + WΔ for a centre moved by Δ, precision and
-parameters change by a congruence, and the prior of the old intercept gives way to that of the new one.
-
-Linear classifiers as files.
-
-Learning from one chunk of rows at a time.
+A stream is parameters, their precision (:class:`~majorant.core.proximal.ProximalStream`), and the centre that columns
+are measured from. Its intercept has a weak prior, centred at zero. That is harmless where columns are measured from
+near their means; far from them the intercept would have to be large. With b' = b + WΔ for a centre moved by Δ,
+precision and parameters change by a congruence, and the prior of the old intercept gives way to that of the new one.
 """
 
 from __future__ import annotations
 
 import warnings
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import astuple, dataclass, replace
+from math import sqrt
+from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted
 
 from majorant.core.affine import Moments
-from majorant.core.checks import Array, refuse_null_ending
+from majorant.core.checks import Array
 from majorant.core.class_model import ClassModel
 from majorant.core.curvature import steady_factor
 from majorant.core.labelled import Labelled
 from majorant.core.line_search import best_step
 from majorant.core.objective import Objective
 from majorant.core.proximal import Memory, ProximalStream, prior_precision
-from majorant.core.result import Fitted, stream_result
-from majorant.core.threads import numerics
-from majorant.estimators import saving
-from majorant.estimators.base import take_rows
-from majorant.estimators.fitting import warn_outside
-from majorant.estimators.saving import Notes, Saved, Written, all_or_nothing
+from majorant.core.rounding import CLEAR
+from majorant.core.threads import all_finite
 
-# Rows of one label in a row: they look sorted if there are so many, and it is as unlikely as that.
-LONG_RUN = 50
+# Fewer rows do not tell where a column is, nor whether labels are sorted; and have taught little that could be lost.
+FEW, ENOUGH = 50, 200
+# Rows per parameter beyond those: of as few as there are parameters any stream makes too much.
+PER_PARAMETER = 10
+# A probability of one label in so many rows in a row at which they look sorted by it.
 UNLIKELY = 1e-6
-NO_RUN = (0, 0)
-# Rows that may be forgotten.
-AT_FIRST = 200
-# Rows after which what was foreseen counts half.
-HALF_LIFE, HALF_LIFE_PER_PARAMETER = 500.0, 20.0
-# Rows that tell: of as few as there are parameters, any stream makes too much.
-ENOUGH_ROWS, ROWS_PER_PARAMETER = 200.0, 10.0
-# How much worse than even odds is worth a warning, and is so even if there were few rows for the parameters.
-WORSE, FAR_WORSE = 1.25, 2.0
+# Standard deviations between a column's mean and its centre that are too many.
+TOO_FAR = 10.0
 
 SORTED = (
     "so many rows in a row have had one label that they look sorted by it: a stream forgets most of what it learns "
@@ -62,22 +48,12 @@ LOST = (
 
 @dataclass(frozen=True)
 class Foreseen:
-    """How well rows were foreseen before they were learnt, those of long ago counting less."""
+    """Log loss of rows before they were learnt, and that of even odds; rows of long ago count less."""
 
     loss: float = 0.0
     at_even_odds: float = 0.0
     weight: float = 0.0
     rows: float = 0.0
-
-    def and_then(self, loss: float, at_even_odds: float, weight: float, rows: int, half_life: float) -> Foreseen:
-        """Return the account after more rows."""
-        kept = 0.5 ** (rows / half_life)
-        return Foreseen(
-            kept * self.loss + loss,
-            kept * self.at_even_odds + at_even_odds,
-            kept * self.weight + weight,
-            kept * self.rows + rows,
-        )
 
     def in_words(self) -> str:
         """Return a clause about it, or nothing before there is anything to say."""
@@ -85,13 +61,6 @@ class Foreseen:
             return ""
         loss, even = self.loss / self.weight, self.at_even_odds / self.weight
         return f"the latest rows were foreseen with a log loss of {loss:.3g} each (even odds: {even:.3g}); "
-
-    def is_worse_than_nothing(self, parameters: int) -> bool:
-        """Return whether even odds would have been better by far, on rows enough to tell."""
-        if self.loss > FAR_WORSE * self.at_even_odds:
-            return self.rows >= ENOUGH_ROWS
-        enough = ENOUGH_ROWS + ROWS_PER_PARAMETER * parameters
-        return self.rows >= enough and self.loss > WORSE * self.at_even_odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +73,7 @@ class Stream:
     learnt: ProximalStream
     centre: Array | None
     counts: Array  # of the labels, up to those of the run
-    run: tuple[int, int] = NO_RUN  # a label, and how many rows the latest chunks had that had no other
+    run: tuple[int, int] = (0, 0)  # a label, and how many rows the latest chunks had that had no other
     chunks: int = 0
     foreseen: Foreseen = Foreseen()
     moments: Moments | None = None
@@ -124,106 +93,76 @@ class Stream:
 
     @property
     def memory(self) -> Memory:
-        """What is remembered of the rows."""
+        """The precision of the parameters."""
         return self.learnt.memory
 
-    def having_seen(self, X: Any, weight: Array | None) -> Stream:
-        """Return the stream that knows where the columns of these rows are, and measures all from near there.
+    def centred_for(self, X: Any, weight: Array | None) -> Stream:
+        """Return the stream with the moments of these rows, and all columns measured from near their means.
 
         Means are compared with centres whenever the rows have doubled.
         """
-        now = Moments.of(X, weight)
-        moments = now if self.moments is None else self.moments + now
+        moments = Moments.of(X, weight)
+        moments = moments if self.moments is None else self.moments + moments
         stream = replace(self, moments=moments)
         if moments.rows < max(2 * self.looked_at, FEW):
             return stream
-        centre = np.zeros(X.shape[1]) if self.centre is None else self.centre
-        better = better_centre(moments, centre)
         stream = replace(stream, looked_at=moments.rows)
-        if better is None:
+        before = np.zeros(X.shape[1]) if self.centre is None else self.centre
+        centre = better_centre(moments, before)
+        if centre is None:
             return stream
-        if is_hopeless(moments, better - centre):
-            return stream._begun_again(better)
-        if not self.memory.movable:  # but there is little to lose at first
-            return stream._begun_again(better) if moments.rows < AT_FIRST else stream
-        return stream._measured_from(better, better - centre)
 
-    def _begun_again(self, centre: Array) -> Stream:
-        """Return the prior, from another centre: what was learnt from where nothing could be seen is forgotten."""
-        prior, p = prior_precision(self.ridge), len(centre) + 1
-        shape = self.memory.precision.compact().ndim
-        blocks = np.stack([np.diag(each) for each in prior.reshape(-1, p)]) if shape == 3 else np.diag(prior)
-        memory = self.memory.of(prior.copy() if shape == 1 else blocks)
-        return replace(self, centre=centre, learnt=self._learnt(np.zeros_like(self.theta), memory), foreseen=Foreseen())
-
-    def _measured_from(self, centre: Array, shift: Array) -> Stream:
-        n, p = self.model.coefficient_rows, len(shift) + 1
-        A = self.memory.precision.compact()
-        prior = prior_precision(self.ridge)[-1]
-        old, new = moved_precision(A if A.ndim == 3 else A.reshape(n, p, n, p), prior, shift)
-        theta = moved_parameters(old, new, self.theta, shift)
-        return replace(self, centre=centre, learnt=self._learnt(theta, self.memory.of(new.reshape(A.shape))))
-
-    def _learnt(self, theta: Array, memory: Memory) -> ProximalStream:
-        return replace(self.learnt, theta=theta, memory=memory)
+        # From so far away nothing could be learnt, and a diagonal cannot be moved: at first little is lost with it.
+        shift, p = centre - before, len(centre) + 1
+        hopeless = bool((CLEAR * np.abs(shift) > np.sqrt(moments.variance)).any())
+        A, prior = self.memory.precision.compact(), prior_precision(self.ridge)
+        if hopeless or (not self.memory.movable and moments.rows < ENOUGH):
+            blocks = np.stack([np.diag(part) for part in prior.reshape(-1, p)]) if A.ndim == 3 else np.diag(prior)
+            new, theta = prior.copy() if A.ndim == 1 else blocks, np.zeros_like(self.theta)
+            stream = replace(stream, foreseen=Foreseen())
+        elif not self.memory.movable:
+            return stream
+        else:
+            n = self.model.coefficient_rows
+            old, new = moved_precision(A if A.ndim == 3 else A.reshape(n, p, n, p), prior[-1], shift)
+            theta, new = moved_parameters(old, new, self.theta, shift), new.reshape(A.shape)
+        return replace(stream, centre=centre, learnt=replace(self.learnt, theta=theta, memory=self.memory.of(new)))
 
     def after(self, data: Labelled, rng: np.random.Generator | None) -> Stream:
         """Return the stream after one more chunk, its rows in random order if there is a generator for it."""
         learnt = self.learnt.learn(data if rng is None else data.take(rng.permutation(len(data))))
         before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, learnt.theta))
-        if after > before:
-            learnt = replace(learnt, theta=self._look_back(data, learnt.theta))
-        seen = replace(self._with_labels(data.y), foreseen=self._foreseen(data, before))
-        said = (*self.warnings, *(text for text in seen._due() if text not in self.warnings))
-        return replace(seen, learnt=learnt, chunks=self.chunks + 1, warnings=said)
+        if after > before:  # the best parameters on the way there
+            ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, learnt.theta - self.theta)
+            learnt = replace(learnt, theta=ray.at(min(best_step(ray), 1.0)))
 
-    def _due(self) -> list[str]:
-        """Return what is due now: rows that look sorted are reason enough to foresee others badly."""
-        if self.looks_sorted() or SORTED in self.warnings:
-            return [SORTED]
-        return [LOST] if self.foreseen.is_worse_than_nothing(len(self.theta)) else []
+        # Rows in a row that have one label.
+        (label, length), counts = self.run, self.counts.copy()
+        alone = bool((data.y == data.y[0]).all())
+        if alone and int(data.y[0]) == label:
+            run = label, length + len(data)
+        else:
+            counts[label] += length
+            run = (int(data.y[0]), len(data)) if alone else (0, 0)
+            counts += 0 if alone else np.bincount(data.y, minlength=len(counts))
+        share = (counts[run[0]] + 1) / (counts.sum() + len(counts))
+        sorted_by_label = run[1] >= FEW and share ** run[1] < UNLIKELY
 
-    def _foreseen(self, data: Labelled, loss: float) -> Foreseen:
-        if not self.chunks:  # there was nothing to foresee the first chunk by
-            return self.foreseen
-        weight = float(len(data) if data.weight is None else data.weight.sum())
-        even = weight * float(np.log(len(self.counts)))
-        half_life = HALF_LIFE + HALF_LIFE_PER_PARAMETER * len(self.theta)
-        return self.foreseen.and_then(loss, even, weight, len(data), half_life)
+        # Losses before rows were learnt; there was nothing to foresee the first chunk by.
+        enough, foreseen = ENOUGH + PER_PARAMETER * len(self.theta), self.foreseen
+        if self.chunks:
+            weight = float(len(data) if data.weight is None else data.weight.sum())
+            kept = 0.5 ** (len(data) / (2 * enough))
+            new = before, weight * float(np.log(len(counts))), weight, len(data)
+            foreseen = Foreseen(*(kept * old + more for old, more in zip(astuple(foreseen), new, strict=True)))
+        worst = (1 + 0.5 * sqrt(enough / max(foreseen.rows, 1.0))) * foreseen.at_even_odds  # few rows tell little
+        worse = foreseen.rows >= ENOUGH and foreseen.loss > worst
 
-    def looks_sorted(self) -> bool:
-        """Return whether so many rows in a row have had one label that it can hardly be chance."""
-        label, length = self.run
-        share = (self.counts[label] + 1) / (self.counts.sum() + len(self.counts))
-        return length >= LONG_RUN and share**length < UNLIKELY
-
-    def _look_back(self, data: Labelled, theta: Array) -> Array:
-        """Return better parameters on the way there, where the chunk's own loss has risen."""
-        ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, theta - self.theta)
-        return ray.at(min(best_step(ray), 1.0))
-
-    def _with_labels(self, labels: Array) -> Stream:
-        run, counts = self.run, self.counts.copy()
-        label = int(labels[0])
-        if label == run[0] and (labels == label).all():
-            return replace(self, run=(label, run[1] + len(labels)))
-        counts[run[0]] += run[1]
-        if (labels == label).all():
-            return replace(self, counts=counts, run=(label, len(labels)))
-        return replace(self, counts=counts + np.bincount(labels, minlength=len(counts)), run=NO_RUN)
-
-
-# Standard deviations between a column's mean and its centre that are too many.
-TOO_FAR = 10.0
-# And those beyond which what was learnt has no digits left to be moved.
-HOPELESS = 1e6
-# Fewer rows do not tell where a column is.
-FEW = 50
-
-
-def is_hopeless(moments: Moments, shift: Array) -> bool:
-    """Return whether columns are so far away that nothing could be learnt of them from there."""
-    return bool((np.abs(shift) > HOPELESS * np.sqrt(moments.variance)).any())
+        # Rows that look sorted are reason enough to foresee others badly.
+        due = (SORTED,) if sorted_by_label or SORTED in self.warnings else (LOST,) if worse else ()
+        said = (*self.warnings, *(text for text in due if text not in self.warnings))
+        chunks = self.chunks + 1
+        return replace(self, learnt=learnt, counts=counts, run=run, chunks=chunks, foreseen=foreseen, warnings=said)
 
 
 def better_centre(moments: Moments, centre: Array) -> Array | None:
@@ -255,70 +194,30 @@ def moved_parameters(old: Array, new: Array, theta: Array, shift: Array) -> Arra
     W = theta.reshape(len(old), -1).copy()
     W[:, -1] += W[:, :-1] @ shift
     if old.ndim == 3:
-        return np.concatenate([_solve(B, A @ w, 1) for A, B, w in zip(old, new, W, strict=True)])
+        return np.concatenate([steady_factor(B)(A @ w) for A, B, w in zip(old, new, W, strict=True)])
     d = W.size
-    return _solve(new.reshape(d, d), old.reshape(d, d) @ W.ravel(), len(old))
+    return steady_factor(new.reshape(d, d), len(old))(old.reshape(d, d) @ W.ravel())
 
 
-def _solve(A: Array, b: Array, classes: int) -> Array:
-    return steady_factor(A, classes)(b)
+STREAM = "stream"  # the part of a model's file that holds it
 
 
-STREAM = "stream"
-
-
-class Files(Saved):
-    """``save`` and ``load``, for a linear classifier, its stream included if that is wished."""
-
-    _fields = saving.linear_fields()
-
-    def save(self: Any, path: Any, notes: Notes = None, stream: bool = False) -> None:
-        """Write the fitted model to a file that holds data only.
-
-        Callbacks and a random state that is not a number are left out.
-
-        Parameters
-        ----------
-        path : str or Path
-        notes : dict, optional
-            Anything that JSON can hold; it travels with the model and comes back as ``notes_``.
-        stream : bool
-            Whether to write what ``partial_fit`` has gathered as well: the loaded model then goes on as this one would,
-            to the last bit. Without it a stream starts afresh there.
-        """
-        check_is_fitted(self, "coef_")
-        if stream and not hasattr(self, "_stream"):
-            raise ValueError("stream=True needs a model that has learnt by partial_fit; there is no stream to save")
-        self._save(path, notes, {STREAM: {"state": self._stream, "dtype": self._dtype.str}} if stream else {})
-
-    def _written(self: Any, notes: Notes) -> Written:
-        return saving.facts_of(self, notes), saving.arrays_of(self)
-
-    def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        saving.restore(self, facts, arrays)
-        rebuild = saving.read_part(path, type(self).__name__, STREAM)
-        if rebuild is not None:
-            _take_up(self, rebuild())
-
-
-def _take_up(model: Any, part: Any) -> None:
-    """Give a loaded model its stream."""
+def take_up(model: Any, part: Any) -> None:
+    """Give a loaded model its stream; one that is damaged, or could not go on, is refused."""
     stream = part.get("state") if isinstance(part, dict) else None
     if not isinstance(stream, Stream) or not _suits(stream, *model.coef_.shape):
         raise ValueError("its stream is damaged: it is none of this model")
-    model._stream, model._centre, model._dtype = stream, stream.centre, saving.precision(part.get("dtype"))
-    _rehearse(model)
+    if part.get("dtype") not in ("<f4", "<f8", ">f4", ">f8"):
+        raise ValueError(f"data are in single or in double precision, got {part.get('dtype')!r:.80}")
+    model._stream, model._centre, model._dtype = stream, stream.centre, np.dtype(part["dtype"])
 
-
-def _rehearse(model: Any) -> None:
-    """Refuse a stream that could not go on, by a chunk of a row of each class that a copy learns."""
-    classes, moments = model.classes_, model._stream.moments
+    # A copy learns a chunk of a row of each class.
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            where = np.zeros(model.n_features_in_) if moments is None else moments.mean
-            copy = deepcopy(model).set_params(**model._stream.settings)
-            copy.partial_fit(np.tile(where, (len(classes), 1)).astype(model._dtype), classes)
+            where = np.zeros(model.n_features_in_) if stream.moments is None else stream.moments.mean
+            copy = deepcopy(model).set_params(**stream.settings)
+            copy.partial_fit(np.tile(where, (len(model.classes_), 1)).astype(model._dtype), model.classes_)
             goes_on = _suits(copy._stream, *model.coef_.shape) and bool(np.isfinite(copy.coef_).all())
     except Exception as problem:
         raise ValueError(
@@ -332,121 +231,10 @@ def _suits(stream: Stream, rows: int, columns: int) -> bool:
     """Return whether a stream has parameters, and is measured from a centre, as a model of this shape would."""
     if not isinstance(stream.learnt, ProximalStream) or not isinstance(stream.settings, dict):
         return False
-    size = rows * (columns + bool(stream.settings.get("fit_intercept")))
-    return _are_numbers(stream.learnt.theta, size) and (stream.centre is None or _are_numbers(stream.centre, columns))
-
-
-def _are_numbers(values: Any, size: int) -> bool:
-    is_vector = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape == (size,)
-    return is_vector and bool(np.isfinite(values).all())
-
-
-# What a stream cannot change its mind about.
-SETTLED = ("C", "penalty", "fit_intercept", "penalize_intercept", "feature_penalty", "solver", "intercept_scaling")
-Classifier = TypeVar("Classifier", bound=Any)
-
-
-class PartialFit:
-    """``partial_fit``, for a linear classifier that says how it reads rows, weights and settings."""
-
-    def partial_fit(self: Classifier, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Classifier:
-        """Learn from one more chunk of rows, by the proximal solver, without keeping them.
-
-        A later chunk may lack classes. Rows fed twice count twice. Memory does not depend on how many rows were seen.
-        ``gap_`` is NaN: nothing certifies a stream. After ``fit`` a stream starts afresh, from zero: a fit gathers no
-        precision to go on from.
-
-        **Order matters.** Rows of a call are visited in random order (``shuffle``, ``random_state``), so within a call
-        theirs does not. But a chunk of one class alone is fitted perfectly and hardly remembered: on 20,000 rows sorted
-        by label a stream of 20 calls ends at an accuracy of 0.50, and of 0.79 shuffled. A warning says so when it
-        happens; shuffle the rows, or see that every call has all classes.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
-        y : array of labels, shape (n_samples,)
-        classes : array of labels, optional
-            All that will ever come; needed at the first call.
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        estimator
-            As far as it has learnt.
-
-        Examples
-        --------
-        >>> import majorant
-        >>> X, y = majorant.datasets.load("ecoli")
-        >>> order, model = np.random.default_rng(0).permutation(len(y)), majorant.LogisticRegression(solver="proximal")
-        >>> for rows in np.array_split(order, 4):
-        ...     model = model.partial_fit(X[rows], y[rows], classes=range(8))
-        >>> round(model.score(X, y), 1), model.result_.outcome.value
-        (0.8, 'stopped')
-        """
-        with all_or_nothing(self):
-            self._check_settings()
-            first = not hasattr(self, "_stream")
-            self._check_stream(first)
-            X, y = self._validate(X, y, reset=first)
-            known = self._stream_classes(classes, first)
-            unknown = np.setdiff1d(y, known)
-            if len(unknown):
-                raise ValueError(f"y holds classes that were not named at the first call: {unknown}; got {known}")
-            self._set_classes(known)
-            if not first and np.shape(sample_weight) == np.shape(y) and not np.any(sample_weight):
-                return self  # rows that weigh nothing teach nothing
-            weight = self._weights(sample_weight, X, y)
-            if weight is not None and not weight.all():
-                X, y, weight = take_rows(np.flatnonzero(weight), X, y, weight)
-            if len(y):
-                self._learn(X, np.searchsorted(known, y), weight)
-        return self
-
-    def _check_stream(self: Any, first: bool) -> None:
-        if np.isinf(self._strength):
-            raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
-        if self.class_weight == "balanced":
-            raise ValueError("class_weight='balanced' is not known in a stream; pass a dict of weights to partial_fit")
-        for name, value in ({} if first else self._stream.settings).items():
-            if not np.array_equal(value, getattr(self, name)):
-                raise ValueError(
-                    f"{name} was {value!r} when the stream began, got {getattr(self, name)!r}; a stream keeps its "
-                    "settings: clone the estimator to start another"
-                )
-
-    def _stream_classes(self: Any, classes: Any, first: bool) -> Array:
-        if classes is None and not hasattr(self, "classes_"):
-            raise ValueError("classes must be passed on the first call to partial_fit: a chunk may not hold them all")
-        refuse_null_ending("classes", classes)
-        named = self.classes_ if classes is None else np.unique(classes)
-        if not first and not np.array_equal(named, self.classes_):
-            raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
-        return named
-
-    def _learn(self: Any, X: Any, labels: Array, weight: Array | None) -> None:
-        with numerics(1):
-            before = self._stream_before(X, labels, weight)
-            data = self._chunk(X, labels, weight, before.centre)
-            self._centre = data.centre
-            rng = np.random.default_rng([self._seed(), before.chunks]) if self.shuffle else None
-            self._stream = before.after(data, rng)
-        said = stream_result(self._stream.chunks, self._stream.foreseen.in_words())
-        self._publish(Fitted(self._stream.theta, said, self._stream.chunks, {}))
-        for text in self._stream.warnings[len(before.warnings) :]:
-            warn_outside(text)
-
-    def _stream_before(self: Any, X: Any, labels: Array, weight: Array | None) -> Stream:
-        """Return the stream as it meets these rows: begun if need be, its columns measured from near where they are."""
-        if not hasattr(self, "_stream"):
-            self._forget_fit()
-            # Of a few sparse rows every column that occurs would be far from zero.
-            center = self._is_free and not (issparse(X) and len(labels) < FEW)
-            like, settings = self._chunk(X, labels, weight, center), {name: getattr(self, name) for name in SETTLED}
-            self._stream = Stream.begin(self._model(), like, self._ridge(), settings)
-        return self._stream.having_seen(X, weight) if self._is_free else self._stream
-
-    def _chunk(self: Any, X: Any, labels: Array, weight: Array | None, center: Any) -> Labelled:
-        """Return rows measured from a centre, in double precision: rounding errors would add up as rows do."""
-        X = X.astype(np.float64, copy=False)
-        return Labelled(X, labels, weight, constant=self.fit_intercept, center=False if center is None else center)
+    vectors = [(stream.learnt.theta, rows * (columns + bool(stream.settings.get("fit_intercept"))))]
+    if stream.centre is not None:
+        vectors.append((stream.centre, columns))
+    return all(
+        isinstance(vector, np.ndarray) and vector.dtype.kind == "f" and vector.shape == (size,) and all_finite(vector)
+        for vector, size in vectors
+    )

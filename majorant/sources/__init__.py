@@ -2,8 +2,6 @@
 
 from majorant.sources.base import Chunk, Piece, Source
 from majorant.sources.chunks import Chunks
-from majorant.sources.npy import Npy
-from majorant.sources.parquet import Parquet
-from majorant.sources.svmlight import Svmlight
+from majorant.sources.files import Npy, Parquet, Svmlight
 
 __all__ = ["Chunk", "Chunks", "Npy", "Parquet", "Piece", "Source", "Svmlight"]

@@ -105,11 +105,6 @@ class Chunk:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether rows are given by their non-zeros."""
-        return sp.issparse(self.X)
-
     def read(self) -> Iterator[Chunk]:
         """Yield the chunk itself."""
         yield self
@@ -125,11 +120,12 @@ class Chunk:
 
     def refuse_non_finite(self) -> None:
         """Raise if a number is missing or infinite."""
-        values = self.X.data if self.is_sparse else self.X
+        sparse = sp.issparse(self.X)
+        values = self.X.data if sparse else self.X
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(values.sum()) or np.isfinite(values).all():
                 return
-        bad = ~np.isfinite(self.X.toarray() if self.is_sparse else self.X)
+        bad = ~np.isfinite(self.X.toarray() if sparse else self.X)
         row, column = (int(place) for place in np.argwhere(bad)[0])
         name = column if self.columns is None else repr(self.columns[column])
         raise self.refuse(f"column {name} holds {self.X[row, column]}; fill in or drop what is missing", row)
@@ -225,10 +221,13 @@ def merged(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     Chunks that cannot be rows of one matrix stay apart: the survey refuses them, and names their place.
     """
     waiting: list[Chunk] = []
-    held = 0
+    held, kind = 0, None
     for chunk in chunks:
-        numbers = int(chunk.X.nnz + len(chunk) if chunk.is_sparse else chunk.X.size)
-        if waiting and (held + numbers > SMALL or _kind(waiting[-1]) != _kind(chunk)):
+        X, sparse = chunk.X, sp.issparse(chunk.X)
+        numbers = int(X.nnz + len(chunk) if sparse else X.size)
+        before, labels = kind, None if chunk.labels is None else chunk.labels.names.dtype.kind
+        kind = (X.shape[1], X.dtype, sparse, chunk.open_ended, chunk.columns, labels)
+        if waiting and (held + numbers > SMALL or kind != before):
             yield concatenated(waiting)
             waiting, held = [], 0
         if numbers >= SMALL:
@@ -236,15 +235,9 @@ def merged(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         else:
             waiting.append(chunk)
             held += numbers
-        del chunk  # its memory is free while the next one is read
+        del chunk, X  # their memory is free while the next one is read
     if waiting:
         yield concatenated(waiting)
-
-
-def _kind(chunk: Chunk) -> tuple[Any, ...]:
-    """Return what chunks have in common whose rows can be put together."""
-    labels = None if chunk.labels is None else chunk.labels.names.dtype.kind
-    return chunk.X.shape[1], chunk.X.dtype, chunk.is_sparse, chunk.open_ended, chunk.columns, labels
 
 
 def concatenated(chunks: Sequence[Chunk]) -> Chunk:
@@ -253,7 +246,7 @@ def concatenated(chunks: Sequence[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return first
     parts = [chunk.X for chunk in chunks]
-    X = sp.csr_array(sp.vstack(parts, format="csr")) if first.is_sparse else np.concatenate(parts)
+    X = sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(first.X) else np.concatenate(parts)
     labels, weight = None, None
     labelled = [chunk.labels for chunk in chunks if chunk.labels is not None]
     if labelled:

@@ -7,10 +7,9 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from math import prod
 from threading import Lock
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -41,8 +40,7 @@ def prefetch(iterate: Callable[[], Iterator[T]], ahead: int = 2) -> Iterator[T]:
         reader.shutdown(wait=False, cancel_futures=True)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where an array stands in the file."""
 
     offset: int

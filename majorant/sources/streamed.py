@@ -9,9 +9,8 @@ more than a few windows are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from threading import Lock
 from typing import Any, TypeAlias
@@ -55,7 +54,7 @@ class Encoding:
         assert chunk.labels is not None
         codes = np.searchsorted(self.classes, chunk.labels.names)[chunk.labels.codes]
         weight, center = self.weight_of(codes, chunk.weight), False if self.centre is None else self.centre
-        if chunk.is_sparse:
+        if sp.issparse(chunk.X):
             X = sp.csr_array(chunk.X)
             arrays = laid_out(X.data, self.dtype), laid_out(X.indices), laid_out(X.indptr)
             design: Design = CsrDesign(sp.csr_array(arrays, shape=(X.shape[0], self.columns)))
@@ -71,14 +70,9 @@ class Encoding:
         return of_class if weight is None else of_class * weight
 
 
-def encoded(encoding: Encoding, pieces: Iterable[Piece]) -> Iterator[Labelled]:
-    """Yield the blocks of pieces as they are read."""
-    return map(encoding, merged(checked(pieces)))
-
-
 def blocks_of(encoding: Encoding, *pieces: Piece) -> list[Labelled]:
     """Return the blocks of pieces, all in memory."""
-    return list(encoded(encoding, pieces))
+    return [encoding(chunk) for chunk in merged(checked(pieces))]
 
 
 def shown(encoding: Encoding, pieces: Iterable[Piece]) -> Labelled:
@@ -96,7 +90,9 @@ class ShareOfSource:
 
     def __call__(self) -> Iterable[Labelled]:
         """Return the blocks, in memory, or read one by one in every pass."""
-        return blocks_of(self.encoding, *self.pieces) if self.fits else encoded(self.encoding, self.pieces)
+        if self.fits:
+            return blocks_of(self.encoding, *self.pieces)
+        return map(self.encoding, merged(checked(self.pieces)))
 
 
 def evenly(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
@@ -116,11 +112,6 @@ def windows_of(chunks: Sequence[int], seed: int, passes: int) -> Iterator[Window
             window = [(number, rows) for number, rows in dealt if rows.start < rows.stop]
             if window:
                 yield window
-
-
-def length_of(window: Window) -> int:
-    """Return the number of rows of a window."""
-    return sum(rows.stop - rows.start for _, rows in window)
 
 
 class Streamed:
@@ -151,11 +142,14 @@ class Streamed:
         watcher: Watcher | None = None,
     ) -> None:
         self._source, self._encoding, self._cache, self._watcher = source, encoding, cache, watcher
-        self._sizes, self._starts = survey.chunks, _starts(survey.chunks)
+        self._sizes, self._starts = survey.chunks, list(accumulate(survey.chunks, initial=0))[:-1]
         self._labels, self._weight = row_labels.labels, row_labels.weight
-        self._codes = row_labels.codes(encoding.classes)
+        classes = encoding.classes
+        dtype = np.min_scalar_type(len(classes))
+        codes = (np.searchsorted(classes, part.names).astype(dtype)[part.codes] for part in row_labels.labels)
+        self._codes = np.concatenate(list(codes))
         self._is_sparse = survey.is_sparse
-        self._mixes = cache.is_open and row_labels.told_by_chunk(encoding.classes) > TOLD
+        self._mixes = cache.is_open and row_labels.told_by_chunk(classes) > TOLD
         self._sampled: tuple[tuple[int, int], Labelled] | None = None
         self._lock = Lock()  # of several fits
         self.like = encoding(next(self._chunks())[1].take(slice(0, SHOWN)))
@@ -165,21 +159,51 @@ class Streamed:
 
     def blocks(self, rows: int) -> StreamedBlocks:
         """Return the data in blocks of at most that many rows; going through them reads everything."""
-        return StreamedBlocks(self, rows)
+        return StreamedBlocks(self._read_blocks, self._parts(rows))
 
     def outlines(self, rows: int) -> StreamedBlocks:
         """Return the same blocks without their rows, for tasks that use labels and weights alone."""
-        return StreamedBlocks(self, rows, labels_only=True)
+        return StreamedBlocks(self._label_blocks, self._parts(rows))
+
+    def _parts(self, rows: int) -> list[list[slice]]:
+        """Return the parts of each chunk with at most so many rows, all about as long."""
+        return [even_parts(size, max(-(-size // max(rows, 1)), 1)) for size in self._sizes]
+
+    def _read_blocks(self, parts: list[list[slice]]) -> Iterator[Labelled]:
+        for (_, chunk), cuts in zip(self._chunks(), parts, strict=True):
+            labelled = self._encoding(chunk)
+            yield from (labelled.part(cut.start, cut.stop) for cut in cuts)
+            if self._watcher is not None:
+                self._watcher(len(chunk))
+
+    def _label_blocks(self, parts: list[list[slice]]) -> Iterator[Labelled]:
+        for start, cuts in zip(self._starts, parts, strict=True):
+            for cut in cuts:
+                rows = slice(start + cut.start, start + cut.stop)
+                codes = self._codes[rows].astype(np.intp)
+                weight = self._encoding.weight_of(codes, None if self._weight is None else self._weight[rows])
+                outline = object.__new__(Labelled)
+                design = Absent(len(codes), self.like.design)
+                outline._store(design, codes, weight, None, self._encoding.constant, len(self))
+                yield outline
 
     def sample(self, rows: int, seed: int) -> Labelled:
         """Return rows drawn at random without replacement, in one pass; the last ones are remembered."""
         with self._lock:
             if self._sampled is None or self._sampled[0] != (rows, seed):
-                wanted, found = _drawn(np.random.default_rng(seed), len(self), min(rows, len(self))), []
+                rng, total, n = np.random.default_rng(seed), len(self), min(rows, len(self))
+                if 2 * n >= total:
+                    drawn = np.sort(rng.permutation(total)[:n])
+                else:  # without a list of all there are
+                    drawn = np.empty(0, dtype=np.int64)
+                    while len(drawn) < n:
+                        drawn = np.unique(np.append(drawn, rng.integers(total, size=n)))
+                    drawn = np.sort(rng.choice(drawn, n, replace=False))
+                found = []
                 for start, chunk in self._chunks():
-                    first, last = np.searchsorted(wanted, (start, start + len(chunk)))
+                    first, last = np.searchsorted(drawn, (start, start + len(chunk)))
                     if first < last:
-                        found.append(self._encoding(chunk.take(wanted[first:last] - start)))
+                        found.append(self._encoding(chunk.take(drawn[first:last] - start)))
                 self._sampled = (rows, seed), Labelled.joined(found)
             return self._sampled[1]
 
@@ -194,29 +218,30 @@ class Streamed:
         many chunks come together.
         """
         size = max(CHUNK // multiple, 1) * multiple
-        mixed = self._mixes and order.shuffle
-        parts = self._windows(order.seed, passes, begin, end) if mixed else self._overlapping(begin, end)
+        if self._mixes and order.shuffle:
+            parts = self._windows(order.seed, passes, begin, end)
+        else:
+            parts = ((number, start, chunk) for number, (start, chunk) in enumerate(self._chunks()))
         for number, start, chunk in parts:
+            if start >= end:
+                return
+            if start + len(chunk) <= begin:
+                continue
             first, last = max(begin - start, 0), min(end - start, len(chunk))
             rows = order.of_chunk(passes, number, len(chunk))[first:last]
             labelled = self._encoding(chunk)
             for k in range(0, len(rows), size):
                 yield labelled.take(rows[k : k + size])
 
-    def _overlapping(self, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
-        """Yield the chunks that have rows from ``begin`` to ``end``, their numbers and those of their first rows."""
-        for number, (start, chunk) in enumerate(self._chunks()):
-            if start >= end:
-                return
-            if begin < start + len(chunk):
-                yield number, start, chunk
-
     def _windows(self, seed: int, passes: int, begin: int, end: int) -> Iterator[tuple[int, int, Chunk]]:
-        """Yield the same of windows, of which no others are read."""
+        """Yield the windows with rows from ``begin`` to ``end``, their numbers and those of their first rows.
+
+        Of others nothing is read.
+        """
         windows = list(windows_of(self._sizes, seed, passes))
-        lengths = [length_of(window) for window in windows]
-        starts = _starts(lengths)
-        wanted = [k for k in range(len(windows)) if starts[k] < end and begin < starts[k] + lengths[k]]
+        lengths = [sum(rows.stop - rows.start for _, rows in window) for window in windows]
+        starts = list(accumulate(lengths, initial=0))
+        wanted = [k for k in range(len(windows)) if starts[k] < end and begin < starts[k + 1]]
         chunks = prefetch(lambda: (concatenated([self._part(*part) for part in windows[k]]) for k in wanted))
         for k, chunk in zip(wanted, chunks, strict=True):
             yield k, starts[k], chunk
@@ -242,63 +267,40 @@ class Streamed:
         rows.has_sorted_indices = rows.has_canonical_format = True  # as when they were written
         return rows
 
-    def read_blocks(self, rows: int) -> Iterator[Labelled]:
-        """Yield blocks of at most that many rows, read anew."""
-        for _, chunk in self._chunks():
-            labelled = self._encoding(chunk)
-            yield from (labelled.part(part.start, part.stop) for part in _parts_of(len(chunk), rows))
-            if self._watcher is not None:
-                self._watcher(len(chunk))
-
-    def outline_blocks(self, rows: int) -> Iterator[Labelled]:
-        """Yield the same blocks without their rows."""
-        for start, size in zip(self._starts, self._sizes, strict=True):
-            for part in _parts_of(size, rows):
-                here = slice(start + part.start, start + part.stop)
-                codes = self._codes[here].astype(np.intp)
-                weight = self._encoding.weight_of(codes, None if self._weight is None else self._weight[here])
-                outline = object.__new__(Labelled)
-                design = Absent(len(codes), self.like.design)
-                outline._store(design, codes, weight, None, self._encoding.constant, len(self))
-                yield outline
-
-    def block_count(self, rows: int) -> int:
-        """Return how many blocks there are of at most that many rows."""
-        return sum(len(_parts_of(size, rows)) for size in self._sizes)
-
     def _chunks(self) -> Iterator[tuple[int, Chunk]]:
         """Yield every chunk with the number of its first row, read ahead; refuse what has changed since the survey."""
+        sizes, starts, labels, weights = self._sizes, self._starts, self._labels, self._weight
+        if self._cache.is_open:
+
+            def copied() -> Iterator[Chunk]:
+                for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+                    weight = None if weights is None else weights[start : start + size]
+                    yield Chunk(self._matrix(self._cache[number]), labels[number], weight)
+
+            yield from zip(starts, prefetch(copied), strict=True)
+            return
         number = -1
-        read = self._from_cache if self._cache.is_open else partial(read_all, self._source)
-        for number, chunk in enumerate(prefetch(read)):
-            if number >= len(self._sizes) or len(chunk) != self._sizes[number]:
+        for number, chunk in enumerate(prefetch(lambda: read_all(self._source))):
+            if number >= len(sizes) or len(chunk) != sizes[number]:
                 raise chunk.refuse("the source has changed since it was first read: it must yield the same chunks")
-            if not self._cache.is_open:
-                self._refuse_other_rows(self._starts[number], chunk)
-            yield self._starts[number], chunk
-        if number + 1 < len(self._sizes):
+            # Labels or weights are others than those of the first pass where a source shuffles at every read.
+            assert chunk.labels is not None
+            rows = slice(starts[number], starts[number] + len(chunk))
+            codes = np.searchsorted(self._encoding.classes, chunk.labels.names)[chunk.labels.codes]
+            differ = codes != self._codes[rows]
+            if weights is not None:
+                differ |= weights[rows] != (1.0 if chunk.weight is None else chunk.weight)
+            if differ.any():
+                raise chunk.refuse(
+                    "the label or weight is another than when the source was first read: it must yield the same rows "
+                    "in the same order every time, so shuffle rows once, before, not at each read",
+                    int(np.argmax(differ)),
+                )
+            yield starts[number], chunk
+        if number + 1 < len(sizes):
             raise ValueError(
-                f"the source ended after {number + 1} chunks, of {len(self._sizes)} when it was first read: "
+                f"the source ended after {number + 1} chunks, of {len(sizes)} when it was first read: "
                 "it must yield the same chunks every time"
-            )
-
-    def _from_cache(self) -> Iterator[Chunk]:
-        for number, (start, size) in enumerate(zip(self._starts, self._sizes, strict=True)):
-            weight = None if self._weight is None else self._weight[start : start + size]
-            yield Chunk(self._matrix(self._cache[number]), self._labels[number], weight)
-
-    def _refuse_other_rows(self, start: int, chunk: Chunk) -> None:
-        """Raise if labels or weights are not those of the first pass, as of a source that shuffles at every read."""
-        assert chunk.labels is not None
-        rows = slice(start, start + len(chunk))
-        differ = np.searchsorted(self._encoding.classes, chunk.labels.names)[chunk.labels.codes] != self._codes[rows]
-        if self._weight is not None:
-            differ |= self._weight[rows] != (1.0 if chunk.weight is None else chunk.weight)
-        if differ.any():
-            raise chunk.refuse(
-                "the label or weight is another than when the source was first read: it must yield the same rows in "
-                "the same order every time, so shuffle rows once, before, not at each read",
-                int(np.argmax(differ)),
             )
 
 
@@ -306,32 +308,11 @@ class Streamed:
 class StreamedBlocks:
     """Blocks of streamed rows, which are read in every iteration, or their labels and weights alone."""
 
-    data: Streamed
-    rows: int
-    labels_only: bool = False
+    read: Callable[[list[list[slice]]], Iterator[Labelled]]
+    parts: list[list[slice]]  # of each chunk
 
     def __iter__(self) -> Iterator[Labelled]:
-        return self.data.outline_blocks(self.rows) if self.labels_only else self.data.read_blocks(self.rows)
+        return self.read(self.parts)
 
     def __len__(self) -> int:
-        return self.data.block_count(self.rows)
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return the number of the first row of each chunk."""
-    return list(accumulate(sizes, initial=0))[:-1]
-
-
-def _parts_of(chunk: int, rows: int) -> list[slice]:
-    """Return parts of a chunk with that many rows, all about as long, of at most ``rows``."""
-    return even_parts(chunk, max(-(-chunk // max(rows, 1)), 1))
-
-
-def _drawn(rng: np.random.Generator, total: int, rows: int) -> Array:
-    """Return different numbers below a total, in order, without a list of all there are."""
-    if 2 * rows >= total:
-        return np.sort(rng.permutation(total)[:rows])
-    drawn = np.empty(0, dtype=np.int64)
-    while len(drawn) < rows:
-        drawn = np.unique(np.append(drawn, rng.integers(total, size=rows)))
-    return np.sort(rng.choice(drawn, rows, replace=False))
+        return sum(map(len, self.parts))

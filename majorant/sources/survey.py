@@ -9,6 +9,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from majorant.core.affine import Centre, Moments, far_means
 from majorant.core.checks import Array
@@ -40,7 +41,7 @@ class Survey:
     def of(cls, chunk: Chunk) -> Survey:
         """Return the survey of a chunk that :func:`checked` has let through."""
         assert chunk.labels is not None
-        X, weight, rows = chunk.X, chunk.weight, len(chunk)
+        X, weight, rows, sparse = chunk.X, chunk.weight, len(chunk), sp.issparse(chunk.X)
         sample = np.arange(min(rows, ENOUGH_ROWS)) * rows // min(rows, ENOUGH_ROWS)
         moments = Moments.of(X[sample], None if weight is None else weight[sample])
         # The dictionary of a column may hold names that no row has.
@@ -50,8 +51,8 @@ class Survey:
             chunks=(rows,),
             columns=X.shape[1],
             dtype=X.dtype,
-            is_sparse=chunk.is_sparse,
-            stored=X.nnz if chunk.is_sparse else X.size,
+            is_sparse=sparse,
+            stored=X.nnz if sparse else X.size,
             moments=replace(moments, rows=rows, weight=float(rows if weight is None else weight.sum())),
             names=names,
             counts=np.bincount(codes, minlength=len(names)),
@@ -62,7 +63,22 @@ class Survey:
         )
 
     def __add__(self, other: Survey) -> Survey:
-        self._refuse_unlike(other)
+        # Refuse rows that cannot be those of one matrix, naming their place.
+        fault = None
+        if other.columns != self.columns and not other.open_ended:
+            fault = f"there are {other.columns} columns, but {self.columns} in the rows before"
+        elif self.column_names and other.column_names and self.column_names != other.column_names:
+            pairs = zip(other.column_names, self.column_names, strict=True)
+            name = next(theirs for theirs, ours in pairs if theirs != ours)
+            fault = f"column {name!r} stands where another one did in the rows before"
+        elif other.is_sparse != self.is_sparse:
+            kinds = ("dense", "sparse")
+            fault = f"rows are {kinds[other.is_sparse]}, those before were {kinds[self.is_sparse]}"
+        elif (self.names.dtype.kind in "US") != (other.names.dtype.kind in "US"):
+            ours, theirs = self.names.tolist()[:3], other.names.tolist()[:3]
+            fault = f"labels must be of one type, got {theirs} after {ours}"
+        if fault is not None:
+            raise ValueError(f"{other.where}: {fault}")
         columns, names = max(self.columns, other.columns), np.unique(np.concatenate([self.names, other.names]))
         ours, theirs = self._with_names(names), other._with_names(names)
         return replace(
@@ -86,24 +102,6 @@ class Survey:
         counts[places], weights[places] = self.counts, self.weights
         return replace(self, names=names, counts=counts, weights=weights)
 
-    def _refuse_unlike(self, other: Survey) -> None:
-        """Raise if rows cannot be those of one matrix, naming their place."""
-        fault = None
-        if other.columns != self.columns and not other.open_ended:
-            fault = f"there are {other.columns} columns, but {self.columns} in the rows before"
-        elif self.column_names and other.column_names and self.column_names != other.column_names:
-            pairs = zip(other.column_names, self.column_names, strict=True)
-            name = next(theirs for theirs, ours in pairs if theirs != ours)
-            fault = f"column {name!r} stands where another one did in the rows before"
-        elif other.is_sparse != self.is_sparse:
-            kinds = ("dense", "sparse")
-            fault = f"rows are {kinds[other.is_sparse]}, those before were {kinds[self.is_sparse]}"
-        elif (self.names.dtype.kind in "US") != (other.names.dtype.kind in "US"):
-            ours, theirs = self.names.tolist()[:3], other.names.tolist()[:3]
-            fault = f"labels must be of one type, got {theirs} after {ours}"
-        if fault is not None:
-            raise ValueError(f"{other.where}: {fault}")
-
     @property
     def rows(self) -> int:
         """How many there are."""
@@ -121,11 +119,6 @@ class RowLabels:
 
     labels: tuple[Labels, ...]  # of each chunk
     weight: Array | None  # of each row
-
-    def codes(self, classes: Array) -> Array:
-        """Return the number of the class of each row, in as few bytes as will do."""
-        dtype = _code_type(classes)
-        return np.concatenate([np.searchsorted(classes, part.names).astype(dtype)[part.codes] for part in self.labels])
 
     def told_by_chunk(self, classes: Array) -> float:
         """Return how much of its label a row's chunk tells: nothing where rows are shuffled, 1 where they are sorted.
@@ -151,18 +144,18 @@ def survey_source(source: Source, cache: ChunkCache, watcher: Watcher | None = N
     labels: list[Labels] = []
     weights: list[Array | None] = []
     unweighted: list[Array] = []
-
-    def surveys() -> Iterator[Survey]:
-        for chunk in prefetch(lambda: read_all(source, unweighted)):
-            assert chunk.labels is not None
-            cache.add((chunk.X.data, chunk.X.indices, chunk.X.indptr) if chunk.is_sparse else (chunk.X,))
-            labels.append(replace(chunk.labels, codes=chunk.labels.codes.astype(_code_type(chunk.labels.names))))
-            weights.append(chunk.weight)
-            if watcher is not None:
-                watcher(len(chunk))
-            yield Survey.of(chunk)
-
-    found = total_survey(surveys(), unweighted)
+    total: Survey | None = None
+    for chunk in prefetch(lambda: read_all(source, unweighted)):
+        assert chunk.labels is not None
+        cache.add((chunk.X.data, chunk.X.indices, chunk.X.indptr) if sp.issparse(chunk.X) else (chunk.X,))
+        codes = chunk.labels.codes
+        labels.append(replace(chunk.labels, codes=codes.astype(np.min_scalar_type(len(chunk.labels.names)))))
+        weights.append(chunk.weight)
+        if watcher is not None:
+            watcher(len(chunk))
+        total = Survey.of(chunk) if total is None else total + Survey.of(chunk)
+        del chunk  # its memory is free while the next one is read
+    found = total_survey([total], unweighted)
     weight = None
     if any(part is not None for part in weights):
         pairs = zip(weights, found.chunks, strict=True)
@@ -222,8 +215,3 @@ def checked(pieces: Iterable[Piece], unweighted: list[Array] | None = None) -> I
             chunk = chunk.take(np.flatnonzero(weight))
         if len(chunk):
             yield chunk
-
-
-def _code_type(names: Array) -> np.dtype[Any]:
-    """Return the smallest type of the numbers of names."""
-    return np.min_scalar_type(max(len(names) - 1, 1))

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from majorant import Binary, Labelled, Newton, Objective, QuasiNewton, minimize
-from majorant.core import self_concordance
+from majorant.core import certificates
 from majorant.core.affine import Constant
 from majorant.design import CsrDesign
 from tests.truth import Truth, centred, drawn
@@ -14,13 +14,13 @@ from tests.truth import Truth, centred, drawn
 
 def looked_at(monkeypatch):
     """Return a list of every look for a certificate to come: how, and what was found."""
-    looks, certify = [], self_concordance.certify
+    looks, certify = [], certificates.by_self_concordance
 
     def noted(F, at, **how):
         looks.append((how, certify(F, at, **how)))
         return looks[-1][1]
 
-    monkeypatch.setattr(self_concordance, "certify", noted)
+    monkeypatch.setattr(certificates, "by_self_concordance", noted)
     return looks
 
 
@@ -28,11 +28,11 @@ def test_a_look_that_comes_too_early_does_not_put_the_optimum_in_doubt():
     F, rng = drawn(3)
     F = F.with_ridge(0.0)
     best = minimize(F, Newton(), tol=1e-12).params
-    early = self_concordance.certify(F, F.point(best + 0.01 * rng.normal(size=F.size)), aim=1e-12)
+    early = certificates.by_self_concordance(F, F.point(best + 0.01 * rng.normal(size=F.size)), aim=1e-12)
     assert early.early
     assert np.isnan(early.gap)
     assert 1e-12 < early.decrement < 1
-    assert not self_concordance.certify(F, F.point(best), aim=1e-8).early
+    assert not certificates.by_self_concordance(F, F.point(best), aim=1e-8).early
 
 
 def test_newtons_steps_in_the_metric_at_hand_lead_to_the_optimum():
@@ -41,8 +41,8 @@ def test_newtons_steps_in_the_metric_at_hand_lead_to_the_optimum():
     truth = Truth(F)
     best = truth.optimum(np.zeros(F.size))
     theta = (best + 0.01 * rng.normal(size=F.size)).astype(float)
-    found = self_concordance.certify(F, F.point(theta), aim=1e-8, settle=1e-2)
-    assert found.region.radius <= 1.01 * self_concordance.SETTLED
+    found = certificates.by_self_concordance(F, F.point(theta), aim=1e-8, settle=1e-2)
+    assert found.region.radius <= 1.01 * certificates.SETTLED
     assert found.gap < 1e-12
     error = np.abs(centred(found.theta - best, F.model.redundancy(F.like))).astype(float)
     assert (error <= found.region.within(F.model.redundancy(F.like)).ravel() + 1e-17).all()

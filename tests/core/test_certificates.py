@@ -175,7 +175,7 @@ def test_an_intercept_that_is_good_enough_makes_no_gap_larger(classes, off, monk
         theta = best.params * (1 + off * rng.normal(size=F.size))
         found = F.certify(F.point(theta), largest=0)
         with monkeypatch.context() as exactly:
-            exactly.setattr(certificates, "UNSEEN", 0.0)
+            exactly.setattr(certificates, "PERCENT", 0.0)
             expected = F.certify(F.point(theta), largest=0)
         truth = (found.value - F.value(best.params)) / found.value
         assert truth - 1e-15 <= found.gap <= 1.01 * expected.gap

@@ -22,10 +22,10 @@ from majorant import (
     QuasiNewton,
     minimize,
 )
-from majorant.core import self_concordance, separation
-from majorant.core.certificates import _by_eigenvalues, _by_pivots
+from majorant.core import certificates, separation
+from majorant.core.certificates import KnownHessian
+from majorant.core.curvature import root_by_eigenvalues, root_by_pivots
 from majorant.core.rounding import ChoiceSpreads, ClassSpreads
-from majorant.core.self_concordance import KnownHessian
 from majorant.objective import Point
 from tests import certified, oracles, problems
 from tests.truth import Truth, centred, drawn
@@ -53,7 +53,7 @@ def test_never_below_the_truth_and_finite_soon_after(part):
             if found.region is not None:
                 error = np.abs(centred(theta - best, classes)).astype(float)
                 assert (found.region.within(classes) >= error * (1 - 1e-9) - 1e-17).all(), seed
-            tight = self_concordance.certify(F, F.point(theta))
+            tight = certificates.by_self_concordance(F, F.point(theta))
             if np.isfinite(tight.gap) and true > 1e-15:
                 assert true - rounding <= tight.gap <= (1.0 if tight.gap > 1e-4 else 2.0) * max(3 * true, 1e-22)
             if true < 1e-4:
@@ -95,7 +95,7 @@ def test_a_hessian_from_nearby_certifies_as_truly(seed):
     for far in (0.0, 1e-3, 0.1, 3.0):
         nearby = theta + far * rng.normal(size=F.size)
         known = KnownHessian(nearby, F.hessian(nearby)[2].as_matrix())
-        found = self_concordance.certify(F, F.point(theta), known=known)
+        found = certificates.by_self_concordance(F, F.point(theta), known=known)
         true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
         assert true <= found.gap <= 4 * true
         assert (found.region.within() >= np.abs(theta - best).astype(float)).all()
@@ -111,9 +111,9 @@ def test_some_of_the_rows_certify_as_truly(seed):
     best = truth.optimum(np.zeros(F.size))
     theta = (best + 1e-6 * rng.normal(size=F.size)).astype(float)
     true = float((truth.value(theta) - truth.value(best)) / truth.value(theta))
-    whole = self_concordance.certify(F, F.point(theta))
+    whole = certificates.by_self_concordance(F, F.point(theta))
     for share in (0.9, 0.6, 0.4):
-        found = self_concordance.certify(F, F.point(theta), share=share)
+        found = certificates.by_self_concordance(F, F.point(theta), share=share)
         assert true <= found.gap <= 100 * true
         assert found.gap >= whole.gap * (1 - 1e-9)
         error = np.abs(centred(theta - best, F.model.redundancy(F.like))).astype(float)
@@ -129,7 +129,7 @@ def test_rows_that_leave_a_direction_open_are_not_enough():
     best = minimize(F, Newton()).params
     taken = F.data.sample(40, seed=0)
     assert not taken.design.dense()[:, 1].any()
-    found = self_concordance.certify(F, F.point(best), share=0.1)
+    found = certificates.by_self_concordance(F, F.point(best), share=0.1)
     assert found.region.share == 0.4
     assert np.isfinite(found.region.within()).all()
 
@@ -220,7 +220,7 @@ def test_a_stream_says_nothing_of_its_coefficients():
 
 def test_where_everything_is_flat_nothing_is_known_of_any_coefficient():
     F = Objective(Enumerated(), Choices([[1.0], [1.0], [2.0]], [2, 1], chosen=[0, 0]), ridge=0.0)
-    found = self_concordance.certify(F, F.point([0.5]))
+    found = certificates.by_self_concordance(F, F.point([0.5]))
     assert np.isinf(found.region.within()).all()
 
 
@@ -249,9 +249,9 @@ def test_a_model_that_is_not_known_to_be_self_concordant_gets_no_such_certificat
         """What derives from a model may be anything."""
 
     F, _ = drawn(0)
-    assert self_concordance.suits(F)
-    assert not self_concordance.suits(Objective(Tempered(), F.data, ridge=F.ridge))
-    assert not self_concordance.suits(F, largest=F.size - 1)
+    assert certificates.suits(F)
+    assert not certificates.suits(Objective(Tempered(), F.data, ridge=F.ridge))
+    assert not certificates.suits(F, largest=F.size - 1)
 
 
 @pytest.mark.parametrize("seed", [50631, 52056])
@@ -270,7 +270,9 @@ def test_the_reference_knows_how_far_it_can_be_relied_on(seed):
 def test_an_inverse_without_squares_says_nothing(curvature):
     F = Objective(Binary(), Labelled(np.array([[1.0], [2.0]]), [0, 1]), ridge=0.0)
     at = Point(np.zeros(1), 1.0, np.array([1e20]))
-    found = self_concordance.certify(F, at, known=KnownHessian(np.zeros(1), np.array([[curvature]])), settle=1.0)
+    found = certificates.by_self_concordance(
+        F, at, known=KnownHessian(np.zeros(1), np.array([[curvature]])), settle=1.0
+    )
     assert np.isnan(found.gap)
     assert found.decrement == np.inf
 
@@ -284,8 +286,10 @@ def test_rounding_errors_of_a_hessian_silence_it():
 @pytest.mark.parametrize("tol", [1e-3, 1e-2])
 def test_it_is_not_looked_for_where_a_fit_begins_of_which_nothing_is_known(tol, monkeypatch):
     looks = []
-    certify = self_concordance.certify
-    monkeypatch.setattr(self_concordance, "certify", lambda F, at, **how: looks.append(at) or certify(F, at, **how))
+    certify = certificates.by_self_concordance
+    monkeypatch.setattr(
+        certificates, "by_self_concordance", lambda F, at, **how: looks.append(at) or certify(F, at, **how)
+    )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=300) > 0
@@ -298,7 +302,9 @@ def test_what_is_known_of_a_point_need_not_be_found_again():
     F = F.with_ridge(1.0)
     point = F.point(rng.normal(size=F.size))
     bare = replace(point, scores=None)
-    assert self_concordance.certify(F, point).decrement == pytest.approx(self_concordance.certify(F, bare).decrement)
+    assert certificates.by_self_concordance(F, point).decrement == pytest.approx(
+        certificates.by_self_concordance(F, bare).decrement
+    )
     assert isinstance(bare, Point)
 
 
@@ -308,16 +314,16 @@ def test_pivots_measure_what_eigenvalues_do(seed):
     d, rank = 12, int(rng.integers(1, 12))
     X = rng.normal(size=(60, rank)) @ np.eye(rank, d)
     X[:, rank:] = X[:, : min(2, rank)] @ rng.integers(-2, 3, size=(min(2, rank), d - rank))  # all depend on two
+    scale = np.linalg.norm(X, axis=0)
+    X = X / np.where(scale > 0, scale, 1.0)
     A, ones = X.T @ X, np.ones(d)
-    scale = np.sqrt(np.where(np.diag(A) > 0, np.diag(A), 1.0))
-    scaled = A / np.outer(scale, scale)
-    pivots, eigen = (how(scaled, scale, np.diag(A).copy()) for how in (_by_pivots, _by_eigenvalues))
-    assert pivots.root.shape == eigen.root.shape == (d, rank)
-    np.testing.assert_allclose(X @ pivots.flat, 0.0, atol=1e-9)
-    assert np.linalg.matrix_rank(pivots.flat) == d - rank
+    (root, flat), (of_eigenvalues, _) = (how(A) for how in (root_by_pivots, root_by_eigenvalues))
+    assert root.shape == of_eigenvalues.shape == (d, rank)
+    np.testing.assert_allclose(X @ flat, 0.0, atol=1e-9)
+    assert np.linalg.matrix_rank(flat) == d - rank
     # Rows have no part in flat directions: they are as long in both metrics.
-    np.testing.assert_allclose(*(np.linalg.norm(X @ each.root, axis=1) for each in (pivots, eigen)), rtol=1e-8)
-    np.testing.assert_allclose(pivots.of(A @ ones), np.sqrt(ones @ A @ ones), rtol=1e-8)
+    np.testing.assert_allclose(*(np.linalg.norm(X @ each, axis=1) for each in (root, of_eigenvalues)), rtol=1e-8)
+    np.testing.assert_allclose(np.linalg.norm(root.T @ (A @ ones)), np.sqrt(ones @ A @ ones), rtol=1e-8)
 
 
 def test_pivots_say_nothing_where_a_column_nearly_depends_on_others():
@@ -325,7 +331,7 @@ def test_pivots_say_nothing_where_a_column_nearly_depends_on_others():
     X = np.column_stack([X, X[:, 0] + 1e-5 * X[:, 1] ** 2])
     A = X.T @ X
     scale = np.sqrt(np.diag(A))
-    assert _by_pivots(A / np.outer(scale, scale), scale, np.diag(A).copy()) is None
+    assert root_by_pivots(A / np.outer(scale, scale)) is None
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -357,13 +363,13 @@ def test_what_rounding_hides_is_not_looked_for_again(monkeypatch):
     X = rng.normal(size=(3000, 3))
     y = (X[:, 0] + rng.logistic(size=3000) > 0).astype(int)
     F = Objective(Binary(), Labelled(X, y), ridge=0.0)
-    certify = self_concordance.certify
+    certify = certificates.by_self_concordance
 
     def hidden(*args, **settings):
         looks.append(1)
         return replace(certify(*args, **settings), gap=np.nan, region=None, decrement=np.inf)
 
-    monkeypatch.setattr(self_concordance, "certify", hidden)
+    monkeypatch.setattr(certificates, "by_self_concordance", hidden)
     # A small gradient is then no sign of an optimum.
     assert minimize(F, QuasiNewton()).result.outcome.value == "stalled"
     assert len(looks) == 1

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 
 from majorant import Chain, Objective, QuasiNewton, minimize
-from majorant.core import separation
-from majorant.core.separation import Cuts
+from majorant.core import certificates
+from majorant.core.certificates import Cuts, best_weights
 from majorant.objective import Point
 from majorant.solvers import LBFGS
 from tests.problems import sequences
@@ -32,8 +32,8 @@ def single(F, point):
 @pytest.mark.parametrize("some", [7, 2**16])
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_lie_between_the_best_gradient_gap_and_the_minimum(monkeypatch, seed, some, many):
-    monkeypatch.setattr(separation, "MANY_PARAMETERS", many)
-    monkeypatch.setattr(separation, "SOME", some)
+    monkeypatch.setattr(certificates, "MANY_PARAMETERS", many)
+    monkeypatch.setattr(certificates, "CHUNK", some)
     F, rng = problem(seed)
     best = minimize(F, LBFGS(), tol=1e-10, max_steps=5000)
     lowest, bound, alone = F.value(best.params), Cuts(F.ridge), 0.0
@@ -102,6 +102,6 @@ def test_weights_of_cuts_whose_constants_are_far_apart_sum_to_one():
     for _ in range(50):
         many = int(r.integers(2, 5))
         constants, slopes = -(10.0 ** r.uniform(-5, 25, size=many)), r.normal(size=(many, 3)) * 10.0 ** r.uniform(-6, 3)
-        weights = separation._candidates(constants, slopes @ slopes.T)
+        weights = best_weights(constants, slopes @ slopes.T)
         assert len(weights)
         np.testing.assert_allclose(weights.sum(axis=1), 1.0)

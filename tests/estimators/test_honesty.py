@@ -36,7 +36,7 @@ from majorant import (
     datasets,
     minimize,
 )
-from majorant.core import self_concordance
+from majorant.core import certificates
 from majorant.core.result import Fitted
 from majorant.estimators.fitting import above_tangent, judged_as_published
 from tests import oracles, problems
@@ -244,7 +244,7 @@ def test_no_certificate_is_below_the_truth(solver, name, kind):
             check_honest(run, truth, best)
             values = [truth(theta) for theta in run.path]
             np.testing.assert_allclose(run.trace["objective"], values, rtol=1e-5 if kind == "float32" else 1e-9)
-            assert np.isnan(run.result.gap) or F.certifiable or self_concordance.suits(F)
+            assert np.isnan(run.result.gap) or F.certifiable or certificates.suits(F)
 
 
 @settings(max_examples=40, deadline=None)

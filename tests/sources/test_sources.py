@@ -190,7 +190,7 @@ def test_large_row_groups_are_read_in_chunks(tmp_path, monkeypatch):
 def test_svmlight_files(tmp_path, ending, opener, monkeypatch):
     from sklearn.datasets import dump_svmlight_file
 
-    monkeypatch.setattr("majorant.sources.svmlight.BLOCK", 2_000)
+    monkeypatch.setattr("majorant.sources.base.CHUNK_NUMBERS", 250)
     X, names = rows(3, sparse=True)
     y = np.unique(names, return_inverse=True)[1]
     paths = []

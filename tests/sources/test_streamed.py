@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 from majorant import Chunks, LogisticRegression
 from majorant.core.rows import Order
-from majorant.estimators.source import Here
+from majorant.estimators.source import surveyed
 from majorant.sources import streamed
-from majorant.sources.streamed import Encoding, length_of, windows_of
+from majorant.sources.streamed import Encoding, windows_of
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -18,7 +18,7 @@ def test_windows_hold_every_row_once(seed):
     windows = list(windows_of(chunks, seed, passes=1))
     seen = [(number, row) for window in windows for number, rows in window for row in range(rows.start, rows.stop)]
     assert sorted(seen) == [(number, row) for number, rows in enumerate(chunks) for row in range(rows)]
-    assert sum(map(length_of, windows)) == sum(chunks)
+    assert sum(rows.stop - rows.start for window in windows for _, rows in window) == sum(chunks)
     assert windows == list(windows_of(chunks, seed, passes=1))
     if len(chunks) > streamed.GROUP:
         assert windows != list(windows_of(chunks, seed, passes=2))
@@ -45,9 +45,8 @@ def sorted_rows(sparse, t=1200):
 def placed(X, y, weight, size=190):
     at = range(0, X.shape[0], size)
     source = Chunks(lambda: ((X[k : k + size], y[k : k + size], weight[k : k + size]) for k in at))
-    place = Here.look(source)
     encoding = Encoding(np.arange(3), None, X.shape[1], X.dtype, False, None, X.shape[0])
-    return place.put(encoding).data
+    return surveyed(source).place(encoding).data
 
 
 @pytest.mark.parametrize("sparse", [False, True])

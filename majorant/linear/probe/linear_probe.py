@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import clone
@@ -17,17 +18,25 @@ from sklearn.utils.validation import check_is_fitted
 from majorant.core.checks import Array, whole
 from majorant.core.labelled import CommonGram
 from majorant.core.objective import Objective
-from majorant.core.result import Result
 from majorant.device.estimators import is_on_device
-from majorant.estimators.base import StepCount, check_labels
+from majorant.estimators.base import check_labels
 from majorant.estimators.fitting import warn_outside
-from majorant.estimators.saving import all_or_nothing
+from majorant.estimators.saving import (
+    Field,
+    Notes,
+    Written,
+    all_or_nothing,
+    are_any,
+    are_counts,
+    linear_fields,
+    naming,
+)
 from majorant.linear.classifier import LinearClassifier
 from majorant.linear.logistic import LogisticRegression
-from majorant.linear.path import check_grid, is_count, read_grid, walk
-from majorant.linear.probe import scoring
+from majorant.linear.path import is_count, read_grid, walk
 from majorant.linear.probe.features import NearEnough, Split, foretold, moments, read_rows, split_rows, take
 from majorant.linear.probe.scoring import (
+    ENDING,
     Metric,
     Row,
     Score,
@@ -36,7 +45,9 @@ from majorant.linear.probe.scoring import (
     check_metric,
     linear_layer,
     name_of,
+    read_safetensors,
     score,
+    write_safetensors,
 )
 
 # The grid of DINOv3's evaluation: 10^x for evenly spread x between these.
@@ -121,11 +132,7 @@ class LinearProbe(LinearClassifier):
     >>> layer = probe.head()  # doctest: +SKIP
     """
 
-    n_iter_ = StepCount()
-    result_: Result
-    gap_: float
     scores_: SweepTable
-    notes_: dict[str, Any] | None  # of a loaded probe
     _common: CommonGram | None = None  # with probes for other labels of the same rows
 
     def __init__(
@@ -280,7 +287,8 @@ class LinearProbe(LinearClassifier):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if not (self.callback is None or callable(self.callback)):
             raise ValueError(f"callback must be a function of a row of the table, got {self.callback!r}")
-        check_grid(self.Cs)
+        if not is_count(self.Cs):
+            read_grid(self.Cs)
         self._head_for(1.0)._check_settings()
 
     def _read_settings(self) -> Array:
@@ -348,7 +356,10 @@ class LinearProbe(LinearClassifier):
             Anything that JSON can hold; it travels with the probe and comes back as ``notes_``.
         """
         check_is_fitted(self, "coef_")
-        scoring.write(self, path, notes)
+        if Path(path).suffix == ENDING:
+            write_safetensors(self, path, *self._checked(notes))
+        else:
+            super().save(path, notes)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -363,7 +374,27 @@ class LinearProbe(LinearClassifier):
         estimator
             Fitted, with its ``notes_``.
         """
-        return scoring.read(cls, path)
+        if Path(path).suffix != ENDING:
+            return super().load(path)
+        with naming(path):
+            return cls._rebuilt(path, *read_safetensors(path, cls._fields))
+
+    _fields: ClassVar[dict[str, Field]] = {
+        **linear_fields(),
+        "sweep": Field("f", ("sweep", len(Row._fields)), are_any),
+        "best": Field("iu", (), are_counts),
+    }
+
+    def _written(self, notes: Notes) -> Written:
+        facts, arrays = super()._written(notes)
+        return facts, arrays | {"sweep": np.array(self.scores_.rows), "best": np.array(self.scores_.best)}
+
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._restore(path, facts, {name: arrays[name] for name in linear_fields() if name in arrays})
+        rows, best = [Row(*row) for row in arrays["sweep"].tolist()], int(arrays["best"])
+        if not 0 <= best < len(rows) or not all(row.C > 0 for row in rows):
+            raise ValueError(f"the array 'sweep' has {len(rows)} rows, of which row {best} cannot be the best")
+        self.scores_ = SweepTable(rows, best)
 
 
 def probe_grid(Cs: Any) -> Array:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +20,8 @@ from scipy import sparse
 from majorant.core.checks import Array, needed, new_axes
 from majorant.core.files import replacing
 from majorant.core.result import table
-from majorant.estimators import saving
-from majorant.estimators.saving import Field, are_any, are_counts, check_arrays, check_savable, readable
+from majorant.estimators.saving import Field, check_arrays, fact, readable
 from majorant.linear.probe.features import Split, in_chunks, losses_and_best, take
-
-if TYPE_CHECKING:
-    from majorant.linear.probe.linear_probe import LinearProbe
 
 
 def linear_layer(probe: Any) -> Any:
@@ -131,22 +126,11 @@ class SweepTable(Mapping[str, Array]):
 FORMAT = "majorant probe"
 ENDING = ".safetensors"
 WHAT = "safetensors file of a probe"
-FIELDS = {
-    **saving.linear_fields(),
-    "sweep": Field("f", ("sweep", len(Row._fields)), are_any),
-    "best": Field("iu", (), are_counts),
-}
 
 
-def write(probe: LinearProbe, path: Any, notes: dict[str, Any] | None) -> None:
-    """Write a fitted probe, in the form that the name of the file asks for."""
-    facts, arrays = saving.facts_of(probe, notes), saving.arrays_of(probe)
-    table = {"sweep": np.array(probe.scores_.rows), "best": np.array(probe.scores_.best)}
-    check_savable(probe, FIELDS, arrays | table)
-    if Path(path).suffix != ENDING:
-        saving.write(path, type(probe).__name__, facts, arrays | table)
-        return
-    beside = {name: each for name, each in (arrays | table).items() if name not in ("coef", "intercept")}
+def write_safetensors(probe: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a fitted probe to a file that PyTorch reads as the layer of :func:`linear_layer`."""
+    beside = {name: each for name, each in arrays.items() if name not in ("coef", "intercept")}
     header = {"facts": facts, **{name: [each.dtype.str, each.tolist()] for name, each in beside.items()}}
     weight, bias = two_sided(probe)
     tensors = {"weight": np.ascontiguousarray(weight), "bias": bias.astype(weight.dtype)}
@@ -154,36 +138,8 @@ def write(probe: LinearProbe, path: Any, notes: dict[str, Any] | None) -> None:
         _safetensors().save_file(tensors, temporary, {"format": FORMAT, "probe": json.dumps(header)})
 
 
-def read(cls: type[LinearProbe], path: Any) -> LinearProbe:
-    """Return the probe of a file, whichever form it has."""
-    with saving.naming(path):
-        if Path(path).suffix == ENDING:
-            facts, arrays = _read_safetensors(path)
-        else:
-            facts, arrays = saving.read(path, cls.__name__, FIELDS)
-        probe: LinearProbe = saving.built(cls, facts)
-        saving.restore(probe, facts, arrays)
-        rows, best = [Row(*row) for row in arrays["sweep"].tolist()], int(arrays["best"])
-        if not 0 <= best < len(rows) or not all(row.C > 0 for row in rows):
-            raise ValueError(f"the array 'sweep' has {len(rows)} rows, of which row {best} cannot be the best")
-        probe.scores_ = SweepTable(rows, best)
-    return probe
-
-
-def two_sided(probe: Any) -> tuple[Array, Array]:
-    """Return weights and biases with a row for each class: of two classes, half of the difference for each."""
-    W = probe.coef_.toarray() if sparse.issparse(probe.coef_) else probe.coef_
-    b = probe.intercept_
-    return (np.vstack([-W / 2, W / 2]), np.append(-b / 2, b / 2)) if len(probe.classes_) == 2 else (W, b)
-
-
-def _one_sided(weight: Array, bias: Array) -> dict[str, Array]:
-    if len(weight) == 2:
-        weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
-    return {"coef": weight, "intercept": bias.astype(np.float64)}
-
-
-def _read_safetensors(path: Any) -> tuple[dict[str, Any], dict[str, Array]]:
+def read_safetensors(path: Any, fields: Mapping[str, Field]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the facts and arrays of a probe that :func:`write_safetensors` wrote."""
     _safetensors()
     from safetensors import safe_open
 
@@ -195,17 +151,25 @@ def _read_safetensors(path: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         if header is None:
             raise ValueError("it holds tensors, but no probe that majorant has saved")
         with readable(WHAT):
-            found = _one_sided(file.get_tensor("weight"), file.get_tensor("bias"))
-            beside = {name: _array(*header[name]) for name in FIELDS if name in header}
-    arrays = found | beside
-    check_arrays(FIELDS, arrays)
-    return saving.fact(header, "facts", dict), arrays
+            weight, bias = file.get_tensor("weight"), file.get_tensor("bias")
+            if len(weight) == 2:  # of two classes, the difference
+                weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+            arrays = {"coef": weight, "intercept": bias.astype(np.float64)}
+            for name in fields:
+                if name in header:
+                    dtype, values = header[name]
+                    # Strings are as long as they are, whatever the file says.
+                    kind = {"U": str, "S": bytes}.get(np.dtype(dtype).kind, dtype)
+                    arrays[name] = np.array(values, dtype=kind)
+    check_arrays(fields, arrays)
+    return fact(header, "facts", dict), arrays
 
 
-def _array(dtype: str, values: Any) -> Array:
-    """Return an array from JSON. Strings are as long as they are, whatever the file says."""
-    kind = np.dtype(dtype).kind
-    return np.array(values, dtype=str if kind == "U" else bytes if kind == "S" else dtype)
+def two_sided(probe: Any) -> tuple[Array, Array]:
+    """Return weights and biases with a row for each class: of two classes, half of the difference for each."""
+    W = probe.coef_.toarray() if sparse.issparse(probe.coef_) else probe.coef_
+    b = probe.intercept_
+    return (np.vstack([-W / 2, W / 2]), np.append(-b / 2, b / 2)) if len(probe.classes_) == 2 else (W, b)
 
 
 def _safetensors() -> Any:
