@@ -235,7 +235,7 @@ def shared_gram(objective: Objective, at: Point, dtype: Any) -> tuple[CommonGram
     if not isinstance(like, Labelled) or like.common is None or like.weight is not None or like.offset is not None:
         return None, None
     # Few rows vary along few directions, and there much more: a matrix of their own is cheap.
-    few = objective.rows < ROWS_PER_COLUMN * like.n_features
+    few = 2 * objective.rows < ROWS_PER_COLUMN * like.n_features
     if few or at.theta.reshape(-1, like.n_features)[:, : -1 if like.constant else None].any():
         return None, None
     known, centred = like.common.known.get(dtype), objective.model.as_rows().design(like).centre is not None
