@@ -662,7 +662,8 @@ class EncodedPiece:
         wanted, schema, classes = self.reading.wanted, self.reading.schema, self.reading.classes
         with suppress(NoRows):
             for part in self.source.chunks(self.reading.rows):
-                table = wanted.complete(part)
+                # A copy holds complete rows alone, and no column that is not used.
+                table = part if isinstance(self.source, TableCopy) else wanted.complete(part)
                 if len(table):
                     labels = Labels(classes, np.searchsorted(classes, schema.labels(table, classes)))
                     X = as_rows(schema.features(table))

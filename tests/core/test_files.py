@@ -349,7 +349,7 @@ def test_chunks_learn_what_the_whole_does(tmp_path):
     path = write_csv(tmp_path / "t.csv", rows)
     source, wanted = Source(path), Wanted("kind", standardize=True)
     whole, _ = Schema.learn(source, wanted, lambda: [source.read()])
-    parts, _ = Schema.learn(source, wanted, list(source.chunks(7)))
+    parts, _ = Schema.learn(source, wanted, lambda: source.chunks(7))
     X = whole.features(source.read())
     np.testing.assert_allclose(parts.features(source.read()), X, rtol=1e-12)
     np.testing.assert_allclose([X[:, 0].mean(), X[:, 0].std()], [0, 1], atol=1e-12)
@@ -359,7 +359,7 @@ def test_chunks_learn_what_the_whole_does(tmp_path):
 def test_scaling_a_sparse_matrix_in_chunks(tmp_path):
     (tmp_path / "t.svm").write_text("0 1:1\n1 3:2\n0 1:3 2:1\n")
     source = Source(str(tmp_path / "t.svm"))
-    schema, _ = Schema.learn(source, Wanted(None, standardize=True), list(source.chunks(1)))
+    schema, _ = Schema.learn(source, Wanted(None, standardize=True), lambda: source.chunks(1))
     X = np.array([[1.0, 0, 0], [0, 0, 2], [3, 1, 0]])
     np.testing.assert_allclose(dense(schema.features(source.read())), X / X.std(axis=0))
 
