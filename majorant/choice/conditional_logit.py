@@ -1,14 +1,9 @@
-"""Newton's last steps of a choice model, to machine precision, and the curvature there, for standard errors.
-
-Choice models as files.
-
-``ConditionalLogit``: discrete choice by maximum likelihood, with what econometricians ask of it.
-"""
+"""``ConditionalLogit``: discrete choice by maximum likelihood, with what econometricians ask of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
+from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, Self
 
@@ -18,241 +13,59 @@ from sklearn.utils.validation import check_is_fitted
 from majorant.callbacks import Fit, ProgressLine
 from majorant.choice.basis import (
     ROUNDING,
+    elasticities,
+    elasticity_table,
     errors_of_columns,
     in_units,
     may_be_collinear,
+    observation_scores,
     of_columns,
     orthonormal,
-    probabilities,
     refuse_collinear,
     ridge_of,
 )
 from majorant.choice.enumerated import Enumerated
-from majorant.choice.frames import ChoiceFrames, layout_from
-from majorant.choice.inference import ChoiceInference
-from majorant.choice.sets import Situations, flagged_largest, refuse_nothing_to_choose
+from majorant.choice.frames import ChoiceFrames, as_json, layout_from
+from majorant.choice.inference import ChoiceEstimator, Polished, curved, polished, variances_of
+from majorant.choice.sets import Situations, flagged_largest, refuse_missing, refuse_nothing_to_choose
 from majorant.core import certificates, separation
 from majorant.core.certificates import Certificate, KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.choices import Choices, Sample
-from majorant.core.curvature import Curvature
-from majorant.core.descent import LBFGS, BatchMajorization, DescentState, Newton
+from majorant.core.descent import LBFGS, BatchMajorization, Newton
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
-from majorant.core.preconditioners import HessianByBlocks
-from majorant.core.products import hessian_by_blocks
 from majorant.core.result import Fitted, Outcome, Result, about_separation, about_the_gap, counted
 from majorant.core.rows import Threads
-from majorant.core.solver import Solver
 from majorant.core.structured import Arrow
 from majorant.core.threads import sharing, threads
 from majorant.estimators import saving
-from majorant.estimators.base import Estimator, check_jobs, check_number, check_strength, fit_threads
+from majorant.estimators.base import check_jobs, check_number, check_strength, fit_threads
 from majorant.estimators.fitting import errors_of, is_unwanted, publish, run, warn
-from majorant.estimators.saving import Field, Notes, Saved, Written, all_or_nothing, are_any, are_counts
-from majorant.inference import Facts
+from majorant.estimators.saving import Field, Notes, Written, all_or_nothing, are_any, are_counts
+from majorant.inference import (
+    KINDS,
+    Derived,
+    Facts,
+    LikelihoodRatio,
+    Summary,
+    likelihood_ratio,
+    ratio,
+    summarise,
+)
 
-# Of more parameters no Hessian is kept; by blocks that never meet there are still standard errors.
-LARGEST_HESSIAN = 5_000
-# Newton's decrement squared, an estimate of twice the log-likelihood that is missing, at which no step is left to make.
-POLISHED, STEPS = 1e-15, 3
-# Steps that promise more than so many times the tolerance are no last ones.
-NEAR = 10.0
-# How many times as large as if a parameter were alone its variance may be, until nothing is known of it.
-INFLATED = 1e10
-
-
-@dataclass(frozen=True, eq=False)
-class Polished:
-    """Parameters, F there, and the Hessian of the penalised loss; of many parameters its inverse diagonal alone."""
-
-    theta: Array
-    value: float
-    hessian: Array | None = None
-    variances: Array | None = None
-    gradient: Array | None = None
-
-    def may_be_collinear(self, squares: Array) -> bool:
-        """Return whether next to nothing is known of some parameters; ``squares`` are those of their columns."""
-        if self.hessian is not None:
-            return may_be_collinear(self.hessian, squares)
-        return self.variances is not None and bool(np.isinf(self.variances).any())
-
-
-def polished(objective: Objective, fitted: Fitted, tol: float) -> Polished:
-    """Return a fit after Newton's last steps, if it has converged, and what is known of its curvature."""
-    theta, λ, known = fitted.params, objective.ridge, _last_of_newton(fitted)
-    found = known or curved(objective, theta)
-    for _ in range(STEPS):
-        if found is None:
-            return Polished(theta, objective.value(theta))
-        value, gradient, H = found
-        solve = H.factorized(λ)
-        step = solve(gradient)
-        small = fitted.result.converged and POLISHED < gradient @ step < NEAR * tol * abs(value)
-        if not small or not objective.value(theta - step) <= value:
-            break
-        theta = theta - step
-        found = curved(objective, theta)
-    assert found is not None
-    return _described(theta, *found, λ)
-
-
-def recertified(objective: Objective, fitted: Fitted, found: Polished) -> Fitted:
-    """Return the fit at its polished parameters, with a certificate of these, or as it was if that says more."""
-    certified = None if found.theta is fitted.params else _certified(objective, fitted, found)
-    if certified is None or not certified.gap <= fitted.result.gap:
-        return fitted
-    return _with_certificate(objective, fitted, found, certified)
-
-
-def certified_of_all(objective: Objective, fitted: Fitted, found: Polished, off: Array) -> Fitted:
-    """Return the fit with a certificate that holds for all columns that are no more than ``off`` from these.
-
-    Where there is none nothing is known of an optimum of the columns that these stand for.
-    """
-    certified = _certified(objective, fitted, found, off)
-    if certified is not None and certified.gap <= 1:
-        return _with_certificate(objective, fitted, found, certified) if fitted.result.converged else fitted
-    if not fitted.result.converged and np.isnan(fitted.result.gap):
-        return fitted
-    sentence = (
-        f"stopped after {counted(fitted.steps, 'step')}: columns are so nearly collinear within every group that "
-        "rounding hides whether a maximum-likelihood estimate exists"
-    )
-    result = Result(Outcome.STALLED, sentence, float("nan"), fitted.result.account, fitted.result.estimate)
-    solution = None if fitted.solution is None else replace(fitted.solution, certificate=None)
-    return replace(fitted, result=result, solution=solution)
-
-
-def _certified(objective: Objective, fitted: Fitted, found: Polished, off: Array | None = None) -> Certificate | None:
-    """Return the certificate of polished parameters; None if there is none, or the Hessian is not known."""
-    if fitted.solution is None or not certificates.suits(objective):
-        return None
-    if found.hessian is None or found.gradient is None:
-        return None
-    of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
-    here = Point(found.theta, found.value, found.gradient)
-    return certificates.by_self_concordance(objective, here, known=of_loss, off=off)
-
-
-def _with_certificate(objective: Objective, fitted: Fitted, found: Polished, certified: Certificate) -> Fitted:
-    """Return the fit at its polished parameters, and what a certificate says of these."""
-    assert fitted.solution is not None
-    sentence = f"converged in {counted(fitted.steps, 'step')}{about_the_gap(certified, objective)}"
-    result = replace(fitted.result, message=sentence, gap=certified.gap)
-    return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))
-
-
-def is_unique(fitted: Fitted) -> bool:
-    """Return whether a certificate proves that there is one optimum and no other: then nothing is unidentified."""
-    found = None if fitted.solution is None else fitted.solution.certificate
-    return found is not None and found.region is not None and not found.region.flat.size
-
-
-def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature] | None:
-    """Return F, its gradient and the Hessian of the loss, if there is a way to have it."""
-    if objective.size <= LARGEST_HESSIAN:
-        return objective.hessian(theta)
-    if not HessianByBlocks().suits(objective):
-        return None
-    point = objective.point(theta)
-    return point.value, point.gradient, hessian_by_blocks(objective, point, whole=True)
-
-
-def refuse_flat_blocks(objective: Objective, names: Sequence[str]) -> None:
-    """Refuse columns of which nothing is known at θ = 0, by the Hessian in blocks."""
-    found = curved(objective, np.zeros(objective.size))
-    assert found is not None
-    assert isinstance(found[2], Arrow)
-    unknown = np.flatnonzero(np.isinf(_variances(found[2], objective.ridge)))
-    refuse_collinear([unknown] if len(unknown) else [], names)
-
-
-def _variances(H: Arrow, ridge: Array) -> Array:
-    """Return the diagonal of the inverse, infinite where that is so large that nothing is known."""
-    found, alone = H.factorized(ridge).inverse_diagonal(), H.diagonal() + ridge
-    return np.where((alone > 0) & (found * alone <= INFLATED), found, np.inf)
-
-
-def _described(theta: Array, value: float, gradient: Array, H: Curvature, ridge: Array) -> Polished:
-    if isinstance(H, Arrow):
-        return Polished(theta, value, None, _variances(H, ridge), gradient)
-    return Polished(theta, value, H.as_matrix() + np.diag(ridge), None, gradient)
-
-
-def _last_of_newton(fitted: Fitted) -> tuple[float, Array, Curvature] | None:
-    """Return F, its gradient and its Hessian at the end of a fit, if Newton's last state knows them."""
-    state = None if fitted.solution is None else fitted.solution.state
-    if not isinstance(state, DescentState) or state.curvature is None or state.point is None:
-        return None
-    same = state.point.theta is fitted.params or np.array_equal(state.point.theta, fitted.params)
-    return (state.point.value, state.point.gradient, state.curvature) if same else None
-
-
-class ChoiceFiles(Saved):
-    """``save`` and ``load``, for a conditional logit."""
-
-    _fields: ClassVar[dict[str, Field]] = {
-        "coef": Field("f", ("parameters",)),
-        "coef_error": Field("f", ("parameters",), are_counts, needed=False),  # older files have none
-        **saving.names_fields("parameters"),
-        "variances": Field("f", ("parameters",), are_any, needed=False),
-        "hessian": Field("f", ("parameters", "parameters"), needed=False),
-        "robust": Field("f", ("parameters", "parameters"), are_any, needed=False),
-        "basis": Field("f", ("parameters", "parameters"), needed=False),
-    }
-
-    def _written(self: Any, notes: Notes) -> Written:
-        arrays = {"coef": self.coef_, "coef_error": self.coef_error_, **saving.packed(self.param_names_)}
-        if self._variances is not None:
-            arrays["variances"] = self._variances
-        if self._hessian is not None:
-            arrays["hessian"] = self._hessian
-            if self._basis is not None:
-                arrays["basis"] = np.diag(self._basis) if self._basis.ndim == 1 else self._basis
-            if self._sample is not None or self._robust is not None:
-                arrays["robust"] = self.covariance("robust")
-        facts = saving.facts_of(self, notes) | {"facts": asdict(self._facts), "groups": self.n_groups_}
-        facts["named_columns"] = hasattr(self, "feature_names_in_")
-        facts["layout"] = None if self._layout is None else self._layout.as_json()
-        return facts, arrays
-
-    def _restore(self: Any, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        saving.restore_ending(self, facts)
-        self.gap_ = self.result_.gap
-        self.coef_, self.param_names_ = arrays["coef"], saving.unpacked(arrays)
-        self.coef_error_ = arrays.get("coef_error", np.full(len(self.coef_), np.inf))
-        self._hessian, self._robust = arrays.get("hessian"), arrays.get("robust")
-        self._variances, self._basis = arrays.get("variances"), arrays.get("basis")
-        self._facts = facts_from(saving.fact(facts, "facts", dict), len(self.coef_))
-        self.log_likelihood_ = self._facts.log_likelihood
-        self.null_log_likelihood_ = self._facts.null_log_likelihood
-        self.n_groups_, self.n_features_in_ = saving.whole_fact(facts, "groups"), len(self.coef_)
-        if saving.fact(facts, "named_columns", bool):
-            self.feature_names_in_ = saving.names_of(self.param_names_)
-        layout = saving.fact(facts, "layout", dict, NoneType)
-        self._layout = None if layout is None else layout_from(layout, self.param_names_)
-
-
-def facts_from(saved: dict[str, Any], parameters: int) -> Facts:
-    """Return what was saved of a fit as a whole, if it is of so many parameters."""
-    if saved.keys() != {each.name for each in fields(Facts)} or saved["parameters"] != parameters:
-        raise ValueError(f"it says of a fit of {parameters} parameters {saved!r:.80}, which cannot be")
-    numbers = ("log_likelihood", "null_log_likelihood", "observations")
-    likelihood, null, observations = (float(saving.fact(saved, name, int, float)) for name in numbers)
-    if not observations > 0:
-        raise ValueError(f"it says that there were {observations} observations")
-    return Facts(likelihood, null, observations, parameters, saving.fact(saved, "unit", str))
-
-
+SOURCES = {
+    "hessian": "standard errors from the inverse Hessian",
+    "robust": "robust standard errors (sandwich over choice situations)",
+    "cluster": "standard errors robust to dependence within clusters",
+}
 SOLVERS = ("auto", "newton", "bbm", "lbfgs")
 # Of so many parameters a Hessian costs about as much as a few passes over usual data: Newton's steps are then the best.
 FEW = 300
 
 
-class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
+class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
     """Conditional (multinomial) logit: p(a | situation) = exp(θᵀx_a) / Σ_b exp(θᵀx_b), by maximum likelihood.
 
     Data are in long format: one row of X for each available alternative of each choice situation. Situations may
@@ -324,21 +137,21 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
 
     coef_: Array
     coef_error_: Array
-    result_: Result
     gap_: float
-    n_iter_: int
-    param_names_: list[str]
-    log_likelihood_: float
-    null_log_likelihood_: float
     n_groups_: int
-    notes_: dict[str, Any] | None  # of a loaded model
-    _facts: Facts
-    _hessian: Array | None  # of the penalised loss, for columns XT
-    _variances: Array | None = None  # where that is too large
-    _basis: Array | None = None  # T, a diagonal or a matrix; None for the columns of X
-    _robust: Array | None = None  # of a loaded model
-    _sample: Sample | None = None  # what was fitted to; files and pickles do not hold it
+    _variances: Array | None = None  # where the Hessian is too large
+    _sample: Sample | None = None  # what was fitted to
     _table: Situations | None = None
+    _unsaved: ClassVar[tuple[str, ...]] = ("_sample", "_table")
+    _fields: ClassVar[dict[str, Field]] = {
+        "coef": Field("f", ("parameters",)),
+        "coef_error": Field("f", ("parameters",), are_counts, needed=False),  # older files have none
+        **saving.names_fields("parameters"),
+        "variances": Field("f", ("parameters",), are_any, needed=False),
+        "hessian": Field("f", ("parameters", "parameters"), needed=False),
+        "robust": Field("f", ("parameters", "parameters"), are_any, needed=False),
+        "basis": Field("f", ("parameters", "parameters"), needed=False),
+    }
 
     def __init__(
         self,
@@ -381,9 +194,8 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
             self._check_settings()
             table = Situations.read(self, X, groups, reset=True)
             data = table.choices(y, offset, sample_weight)
-            names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
             self._layout = None
-            self._fit_sample(Sample.of(data), [str(name) for name in names])
+            self._fit_sample(Sample.of(data), self._column_names())
             self._table = table.without_rows()
         return self
 
@@ -405,9 +217,9 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
         check_is_fitted(self, "coef_")
         if groups is None and self._layout is not None:
             self._refuse_offset(offset)
-            return self._layout.arranged(X, self._probabilities_of)
-        table = Situations.read(self, X, groups, reset=False)
-        return table.as_given(self._probabilities_of(table.unobserved(offset)))
+            return self._layout.arranged(X, partial(self._probabilities, theta=self.coef_))
+        table = self._situations(X, groups)
+        return table.as_given(self._probabilities(table.unobserved(offset), self.coef_))
 
     def predict(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
         """Return which row of each group is likeliest.
@@ -425,9 +237,9 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
         check_is_fitted(self, "coef_")
         if groups is None and self._layout is not None:
             self._refuse_offset(offset)
-            return self._layout.likeliest(X, self._probabilities_of)
-        table = Situations.read(self, X, groups, reset=False)
-        p = self._probabilities_of(table.unobserved(offset))
+            return self._layout.likeliest(X, partial(self._probabilities, theta=self.coef_))
+        table = self._situations(X, groups)
+        p = self._probabilities(table.unobserved(offset), self.coef_)
         return table.as_given(flagged_largest(p, table.starts, table.sizes))
 
     def score(
@@ -454,10 +266,151 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
             self._refuse_offset(offset)
             data = self._layout.sample(X, sample_weight)[0].sets
         else:
-            data = Situations.read(self, X, groups, reset=False).choices(y, offset, sample_weight)
+            data = self._situations(X, groups).choices(y, offset, sample_weight)
         model = Enumerated()
         total = len(data) if data.weight is None else data.weight.sum()
         return -model.loss(model.scores(self.coef_, data), data) / float(total)
+
+    def covariance(self, kind: str = "hessian", cluster: Any = None) -> Array:
+        """Return the covariance of the coefficients, from analytic derivatives.
+
+        Parameters
+        ----------
+        kind : {"hessian", "robust", "cluster"}
+            The inverse Hessian, the sandwich over choice situations, or over clusters of them (with the factor
+            G/(G − 1) of G clusters, as usual).
+        cluster : array, optional
+            With "cluster": what each row of the fit, or each choice situation, belongs to, such as a person.
+
+        Returns
+        -------
+        array of shape (d, d)
+            In the order of ``param_names_``.
+        """
+        check_is_fitted(self, "coef_")
+        if self._hessian is None:
+            errors = "there are no standard errors" if self._variances is None else "summary() has standard errors"
+            raise ValueError(f"{len(self.coef_)} parameters are too many for a covariance matrix: {errors}")
+        if self._sample is None:
+            return self._covariance(kind, KINDS, None)
+        T, sample, theta, clusters = self._basis, self._sample, self.coef_, None
+        if cluster is not None and kind == "cluster":
+            clusters = np.asarray(cluster)
+            if clusters.ndim == 1:
+                refuse_missing("cluster", clusters, "what each row, or each choice situation, belongs to", "position")
+            if self._table is not None and clusters.shape != (len(sample),):
+                clusters = self._table.of_groups("cluster", clusters)
+
+        def scores() -> Array:
+            of_columns = observation_scores(sample, theta)
+            return of_columns if T is None else of_columns * T if T.ndim == 1 else of_columns @ T
+
+        return self._covariance(kind, KINDS, scores, clusters)
+
+    def summary(self, kind: str = "hessian", cluster: Any = None, level: float = 0.95) -> Summary:
+        """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit.
+
+        Parameters
+        ----------
+        kind, cluster
+            Where standard errors come from, as for :meth:`covariance`.
+        level : float
+            Of the confidence intervals.
+
+        Returns
+        -------
+        Summary
+            Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
+        """
+        alone = self._hessian is None and self._variances is not None and kind == "hessian"
+        found = self.covariance(kind, cluster) if not alone else self._variances
+        assert found is not None
+        notes = [SOURCES[kind], str(self.result_)]
+        if np.isfinite(self.C):
+            notes.append(f"penalised (C = {self.C:g}): estimates are drawn towards zero, and so are standard errors")
+        return summarise(
+            "Conditional logit", self.param_names_, self.coef_, found, self._facts, level=level, notes=notes
+        )
+
+    def wtp(self, attribute: str, cost: str, kind: str = "hessian", cluster: Any = None) -> Derived:
+        """Return the willingness to pay for one more unit of an attribute, −θ_attribute/θ_cost, by the delta method.
+
+        Parameters
+        ----------
+        attribute, cost : str
+            Coefficients by their names in ``param_names_``.
+        kind, cluster
+            As for :meth:`covariance`.
+
+        Returns
+        -------
+        Derived
+            ``estimate``, ``std_error``, ``z``, ``p`` and ``interval(level)``.
+        """
+        above, below = self._place(attribute), self._place(cost)
+        name = f"-{attribute} / {cost}"
+        return ratio(name, self.coef_, self.covariance(kind, cluster), above, below, sign=-1.0)
+
+    def likelihood_ratio_test(self, other: Any) -> LikelihoodRatio:
+        """Return the test between this fit and another one, one of which is a special case of the other.
+
+        Parameters
+        ----------
+        other : ConditionalLogit
+            Fitted to the same choices; both without a penalty (``C=np.inf``).
+
+        Returns
+        -------
+        LikelihoodRatio
+            ``statistic``, ``degrees`` of freedom and ``p``.
+        """
+        for fitted in (self, other):
+            check_is_fitted(fitted, "coef_")
+            if np.isfinite(fitted.C):
+                raise ValueError(f"a likelihood-ratio test needs fits without a penalty (C=np.inf), got C={fitted.C!r}")
+        return likelihood_ratio(self._facts, other._facts)
+
+    def elasticities(
+        self, feature: str, X: Any, groups: Any = None, alternatives: Any = None, *, offset: Any = None
+    ) -> Any:
+        """Return by how many percent probabilities change if a feature rises by one percent.
+
+        Parameters
+        ----------
+        feature : str
+            A coefficient by its name in ``param_names_``.
+        X, groups, offset
+            As for ``predict_proba``; a data frame alone where the model was made from one.
+        alternatives : array of shape (n_rows,), optional
+            What each row is an alternative of.
+
+        Returns
+        -------
+        array of shape (n_rows, 2), or (names, array of shape (n, n))
+            For each row its own elasticity, and that of every other alternative of its group with respect to the
+            feature of this row. With alternatives (or a data frame that names them) a table E[a, b]: the change of the
+            share of b when the feature of a rises, averaged with the probabilities of b as weights.
+        """
+        check_is_fitted(self, "coef_")
+        place = self._place(feature)
+        if groups is None and self._layout is not None:
+            self._refuse_offset(offset)
+            data, ids, alternatives = self._layout.rows(X)
+            p, x = self._probabilities(data, self.coef_), data.design.dense()[:, place]
+            return elasticity_table(p, x, self.coef_[place], alternatives, ids)
+        table = self._situations(X, groups)
+        data = table.unobserved(offset)
+        p, x = self._probabilities(data, self.coef_), data.design.dense()[:, place]
+        if alternatives is None:
+            return table.as_given(np.stack(elasticities(p, x, self.coef_[place]), axis=1))
+        labels = table.sorted(np.asarray(alternatives))
+        return elasticity_table(p, x, self.coef_[place], labels, table.sorted_ids)
+
+    def _place(self, name: str) -> int:
+        check_is_fitted(self, "coef_")
+        if name not in self.param_names_:
+            raise ValueError(f"there is no coefficient {name!r}; there are {', '.join(self.param_names_)}")
+        return int(self.param_names_.index(name))
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
@@ -476,15 +429,34 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             sets, T = in_units(sample.sets, names)
             best, found, objective = self._fitted(sets, T)
-            other = self._independent(objective, found, known=is_unique(best))
+
+            # Columns that are nearly collinear are made orthonormal, and fitted again; those that are collinear are
+            # refused. If the optimum is proved to be unique, none is.
+            certificate = None if best.solution is None else best.solution.certificate
+            is_unique = certificate is not None and certificate.region is not None and not certificate.region.flat.size
+            other = None
+            if np.isfinite(self.C):
+                pass  # the penalty tells columns apart
+            elif found.hessian is not None:
+                squares = np.zeros(objective.size) if is_unique else sets.design.column_norms() ** 2
+                other = orthonormal(sets, names) if may_be_collinear(found.hessian, squares) else None
+            elif found.variances is not None and np.isinf(found.variances).any():
+                at_zero = curved(objective, np.zeros(objective.size))
+                assert at_zero is not None
+                assert isinstance(at_zero[2], Arrow)
+                unknown = np.flatnonzero(np.isinf(variances_of(at_zero[2], objective.ridge)))
+                refuse_collinear([unknown] if len(unknown) else [], names)
             if other is not None:
                 T = other[1] if T is None else T[:, None] * other[1]
                 best, found, objective = self._fitted(other[0], T)
                 best = _unless_separated(objective, best, found, other[1])
+
         self._hessian, self._variances, self._basis = found.hessian, found.variances, T
         if found.variances is not None and T is not None:
             self._variances = found.variances * T**2
-        self._say_facts(objective, found)
+        self.log_likelihood_ = objective.penalty.value(found.theta) - found.value
+        self.null_log_likelihood_, self.n_groups_ = -objective.value_at_zero(), len(sample)
+        self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, sample.total, objective.size)
         publish(self, best)
         self.coef_ = of_columns(T, found.theta)
         errors = errors_of(best, objective.ridge, 1, None, {"coef_": found.theta[None]})["coef_error_"][0]
@@ -493,59 +465,43 @@ class ConditionalLogit(ChoiceInference, ChoiceFiles, ChoiceFrames, Estimator):
             warn(best.result)
 
     def _fitted(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
-        """Return the fit to columns XT."""
+        """Return the fit to columns XT, certified where Newton's last steps led, if that certificate says more."""
         objective = Objective(Enumerated(), sets, ridge=ridge_of(self.C, T), reducer=Threads(threads()))
         objective.columns = self.param_names_
-        fitted = self._minimised(objective)
-        found = polished(objective, fitted, self.tol)
-        return recertified(objective, fitted, found), found, objective
+        solvers: dict[str, Any] = {"newton": Newton, "bbm": BatchMajorization, "lbfgs": LBFGS}
+        auto = Newton if objective.size <= FEW else QuasiNewton
+        fitted = run(
+            objective,
+            solvers.get(self.solver, auto)(),
+            Fit(objective.model, _no_more, _no_files),
+            [ProgressLine()] if self.verbose else [],
+            tol=self.tol,
+            gradient_tol=self.tol,
+            max_steps=self.max_iter,
+        )
+        found = polished(objective, fitted)
+        certified = None if found.theta is fitted.params else _certified(objective, fitted, found)
+        if certified is not None and certified.gap <= fitted.result.gap:
+            fitted = _with_certificate(objective, fitted, found, certified)
+        return fitted, found, objective
 
-    def _independent(self, objective: Objective, found: Polished, *, known: bool) -> tuple[Choices, Array] | None:
-        """Return the sets with orthonormal columns if theirs are nearly collinear; refuse those that are collinear.
+    def _written(self, notes: Notes) -> Written:
+        facts, arrays = self._common(notes)
+        arrays |= {"coef": self.coef_, "coef_error": self.coef_error_, **saving.packed(self.param_names_)}
+        if self._variances is not None:
+            arrays["variances"] = self._variances
+        facts["groups"] = self.n_groups_
+        facts["layout"] = None if self._layout is None else as_json(self._layout)
+        return facts, arrays
 
-        None is collinear if the optimum is ``known`` to be unique.
-        """
-        sets = objective.data
-        assert isinstance(sets, Choices)
-        squares = np.zeros(objective.size) if known else sets.design.column_norms() ** 2
-        if np.isfinite(self.C) or not found.may_be_collinear(squares):
-            return None
-        if found.hessian is not None:
-            return orthonormal(sets, self.param_names_)
-        refuse_flat_blocks(objective, self.param_names_)
-        return None
-
-    def _minimised(self, objective: Objective) -> Fitted:
-        lines = [ProgressLine()] if self.verbose else []
-        fit = Fit(objective.model, _no_more, _no_files)
-        solver, tol = self._solver(objective), self.tol
-        return run(objective, solver, fit, lines, tol=tol, gradient_tol=tol, max_steps=self.max_iter)
-
-    def _solver(self, objective: Objective) -> Solver[Any]:
-        makers = {"newton": Newton, "bbm": BatchMajorization, "lbfgs": LBFGS}
-        if self.solver != "auto":
-            return makers[self.solver]()
-        return Newton() if objective.size <= FEW else QuasiNewton()
-
-    def _say_facts(self, objective: Objective, found: Polished) -> None:
-        assert self._sample is not None
-        self.log_likelihood_ = objective.penalty.value(found.theta) - found.value
-        self.null_log_likelihood_ = -objective.value_at_zero()
-        self.n_groups_ = len(self._sample)
-        self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, self._sample.total, objective.size)
-
-    def _probabilities_of(self, data: Choices) -> Array:
-        return probabilities(Enumerated().scores(self.coef_, data), data)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_sample", "_table")}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self.coef_, self.param_names_ = arrays["coef"], saving.unpacked(arrays)
+        self._restore_common(facts, arrays, self.param_names_, len(self.coef_))
+        self.gap_, self._variances = self.result_.gap, arrays.get("variances")
+        self.coef_error_ = arrays.get("coef_error", np.full(len(self.coef_), np.inf))
+        self.n_groups_ = saving.whole_fact(facts, "groups")
+        layout = saving.fact(facts, "layout", dict, NoneType)
+        self._layout = None if layout is None else layout_from(layout, self.param_names_)
 
 
 def _no_more(X: Any, y: Any) -> Any:
@@ -557,20 +513,51 @@ def _no_files(*arguments: Any) -> None:
 
 
 def _unless_separated(objective: Objective, fitted: Fitted, found: Polished, T: Array) -> Fitted:
-    """Return the fit to orthonormal columns XT, as one without an optimum if the choices are separated.
+    """Return the fit to orthonormal columns XT with what is proved of all columns that rounding may stand for.
 
-    Rounding of the orthonormal columns may end a separation of X: what is proved has to hold for all columns so near.
+    Rounding of the orthonormal columns may end a separation of X, or make one: where nothing is proved of all columns
+    so near, nothing is known of an optimum.
     """
     if fitted.result.outcome is Outcome.UNBOUNDED:
         return fitted
-    back = np.linalg.inv(T)
+    assert isinstance(objective.data, Choices)
+    assert fitted.solution is not None
+    back, account = np.linalg.inv(T), fitted.result.account
     rounding = ROUNDING * float(np.linalg.norm(back, 2) * np.linalg.norm(T, 2))
     apart = separation.find(objective, rounding=rounding) if separation.suits(objective) else None
-    if apart is None:
-        assert isinstance(objective.data, Choices)
+    if apart is not None:
+        apart = separation.Separation(T @ apart.direction, apart.complete, np.ones(len(T)))
+        result = Result(Outcome.UNBOUNDED, about_separation(objective, apart), float("nan"), account)
+    else:
         norms = np.sqrt(objective.data.design.shape[0]) * np.linalg.norm(back, axis=0)  # of the columns X
-        return certified_of_all(objective, fitted, found, ROUNDING * norms @ np.abs(T))
-    apart = separation.Separation(T @ apart.direction, apart.complete, np.ones(len(T)))
-    result = Result(Outcome.UNBOUNDED, about_separation(objective, apart), float("nan"), fitted.result.account)
-    assert fitted.solution is not None
+        certified = _certified(objective, fitted, found, ROUNDING * norms @ np.abs(T))
+        if certified is not None and certified.gap <= 1:
+            converged = fitted.result.converged
+            return _with_certificate(objective, fitted, found, certified) if converged else fitted
+        if not fitted.result.converged and np.isnan(fitted.result.gap):
+            return fitted
+        sentence = (
+            f"stopped after {counted(fitted.steps, 'step')}: columns are so nearly collinear within every group that "
+            "rounding hides whether a maximum-likelihood estimate exists"
+        )
+        result = Result(Outcome.STALLED, sentence, float("nan"), account, fitted.result.estimate)
     return replace(fitted, result=result, solution=replace(fitted.solution, certificate=None))
+
+
+def _certified(objective: Objective, fitted: Fitted, found: Polished, off: Array | None = None) -> Certificate | None:
+    """Return the certificate of polished parameters; None if there is none, or the Hessian is not known."""
+    if fitted.solution is None or not certificates.suits(objective):
+        return None
+    if found.hessian is None or found.gradient is None:
+        return None
+    of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
+    here = Point(found.theta, found.value, found.gradient)
+    return certificates.by_self_concordance(objective, here, known=of_loss, off=off)
+
+
+def _with_certificate(objective: Objective, fitted: Fitted, found: Polished, certified: Certificate) -> Fitted:
+    """Return the fit at its polished parameters, and what a certificate says of these."""
+    assert fitted.solution is not None
+    sentence = f"converged in {counted(fitted.steps, 'step')}{about_the_gap(certified, objective)}"
+    result = replace(fitted.result, message=sentence, gap=certified.gap)
+    return replace(fitted, params=found.theta, result=result, solution=replace(fitted.solution, certificate=certified))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -154,6 +154,7 @@ def read_base(base: Any, alternatives: Sequence[Any]) -> int:
 class LongLayout:
     """Which columns of a long data frame say what."""
 
+    kind: ClassVar[str] = "long"
     choice: str
     group: str
     alternative: str | None
@@ -166,7 +167,6 @@ class LongLayout:
     def learn(
         cls,
         frame: Any,
-        *,
         choice: str,
         group: str,
         alternative: str | None,
@@ -260,10 +260,6 @@ class LongLayout:
         p = probabilities(table.unobserved(self.measure(frame)))
         return table.as_given(flagged_largest(p, table.starts, table.sizes))
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what JSON can hold of it."""
-        return {"kind": "long", **asdict(self)}
-
     def is_whole(self) -> bool:
         """Return whether columns have names, and terms are of the alternatives that there are."""
         columns = self.choice, self.group, *(self.alternative, self.availability, self.offset)
@@ -322,6 +318,7 @@ Sources = tuple[tuple[int, Any], ...]  # for alternatives by number: the name of
 class WideLayout:
     """Which columns of a wide data frame say what; ``values`` and ``names`` are what the choice is, and its name."""
 
+    kind: ClassVar[str] = "wide"
     choice: str
     values: tuple[Any, ...]
     labels: tuple[str, ...]
@@ -332,7 +329,6 @@ class WideLayout:
     @classmethod
     def learn(
         cls,
-        *,
         choice: str,
         alternatives: Any,
         varying: Mapping[str, Mapping[Any, Any]],
@@ -394,10 +390,6 @@ class WideLayout:
     def likeliest(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
         """Return the likeliest alternative of each row, as the column of choices has it."""
         return np.array(self.values)[self.arranged(frame, probabilities).argmax(axis=1)]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what JSON can hold of it."""
-        return {"kind": "wide", **asdict(self)}
 
     def is_whole(self) -> bool:
         """Return whether columns have names, and terms and their sources are of the alternatives that there are."""
@@ -563,16 +555,7 @@ class ChoiceFrames:
         (['(Intercept):car', 'price'], array([0, 1, 0, 1, 1, 0, 1, 0]))
         """
         layout = LongLayout.learn(
-            df,
-            choice=choice,
-            group=group,
-            alternative=alternative,
-            features=features,
-            by=by_alternative,
-            base=base,
-            constants=constants,
-            availability=availability,
-            offset=offset,
+            df, choice, group, alternative, features, by_alternative, base, constants, availability, offset
         )
         return cls(**settings)._fit_frame(layout, df, sample_weight)
 
@@ -638,14 +621,7 @@ class ChoiceFrames:
         (['(Intercept):bus', 'price'], (4, 2))
         """
         layout = WideLayout.learn(
-            choice=choice,
-            alternatives=alternatives,
-            varying=varying or {},
-            by=by_alternative,
-            fixed=fixed,
-            availability=availability or {},
-            base=base,
-            constants=constants,
+            choice, alternatives, varying or {}, by_alternative, fixed, availability or {}, base, constants
         )
         return cls(**settings)._fit_frame(layout, df, sample_weight)
 
@@ -664,6 +640,11 @@ class ChoiceFrames:
             self._fit_sample(sample, layout.names)
             self._layout, self._table = layout, None if table is None else table.without_rows()
         return self
+
+
+def as_json(layout: FrameLayout) -> dict[str, Any]:
+    """Return what JSON can hold of a layout."""
+    return {"kind": layout.kind, **asdict(layout)}
 
 
 def layout_from(saved: dict[str, Any], names: list[str]) -> FrameLayout:

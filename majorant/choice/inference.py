@@ -1,176 +1,171 @@
-"""What a fitted choice model says of its coefficients: standard errors, tables, willingness to pay, elasticities."""
+"""What choice models have in common: Newton's last steps, the curvature there, and what it says of coefficients."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from majorant.choice.basis import elasticities, elasticity_table, observation_scores
-from majorant.choice.sets import Situations, refuse_missing
+from majorant.choice.enumerated import Enumerated
+from majorant.choice.sets import Situations
 from majorant.core.checks import Array, one_of
-from majorant.inference import (
-    KINDS,
-    Derived,
-    LikelihoodRatio,
-    Summary,
-    covariance,
-    in_columns,
-    likelihood_ratio,
-    ratio,
-    summarise,
-)
+from majorant.core.choices import Choices
+from majorant.core.curvature import Curvature
+from majorant.core.descent import DescentState
+from majorant.core.objective import Objective
+from majorant.core.preconditioners import HessianByBlocks
+from majorant.core.products import hessian_by_blocks
+from majorant.core.result import Fitted, Result
+from majorant.core.structured import Arrow
+from majorant.estimators import saving
+from majorant.estimators.base import Estimator
+from majorant.estimators.saving import Notes, Written
+from majorant.inference import Facts, covariance, in_columns
 
-SOURCES = {
-    "hessian": "standard errors from the inverse Hessian",
-    "robust": "robust standard errors (sandwich over choice situations)",
-    "cluster": "standard errors robust to dependence within clusters",
-}
+# Of more parameters no Hessian is kept; by blocks that never meet there are still standard errors.
+LARGEST_HESSIAN = 5_000
+# Newton's last steps, at most.
+STEPS = 3
 
 
-class ChoiceInference:
-    """``summary``, ``covariance``, ``wtp``, ``elasticities`` and a likelihood-ratio test, for a conditional logit."""
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """Parameters, F there, and the Hessian of the penalised loss; of many parameters its inverse diagonal alone."""
 
-    def covariance(self: Any, kind: str = "hessian", cluster: Any = None) -> Array:
-        """Return the covariance of the coefficients, from analytic derivatives.
+    theta: Array
+    value: float
+    hessian: Array | None = None
+    variances: Array | None = None
+    gradient: Array | None = None
 
-        Parameters
-        ----------
-        kind : {"hessian", "robust", "cluster"}
-            The inverse Hessian, the sandwich over choice situations, or over clusters of them (with the factor
-            G/(G − 1) of G clusters, as usual).
-        cluster : array, optional
-            With "cluster": what each row of the fit, or each choice situation, belongs to, such as a person.
 
-        Returns
-        -------
-        array of shape (d, d)
-            In the order of ``param_names_``.
-        """
+def polished(objective: Objective, fitted: Fitted) -> Polished:
+    """Return a fit after Newton's last steps, if it has converged, and what is known of its curvature."""
+    theta, λ = fitted.params, objective.ridge
+    state = None if fitted.solution is None else fitted.solution.state
+    found: tuple[float, Array, Curvature] | None = None
+    newton = state if isinstance(state, DescentState) and state.curvature is not None else None
+    if newton is not None and newton.point is not None and np.array_equal(newton.point.theta, theta):
+        assert newton.curvature is not None
+        found = newton.point.value, newton.point.gradient, newton.curvature
+    found = found or curved(objective, theta)
+    for _ in range(STEPS):
+        if found is None:
+            return Polished(theta, objective.value(theta))
+        value, gradient, H = found
+        step = H.factorized(λ)(gradient)
+        # Newton's decrement squared is an estimate of twice the log-likelihood that is missing.
+        small = fitted.result.converged and gradient @ step > 4 * np.finfo(np.float64).eps
+        if not small or not objective.value(theta - step) <= value:
+            break
+        theta = theta - step
+        found = curved(objective, theta)
+    assert found is not None
+    value, gradient, H = found
+    if isinstance(H, Arrow):
+        return Polished(theta, value, None, variances_of(H, λ), gradient)
+    return Polished(theta, value, H.as_matrix() + np.diag(λ), None, gradient)
+
+
+def curved(objective: Objective, theta: Array) -> tuple[float, Array, Curvature] | None:
+    """Return F, its gradient and the Hessian of the loss, if there is a way to have it."""
+    if objective.size <= LARGEST_HESSIAN:
+        return objective.hessian(theta)
+    if not HessianByBlocks().suits(objective):
+        return None
+    point = objective.point(theta)
+    return point.value, point.gradient, hessian_by_blocks(objective, point, whole=True)
+
+
+def variances_of(H: Arrow, ridge: Array) -> Array:
+    """Return the diagonal of the inverse, infinite where rounding hides it.
+
+    That is where a variance is so many times what it would be if the parameter were alone.
+    """
+    found, alone = H.factorized(ridge).inverse_diagonal(), H.diagonal() + ridge
+    return np.where((alone > 0) & (found * alone <= np.finfo(np.float64).eps ** (-2 / 3)), found, np.inf)
+
+
+class ChoiceEstimator(Estimator):
+    """What conditional logits and latent classes of them have in common: probabilities, covariances and files."""
+
+    n_features_in_: int
+    n_iter_: int
+    result_: Result
+    trace_: dict[str, Array]
+    param_names_: list[str]
+    log_likelihood_: float
+    null_log_likelihood_: float
+    notes_: dict[str, Any] | None  # of a loaded model
+    _facts: Facts
+    _hessian: Array | None  # of the penalised loss, for columns XT
+    _basis: Array | None = None  # T, a diagonal or a matrix; None for the columns of X
+    _robust: Array | None = None  # of a loaded model
+    _unsaved: ClassVar[tuple[str, ...]]  # attributes that hold the data of the fit: files and pickles leave them out
+
+    def _column_names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        return [str(name) for name in names]
+
+    def _situations(self, X: Any, groups: Any) -> Situations:
         check_is_fitted(self, "coef_")
-        if self._hessian is None:
-            errors = "there are no standard errors" if self._variances is None else "summary() has standard errors"
-            raise ValueError(f"{len(self.coef_)} parameters are too many for a covariance matrix: {errors}")
-        if one_of("kind", kind, KINDS) == "hessian":
+        return Situations.read(self, X, groups, reset=False)
+
+    def _probabilities(self, sets: Choices, theta: Array) -> Array:
+        """Return the probability of each outcome in its set, flat."""
+        return Enumerated().probabilities(Enumerated().scores(theta, sets), sets)
+
+    def _covariance(
+        self, kind: str, kinds: tuple[str, ...], scores: Callable[[], Array] | None, clusters: Array | None = None
+    ) -> Array:
+        """Return a covariance of the coefficients; ``scores`` returns gradients of observations for columns XT."""
+        check_is_fitted(self, "coef_")
+        assert self._hessian is not None
+        if one_of("kind", kind, kinds) == "hessian":
             return in_columns(self._basis, covariance(self._hessian, None, kind))
-        if self._sample is None:
+        if scores is None:
             if kind == "robust" and self._robust is not None:
                 return self._robust
             raise ValueError(f"kind={kind!r} needs the data of the fit, which files and pickles do not hold: fit again")
-        scores = observation_scores(self._sample, self.coef_)
-        T, clusters = self._basis, None if cluster is None else self._by_situation(cluster)
-        scores = scores if T is None else scores * T if T.ndim == 1 else scores @ T
-        return in_columns(T, covariance(self._hessian, scores, kind, clusters))
+        return in_columns(self._basis, covariance(self._hessian, scores(), kind, clusters))
 
-    def summary(self: Any, kind: str = "hessian", cluster: Any = None, level: float = 0.95) -> Summary:
-        """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit.
+    def _common(self, notes: Notes) -> Written:
+        """Return what files hold of every choice model."""
+        arrays: dict[str, Array] = {}
+        if self._hessian is not None:
+            arrays["hessian"] = self._hessian
+            if self._basis is not None:
+                arrays["basis"] = np.diag(self._basis) if self._basis.ndim == 1 else self._basis
+            if self._robust is not None or any(getattr(self, name) is not None for name in self._unsaved):
+                arrays["robust"] = self.covariance("robust")
+        facts = saving.facts_of(self, notes) | {"facts": asdict(self._facts)}
+        return facts | {"named_columns": hasattr(self, "feature_names_in_")}, arrays
 
-        Parameters
-        ----------
-        kind, cluster
-            Where standard errors come from, as for :meth:`covariance`.
-        level : float
-            Of the confidence intervals.
+    def _restore_common(self, facts: dict[str, Any], arrays: dict[str, Array], columns: list[str], size: int) -> None:
+        """Read that again, for columns of X with these names and so many parameters."""
+        saving.restore_ending(self, facts)
+        self._hessian, self._robust, self._basis = (arrays.get(name) for name in ("hessian", "robust", "basis"))
+        saved = saving.fact(facts, "facts", dict)
+        if saved.keys() != {each.name for each in fields(Facts)} or saved["parameters"] != size:
+            raise ValueError(f"it says of a fit of {size} parameters {saved!r:.80}, which cannot be")
+        numbers = ("log_likelihood", "null_log_likelihood", "observations")
+        likelihood, null, observations = (float(saving.fact(saved, name, int, float)) for name in numbers)
+        if not observations > 0:
+            raise ValueError(f"it says that there were {observations} observations")
+        self._facts = Facts(likelihood, null, observations, size, saving.fact(saved, "unit", str))
+        self.log_likelihood_, self.null_log_likelihood_, self.n_features_in_ = likelihood, null, len(columns)
+        if saving.fact(facts, "named_columns", bool):
+            self.feature_names_in_ = saving.names_of(columns)
 
-        Returns
-        -------
-        Summary
-            Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
-        """
-        alone = self._hessian is None and self._variances is not None and kind == "hessian"
-        found = self._variances if alone else self.covariance(kind, cluster)
-        notes = [SOURCES[kind], str(self.result_)]
-        if np.isfinite(self.C):
-            notes.append(f"penalised (C = {self.C:g}): estimates are drawn towards zero, and so are standard errors")
-        return summarise(
-            "Conditional logit", self.param_names_, self.coef_, found, self._facts, level=level, notes=notes
-        )
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in self._unsaved}
 
-    def wtp(self: Any, attribute: str, cost: str, kind: str = "hessian", cluster: Any = None) -> Derived:
-        """Return the willingness to pay for one more unit of an attribute, −θ_attribute/θ_cost, by the delta method.
-
-        Parameters
-        ----------
-        attribute, cost : str
-            Coefficients by their names in ``param_names_``.
-        kind, cluster
-            As for :meth:`covariance`.
-
-        Returns
-        -------
-        Derived
-            ``estimate``, ``std_error``, ``z``, ``p`` and ``interval(level)``.
-        """
-        above, below = self._place(attribute), self._place(cost)
-        name = f"-{attribute} / {cost}"
-        return ratio(name, self.coef_, self.covariance(kind, cluster), above, below, sign=-1.0)
-
-    def likelihood_ratio_test(self: Any, other: Any) -> LikelihoodRatio:
-        """Return the test between this fit and another one, one of which is a special case of the other.
-
-        Parameters
-        ----------
-        other : ConditionalLogit
-            Fitted to the same choices; both without a penalty (``C=np.inf``).
-
-        Returns
-        -------
-        LikelihoodRatio
-            ``statistic``, ``degrees`` of freedom and ``p``.
-        """
-        for fitted in (self, other):
-            check_is_fitted(fitted, "coef_")
-            if np.isfinite(fitted.C):
-                raise ValueError(f"a likelihood-ratio test needs fits without a penalty (C=np.inf), got C={fitted.C!r}")
-        return likelihood_ratio(self._facts, other._facts)
-
-    def elasticities(
-        self: Any, feature: str, X: Any, groups: Any = None, alternatives: Any = None, *, offset: Any = None
-    ) -> Any:
-        """Return by how many percent probabilities change if a feature rises by one percent.
-
-        Parameters
-        ----------
-        feature : str
-            A coefficient by its name in ``param_names_``.
-        X, groups, offset
-            As for ``predict_proba``; a data frame alone where the model was made from one.
-        alternatives : array of shape (n_rows,), optional
-            What each row is an alternative of.
-
-        Returns
-        -------
-        array of shape (n_rows, 2), or (names, array of shape (n, n))
-            For each row its own elasticity, and that of every other alternative of its group with respect to the
-            feature of this row. With alternatives (or a data frame that names them) a table E[a, b]: the change of the
-            share of b when the feature of a rises, averaged with the probabilities of b as weights.
-        """
-        check_is_fitted(self, "coef_")
-        place = self._place(feature)
-        if groups is None and self._layout is not None:
-            self._refuse_offset(offset)
-            data, ids, alternatives = self._layout.rows(X)
-            p, x = self._probabilities_of(data), data.design.dense()[:, place]
-            return elasticity_table(p, x, self.coef_[place], alternatives, ids)
-        table = Situations.read(self, X, groups, reset=False)
-        data = table.unobserved(offset)
-        p, x = self._probabilities_of(data), data.design.dense()[:, place]
-        if alternatives is None:
-            return table.as_given(np.stack(elasticities(p, x, self.coef_[place]), axis=1))
-        labels = table.sorted(np.asarray(alternatives))
-        return elasticity_table(p, x, self.coef_[place], labels, table.sorted_ids)
-
-    def _place(self: Any, name: str) -> int:
-        check_is_fitted(self, "coef_")
-        if name not in self.param_names_:
-            raise ValueError(f"there is no coefficient {name!r}; there are {', '.join(self.param_names_)}")
-        return int(self.param_names_.index(name))
-
-    def _by_situation(self: Any, cluster: Any) -> Array:
-        values = np.asarray(cluster)
-        if values.ndim == 1:
-            refuse_missing("cluster", values, "what each row, or each choice situation, belongs to", "position")
-        if self._table is None or values.shape == (len(self._sample),):
-            return values
-        return self._table.of_groups("cluster", values)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

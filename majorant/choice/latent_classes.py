@@ -1,22 +1,23 @@
-"""Conditional logits of people who belong to hidden classes, each with tastes of its own.
+"""People of hidden classes, each with a conditional logit of its own: the model, starts, and estimates without end.
 
 Person i makes choices t with probabilities of one class c, the same in all of them, and belongs to it with a
 probability that depends on covariates z_i (the first of which is one):
 
-    p_i = Σ_c π_c(z_i) Π_t P_c(y_it),   P_c(y) ∝ h(y) exp(β_cᵀf(y)),   π_c(z) ∝ exp(γ_cᵀz),  γ_0 = 0.
+    p_i = Σ_c π_c(z_i) Π_t P_c(y_it),   P_c(y) ∝ h(y) exp(β_cᵀf(y)),   π_c(z) ∝ exp(γ_cᵀz).
 
-The loss is −Σ_i w_i log p_i + ½ Σ_c (Σ λβ_c² + Σ μ(γ_c − γ̄)²), γ̄ being the mean over classes. It is not
-convex. With τ_ic the posterior of class c given i's choices:
+Parameters are (β, row by row; γ, row by row), the loss is −Σ_i w_i log p_i, which is not convex. With τ_ic the
+posterior of class c given i's choices (the E-step):
 
 *Gradient* (Fisher's identity): that of Σ_c τ_ic (−log joint_ic), with τ held.
 
-*Bound.* By Jensen's inequality −log p_i ≤ Σ_c τ_ic (−log joint_ic) + constant, with equality where τ was found. What is
-left are conditional logits with weights w_i τ_ic, which Algorithm 1 bounds by quadratics, and a multinomial logit with
-soft targets τ, which Böhning's matrix bounds. Minimising all of them never raises the loss, without a line search.
+*Bound* (the M-step). By Jensen's inequality −log p_i ≤ Σ_c τ_ic (−log joint_ic) + constant, with equality where τ was
+found. What is left are conditional logits with weights w_i τ_ic, which Algorithm 1 bounds by quadratics, and a
+multinomial logit with soft targets τ, which Böhning's matrix bounds. Minimising all of them never raises the loss.
 
 *Hessian* (Louis): with u_ic = ∂(−log joint_ic)/∂θ, Σ_i w_i [ Σ_c τ_ic ∂u_ic/∂θ − Cov_τ(u_i) ].
 
-Parameters are (β, row by row; γ of classes 1 …, row by row).
+A vector added to all γ_c changes no probability; estimates are reported with γ_1 = 0. So a ridge μ on γ is the penalty
+½μ Σ_c (γ_c − γ̄)², with γ̄ the mean over classes.
 """
 
 from __future__ import annotations
@@ -25,27 +26,34 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, eigh, solve_triangular
 
 from majorant.choice.enumerated import OutcomeFactors
 from majorant.core.checks import Array
 from majorant.core.choices import Sample
-from majorant.core.curvature import Dense
+from majorant.core.curvature import Dense, Form, steady_factor
 from majorant.core.kernels import partition
+from majorant.core.model import Model, require_data
+from majorant.core.rows import InMemory
 
-# What a log-probability is at least: people whose choices a class all but rules out.
-LEAST_LOG = -1e300
+# Shares of a class, log-likelihoods of its people and relative curvatures that are zero for all that can be told.
+NEGLIGIBLE = 1e-6
+# A direction in which so little is left of the curvature at zero is one in which estimates run off. What stops a run is
+# a gain that is far smaller; a single choice of n that speaks against it leaves about 1/n.
+LOST = 1e-7
+# The standard deviation of logits of membership that are drawn.
+SPREAD = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(InMemory):
     """Observed choices of people, person by person, and what is known of each.
 
     ``starts`` says where the observations of each person begin, ``weight`` what a person counts, ``covariates`` are z_i
-    with a first column of ones. Weights of the sample itself are not used.
+    with a first column of ones. Weights of the choices themselves are not used.
     """
 
-    sample: Sample
+    choices: Sample
     starts: Array
     weight: Array
     covariates: Array
@@ -53,275 +61,303 @@ class Panel:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def part(self, begin: int, end: int) -> Panel:
+        return self if end - begin == len(self) else self.take(np.arange(begin, end))
+
+    def take(self, rows: Array) -> Panel:
+        counts = np.bincount(self.person, minlength=len(self))[rows]
+        made = [np.arange(begin, begin + count) for begin, count in zip(self.starts[rows], counts, strict=True)]
+        choices = Sample.of(self.choices.sets.take(self.choices.numbers[np.concatenate(made)]))
+        if self.choices.chosen is not None:
+            chosen = self.choices.chosen[np.concatenate(made)]
+            choices = replace(self.choices, numbers=self.choices.numbers[np.concatenate(made)], chosen=chosen)
+        return Panel(choices, np.cumsum(counts) - counts, self.weight[rows], self.covariates[rows])
+
     @cached_property
     def person(self) -> Array:
         """Who made each observation."""
-        return np.repeat(np.arange(len(self)), np.diff(np.append(self.starts, len(self.sample))))
+        return np.repeat(np.arange(len(self)), np.diff(np.append(self.starts, len(self.choices))))
 
     @cached_property
     def features(self) -> Array:
         """The features of all outcomes of the distinct sets, less their mean in each set."""
-        return self.sample.sets.centred()
+        return self.choices.sets.centred()
 
     @cached_property
     def observed_features(self) -> Array:
         """What each observation chose, or the mean of that."""
-        if self.sample.chosen is not None:
-            return self.features[self.sample.chosen]
-        return np.add.reduceat(self.sample.sets.target[:, None] * self.features, self.sample.sets.indptr[:-1])
+        sets, chosen = self.choices.sets, self.choices.chosen
+        if chosen is not None:
+            return self.features[chosen]
+        return np.add.reduceat(sets.target[:, None] * self.features, sets.indptr[:-1])
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
-    """Tastes (n×d) of the classes, and logits of membership (n×q), the first of which are zero."""
+class Expected:
+    """The E-step: probabilities at some scores, and those of classes given what people chose."""
 
-    tastes: Array
-    membership: Array
-
-    def flat(self) -> Array:
-        """Return all but the logits that are zero, as one vector."""
-        return np.concatenate([self.tastes.ravel(), self.membership[1:].ravel()])
-
-    def moved(self, step: Array) -> Parameters:
-        """Return the parameters after a step of the flat vector."""
-        tastes, members = np.split(step, [self.tastes.size])
-        changes = np.vstack([np.zeros((1, self.membership.shape[1])), members.reshape(-1, self.membership.shape[1])])
-        return Parameters(self.tastes + tastes.reshape(self.tastes.shape), self.membership + changes)
-
-    def ordered(self, order: Array) -> Parameters:
-        """Return the classes in another order, or some of them."""
-        logits = self.membership[order]
-        return Parameters(self.tastes[order], logits - logits[0])
+    outcomes: Array  # P_c(y) of all outcomes (outcomes × n)
+    log_choices: Array  # log Π_t P_c(y_it) (people × n)
+    priors: Array  # π_c(z_i)
+    posteriors: Array  # τ_ic
+    log_likelihoods: Array  # log p_i
 
 
-@dataclass(frozen=True, eq=False)
-class LatentClasses:
-    """The loss and what solvers ask of it, at some parameters, on some panel."""
+@dataclass(frozen=True)
+class LatentClasses(Model[Panel]):
+    """Conditional logits of so many hidden classes of people; data are a :class:`Panel`.
 
-    panel: Panel
-    at: Parameters
-    ridge: Array | float = 0.0  # λ, one for each column
-    membership_ridge: Array | float = 0.0  # μ, one for each covariate
+    Scores are utilities of all outcomes under each class, then logits of membership of all people, flat.
+    """
 
-    def __len__(self) -> int:
-        return len(self.at.tastes)
+    n_classes: int
 
-    def there(self, at: Parameters) -> LatentClasses:
-        """Return the same at other parameters."""
-        return replace(self, at=at)
+    def check(self, data: Panel) -> None:
+        require_data(self, data, Panel)
 
-    # --- what belongs to whom -----------------------------------------------------------------------------
+    def block_rows(self, like: Panel, rows: int) -> int:
+        return rows  # what people choose from is worked on once for all of them
 
-    @cached_property
-    def _softmax(self) -> tuple[Array, Array]:
-        """Log partition functions (sets × n), and probabilities of all outcomes (outcomes × n)."""
-        sets = self.panel.sample.sets
-        S = self.panel.features @ self.at.tastes.T
-        if sets.log_measure is not None:
-            S = S + sets.log_measure[:, None]
-        log_z, P = np.empty((len(sets), len(self))), np.empty_like(S)
+    def convex(self, batch: Panel) -> bool:
+        return False  # that of one class is, but nothing here needs to know
+
+    def n_parameters(self, like: Panel) -> int:
+        return self.n_classes * (like.features.shape[1] + like.covariates.shape[1])
+
+    def split(self, theta: Array, like: Panel) -> tuple[Array, Array]:
+        """Return β (n×d) and γ (n×q)."""
+        tastes, membership = np.split(theta, [self.n_classes * like.features.shape[1]])
+        return tastes.reshape(self.n_classes, -1), membership.reshape(self.n_classes, -1)
+
+    # --- the loss and its gradient ------------------------------------------------------------------------
+
+    def potentials(self, theta: Array, batch: Panel) -> Array:
+        tastes, membership = self.split(theta, batch)
+        return np.concatenate([(batch.features @ tastes.T).ravel(), (batch.covariates @ membership.T).ravel()])
+
+    def add_measure(self, potentials: Array, batch: Panel) -> Array:
+        log_h = batch.choices.sets.log_measure
+        if log_h is None:
+            return potentials
+        return potentials + np.append(np.repeat(log_h, self.n_classes), np.zeros(len(batch) * self.n_classes))
+
+    def expect(self, scores: Array, batch: Panel) -> Expected:
+        """Return the probabilities of choices and of classes."""
+        n, choices, sets = self.n_classes, batch.choices, batch.choices.sets
+        utilities, logits = np.split(scores, [len(batch.features) * n])
+        S, logits = utilities.reshape(-1, n), logits.reshape(-1, n)
+
+        # Choices: log P_c(y_it), summed over the choices of each person.
+        log_z, P = np.empty((len(sets), n)), np.empty_like(S)
         for which, at in sets.by_size:
             log_z[which], P[at] = partition.log_partition_and_probabilities(S[at])
-        return log_z, P
+        if choices.chosen is None:  # 0 · (−∞) is an outcome that neither can happen nor did
+            target = sets.target[:, None]
+            terms = np.multiply(target, S, out=np.zeros_like(S), where=target > 0)
+            observed = np.add.reduceat(terms, sets.indptr[:-1])
+        else:
+            observed = S[choices.chosen]
+        log_p = np.add.reduceat(observed - log_z[choices.numbers], batch.starts)
+        log_p = np.maximum(log_p, -np.finfo(np.float64).max / 2)  # what a class all but rules out stays a number
 
-    @property
-    def probabilities(self) -> Array:
-        """The probability of every outcome in its set under each class (outcomes × n)."""
-        return self._softmax[1]
+        # Classes: their probabilities before and, by Bayes' rule, after the choices.
+        log_priors = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+        log_likelihoods = np.logaddexp.reduce(log_p + log_priors, axis=1)
+        posteriors = np.exp(log_p + log_priors - log_likelihoods[:, None])
+        return Expected(P, log_p, np.exp(log_priors), posteriors, log_likelihoods)
 
-    @cached_property
-    def log_choices(self) -> Array:
-        """log Π_t P_c(y_it) for every person and class."""
-        sample = self.panel.sample
-        observed = self.panel.observed_features @ self.at.tastes.T
-        log_p = observed - self._softmax[0][sample.numbers] + self._observed_measure[:, None]
-        return np.maximum(np.add.reduceat(log_p, self.panel.starts), LEAST_LOG)
+    def loss_and_residual(self, scores: Array, batch: Panel) -> tuple[float, Array]:
+        found, choices = self.expect(scores, batch), batch.choices
+        members = batch.weight[:, None] * found.posteriors
+        of_observations = members[batch.person]
+        R = found.outcomes * np.repeat(_weights_of_sets(members, batch), choices.sets.sizes, axis=0)
+        if choices.chosen is None:
+            R -= choices.sets.target[:, None] * np.repeat(of_observations, choices.sets.sizes, axis=0)
+        else:
+            R -= _sums(choices.chosen, of_observations, len(R))
+        surplus = batch.weight[:, None] * found.priors - members
+        return -float(batch.weight @ found.log_likelihoods), np.concatenate([R.ravel(), surplus.ravel()])
 
-    @cached_property
-    def log_priors(self) -> Array:
-        """log π_c(z_i)."""
-        logits = self.panel.covariates @ self.at.membership.T
-        return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    def lift(self, residual: Array, batch: Panel) -> Array:
+        R, members = np.split(residual, [len(batch.features) * self.n_classes])
+        tastes = R.reshape(-1, self.n_classes).T @ batch.features
+        return np.concatenate([tastes.ravel(), (members.reshape(-1, self.n_classes).T @ batch.covariates).ravel()])
 
-    @cached_property
-    def log_likelihoods(self) -> Array:
-        """log p_i."""
-        return np.logaddexp.reduce(self.log_choices + self.log_priors, axis=1)
+    # --- curvature ----------------------------------------------------------------------------------------
 
-    @cached_property
-    def posteriors(self) -> Array:
-        """τ_ic."""
-        return np.exp(self.log_choices + self.log_priors - self.log_likelihoods[:, None])
+    def curvature(self, absorb: Form, majorizes: bool, scores: Array, batch: Panel) -> Dense:
+        """Return the curvature of the bound, or the Hessian, which need not be positive: a matrix in any form."""
+        n, Z, found = self.n_classes, batch.covariates, self.expect(scores, batch)
+        if not majorizes:
+            U, τ = self._joint_scores(found, batch), found.posteriors
+            U -= np.einsum("ic,icd->id", τ, U)[:, None]
+            U *= np.sqrt(batch.weight[:, None] * τ)[:, :, None]
+            U = U.reshape(-1, U.shape[2])
+            return Dense(block_diag(*self.complete(found, batch)) - U.T @ U, majorizes=False)
+        sets, weights = batch.choices.sets, _weights_of_sets(batch.weight[:, None] * found.posteriors, batch)
+        S = scores[: len(batch.features) * n].reshape(-1, n)
+        factors = [
+            OutcomeFactors(S[:, c], sets.reweighed(weights[:, c]), "descending", majorizes=True) for c in range(n)
+        ]
+        of_members = np.kron(0.5 * (np.eye(n) - 1.0 / n), Z.T @ (batch.weight[:, None] * Z))
+        return Dense(block_diag(*[factor.matrix() for factor in factors], of_members), majorizes=True)
 
-    @property
-    def surprises(self) -> Array:
-        """The mean of −log Π_t P_c(y_it) over the people of each class: zero where its tastes explain everything."""
-        members = self.panel.weight[:, None] * self.posteriors
-        return -(members * self.log_choices).sum(axis=0) / np.maximum(members.sum(axis=0), 1e-300)
+    def hessian_diagonal(self, scores: Array, batch: Panel) -> Array:
+        """Return that of :meth:`complete`."""
+        found = self.expect(scores, batch)
+        tastes = [(self._class_rows(found, c, batch) ** 2).sum(axis=0) for c in range(self.n_classes)]
+        spread = batch.weight[:, None] * found.priors * (1 - found.priors)
+        return np.concatenate([*tastes, (spread.T @ batch.covariates**2).ravel()])
 
-    @property
-    def shares(self) -> Array:
-        """The mean of π_c(z_i) over people."""
-        return self.panel.weight @ np.exp(self.log_priors) / self.panel.weight.sum()
+    def complete(self, found: Expected, batch: Panel) -> list[Array]:
+        """Return the blocks of the Hessian if everybody's class were known to be c with probability τ_ic.
 
-    # --- the loss and its derivatives ---------------------------------------------------------------------
+        One block belongs to the tastes of each class, the last to membership.
+        """
+        π, Z = found.priors, batch.covariates
+        rows = [self._class_rows(found, c, batch) for c in range(self.n_classes)]
+        B = np.einsum("ic,ce->ice", π, np.eye(self.n_classes)) - π[:, :, None] * π[:, None]
+        H = np.einsum("i,ice,ip,iq->cpeq", batch.weight, B, Z, Z, optimize=True)
+        return [*(Q.T @ Q for Q in rows), H.reshape(self.n_classes * Z.shape[1], -1)]
 
-    @cached_property
-    def loss(self) -> float:
-        """−Σ_i w_i log p_i, and the penalties."""
-        penalties = (self.ridge * self.at.tastes**2).sum() + (self.membership_ridge * self._centred_members**2).sum()
-        return -float(self.panel.weight @ self.log_likelihoods) + 0.5 * float(penalties)
+    def row_gradients(self, scores: Array, batch: Panel) -> Array:
+        """Return the gradient of −w_i log p_i of each person."""
+        found = self.expect(scores, batch)
+        U = self._joint_scores(found, batch)
+        return batch.weight[:, None] * np.einsum("ic,icd->id", found.posteriors, U)
 
-    @cached_property
-    def gradient(self) -> Array:
-        """Of the flat parameters."""
-        tastes = self._residuals.T @ self.panel.features + self.ridge * self.at.tastes
-        drawn = self.panel.weight[:, None] * (np.exp(self.log_priors) - self.posteriors)
-        members = drawn[:, 1:].T @ self.panel.covariates + self.membership_ridge * self._centred_members[1:]
-        return np.concatenate([tastes.ravel(), members.ravel()])
-
-    @cached_property
-    def complete(self) -> Array:
-        """The Hessian of the flat parameters if everybody's class were known to be c with probability τ_ic."""
-        blocks = [self.class_curvature(c, self) for c in range(len(self))]
-        for block in blocks:
-            block[np.diag_indices(len(block))] += self.ridge
-        if len(self) == 1:
-            return blocks[0]
-        return block_diag(*blocks, self.membership_curvature() + self._membership_penalty())
-
-    @property
-    def curvatures(self) -> Array:
-        """The diagonal of :attr:`complete`, without the rest of it."""
-        tastes = [(self._class_rows(c, self) ** 2).sum(axis=0) + self.ridge for c in range(len(self))]
-        π, Z = np.exp(self.log_priors[:, 1:]), self.panel.covariates
-        members = (self.panel.weight[:, None] * π * (1 - π)).T @ Z**2 + self.membership_ridge * (1 - 1 / len(self))
-        return np.concatenate([*tastes, members.ravel()])
-
-    @cached_property
-    def hessian(self) -> Array:
-        """Of the flat parameters."""
-        centred = self._centred_scores()
-        return self.complete - centred.T @ centred
-
-    def scores(self) -> Array:
-        """Return the gradient of −w_i log p_i of each person (P × parameters)."""
-        U = self._joint_scores()
-        return self.panel.weight[:, None] * np.einsum("ic,icd->id", self.posteriors, U)
-
-    def class_curvature(self, c: int, at: LatentClasses) -> Array:
-        """Return Σ w Var_p(f) over the sets: the Hessian of the tastes of a class, posteriors held, p of a state."""
-        rows = self._class_rows(c, at)
-        return np.asarray(rows.T @ rows)
-
-    def bound_minimizer(self) -> Parameters:
-        """Return where the bound is least: the loss there is never larger."""
-        tastes = np.stack([self._class_step(c) for c in range(len(self))])
-        gradient = self.gradient[tastes.size :]
-        curvature = Dense(self._membership_bound(), majorizes=True) if len(self) > 1 else None
-        members = gradient if curvature is None else -curvature.solve(gradient)
-        return self.at.moved(np.concatenate([tastes.ravel(), members]))
-
-    # --- what these are made of ---------------------------------------------------------------------------
-
-    @cached_property
-    def _observed_measure(self) -> Array:
-        sample = self.panel.sample
-        log_h = sample.sets.log_measure
-        if log_h is None:
-            return np.zeros(len(sample))
-        if sample.chosen is not None:
-            return log_h[sample.chosen]
-        terms = np.where(sample.sets.target > 0, sample.sets.target * np.where(np.isfinite(log_h), log_h, 0.0), 0.0)
-        return np.add.reduceat(terms, sample.sets.indptr[:-1])
-
-    @cached_property
-    def _centred_members(self) -> Array:
-        """γ_c − γ̄, which the penalty is of."""
-        return self.at.membership - self.at.membership.mean(axis=0)
-
-    @cached_property
-    def _observation_weights(self) -> Array:
-        return (self.panel.weight[:, None] * self.posteriors)[self.panel.person]
-
-    @cached_property
-    def _set_weights(self) -> Array:
-        """Σ w_i τ_ic over the observations of each set (sets × n)."""
-        sample = self.panel.sample
-        return _sums(sample.numbers, self._observation_weights, len(sample.sets))
-
-    @cached_property
-    def _residuals(self) -> Array:
-        """∂loss/∂score of every outcome and class."""
-        sample = self.panel.sample
-        sets = sample.sets
-        R = self._softmax[1] * np.repeat(self._set_weights, sets.sizes, axis=0)
-        if sample.chosen is None:
-            return R - sets.target[:, None] * np.repeat(self._observation_weights, sets.sizes, axis=0)
-        return R - _sums(sample.chosen, self._observation_weights, len(R))
-
-    @cached_property
-    def _means(self) -> list[Array]:
-        """The mean of features in every set under each class."""
-        starts, X = self.panel.sample.sets.indptr[:-1], self.panel.features
-        return [np.add.reduceat(p[:, None] * X, starts) for p in self._softmax[1].T]
-
-    def _class_step(self, c: int) -> Array:
-        """Return the step of the tastes of a class to where their bound is least."""
-        sets, weight, d = self.panel.sample.sets, self._set_weights[:, c], self.at.tastes.shape[1]
-        if not weight.sum() > 0:
-            return np.zeros(d)
-        S = self.panel.features @ self.at.tastes[c]
-        S = S if sets.log_measure is None else S + sets.log_measure
-        curvature = Dense(
-            OutcomeFactors(S, sets.reweighed(weight), "descending", majorizes=True).matrix(), majorizes=True
-        )
-        return -curvature.solve(self.gradient[c * d : (c + 1) * d], self.ridge)
-
-    def _class_rows(self, c: int, at: LatentClasses) -> Array:
-        """Return rows whose squares sum to the curvature of a class."""
-        sizes = self.panel.sample.sets.sizes
-        rows = self.panel.features - np.repeat(at._means[c], sizes, axis=0)
-        rows *= np.sqrt(at._softmax[1][:, c] * np.repeat(self._set_weights[:, c], sizes))[:, None]
+    def _class_rows(self, found: Expected, c: int, batch: Panel) -> Array:
+        """Return rows whose squares sum to the curvature of a class: √(w τ p) (f − mean)."""
+        sizes, means = batch.choices.sets.sizes, _means(found, c, batch)
+        weights = _weights_of_sets(batch.weight[:, None] * found.posteriors[:, [c]], batch)[:, 0]
+        rows = batch.features - np.repeat(means, sizes, axis=0)
+        rows *= np.sqrt(found.outcomes[:, c] * np.repeat(weights, sizes))[:, None]
         return rows
 
-    def _membership_bound(self) -> Array:
-        """Böhning's ½(I − 11ᵀ/n) ⊗ Σ w z zᵀ, without class 0, and the penalty."""
-        n, Z = len(self), self.panel.covariates
-        bound = np.kron(0.5 * (np.eye(n - 1) - 1.0 / n), Z.T @ (self.panel.weight[:, None] * Z))
-        return bound + self._membership_penalty()
-
-    def _membership_penalty(self) -> Array | float:
-        if not np.any(self.membership_ridge):
-            return 0.0
-        n, q = self.at.membership.shape
-        return np.kron(np.eye(n - 1) - 1.0 / n, np.diag(np.broadcast_to(self.membership_ridge, q)))
-
-    def membership_curvature(self) -> Array:
-        """Return the Hessian of the logits of membership if everybody's class were known, the penalty left out."""
-        π, Z = np.exp(self.log_priors[:, 1:]), self.panel.covariates
-        B = np.einsum("ic,ce->ice", π, np.eye(π.shape[1])) - π[:, :, None] * π[:, None]
-        H = np.einsum("i,ice,ip,iq->cpeq", self.panel.weight, B, Z, Z, optimize=True)
-        return H.reshape(π.shape[1] * Z.shape[1], -1)
-
-    def _joint_scores(self) -> Array:
-        """u_ic (P × n × parameters)."""
-        (n, d), Z, sample = self.at.tastes.shape, self.panel.covariates, self.panel.sample
-        U = np.zeros((len(self.panel), n, n * d + (n - 1) * Z.shape[1]))
-        drawn = np.exp(self.log_priors)[:, None] - np.eye(n)  # π_i − e_c
+    def _joint_scores(self, found: Expected, batch: Panel) -> Array:
+        """Return u_ic (people × n × parameters)."""
+        n, d, Z = self.n_classes, batch.features.shape[1], batch.covariates
+        U = np.zeros((len(batch), n, n * (d + Z.shape[1])))
+        surplus = found.priors[:, None] - np.eye(n)  # π_i − e_c
         for c in range(n):
-            surplus = self._means[c][sample.numbers] - self.panel.observed_features
-            U[:, c, c * d : (c + 1) * d] = np.add.reduceat(surplus, self.panel.starts)
-            U[:, c, n * d :] = np.einsum("ie,iq->ieq", drawn[:, c, 1:], Z).reshape(len(U), -1)
+            off = _means(found, c, batch)[batch.choices.numbers] - batch.observed_features
+            U[:, c, c * d : (c + 1) * d] = np.add.reduceat(off, batch.starts)
+            U[:, c, n * d :] = np.einsum("ie,iq->ieq", surplus[:, c], Z).reshape(len(U), -1)
         return U
-
-    def _centred_scores(self) -> Array:
-        U, τ = self._joint_scores(), self.posteriors
-        U -= np.einsum("ic,icd->id", τ, U)[:, None]
-        U *= np.sqrt(self.panel.weight[:, None] * τ)[:, :, None]
-        return U.reshape(-1, U.shape[2])
 
 
 def _sums(places: Array, values: Array, size: int) -> Array:
     """Return the sums of rows of values that belong to each place."""
     return np.stack([np.bincount(places, column, minlength=size) for column in values.T], axis=1)
+
+
+def _weights_of_sets(members: Array, batch: Panel) -> Array:
+    """Return Σ w_i τ_ic over the observations of each set, given w_i τ_ic."""
+    return _sums(batch.choices.numbers, members[batch.person], len(batch.choices.sets))
+
+
+def _means(found: Expected, c: int, batch: Panel) -> Array:
+    """Return the mean of features in every set under a class."""
+    return np.add.reduceat(found.outcomes[:, [c]] * batch.features, batch.choices.sets.indptr[:-1])
+
+
+# --- where runs start -------------------------------------------------------------------------------------
+
+
+def starts(panel: Panel, pooled: Array, H: Array, classes: int, count: int, seed: int) -> list[Array]:
+    """Return starts: people clustered by what they would change of the pooled tastes, from random centres.
+
+    ``pooled`` are the tastes of one class, H is their Hessian. The gradient of person i there, through the root of H,
+    says where i's own tastes are; k-means from random people breaks the symmetry between classes. Every second start
+    draws logits of membership, and divides people by these; or, if nothing is known of people, draws the shares of
+    clusters.
+    """
+    one, model, Z = LatentClasses(1), LatentClasses(classes), panel.covariates
+    theta = np.concatenate([pooled, np.zeros(Z.shape[1])])
+    G = one.row_gradients(one.scores(theta, panel), panel)[:, : len(pooled)]
+    factor = steady_factor(H)
+    changes = factor(np.ascontiguousarray(G.T)).T
+    # Who made many choices, or counts for more, stands farther out only for that.
+    counts = panel.weight * np.sqrt(np.bincount(panel.person, minlength=len(panel)))
+    points = solve_triangular(np.tril(factor.L), (G / counts[:, None]).T, lower=True).T
+    found = []
+    for number in range(count):
+        rng, logits = np.random.default_rng([seed, number]), None
+        if number % 2:  # from other memberships than those of clusters the likelihood may lead to another maximum
+            logits = _drawn_logits(Z, classes, rng)
+        if logits is None or Z.shape[1] == 1:
+            which = _clustered(points, classes, rng)
+        else:
+            which = (Z @ logits.T + rng.gumbel(size=(len(points), classes))).argmax(axis=1)
+        if logits is None:
+            logits = np.zeros((classes, Z.shape[1]))
+            logits[:, 0] = np.log(np.bincount(which, minlength=classes) + 1.0)
+        # One Newton step of each class from the pooled tastes, with the people in it counted for more.
+        tastes = np.repeat(pooled[None], classes, axis=0)
+        for c in range(classes):
+            share = max(float(panel.weight[which == c].sum() / panel.weight.sum()), 0.1 / classes)
+            step = changes[which == c].sum(axis=0) / share
+            tastes[c] -= np.where(np.isfinite(step), step, 0.0)  # of separated choices there may be no such step
+        found.append(np.concatenate([tastes.ravel(), (logits - logits.mean(axis=0)).ravel()]))
+        assert len(found[-1]) == model.n_parameters(panel)
+    return found
+
+
+def _drawn_logits(Z: Array, classes: int, rng: np.random.Generator) -> Array:
+    """Return random logits of membership (classes × q); covariates count alike."""
+    known = np.arange(Z.shape[1]) > 0
+    size = np.where(known, SPREAD / np.sqrt(max(Z.shape[1] - 1, 1)) / np.where(known, Z.std(axis=0), 1.0), 1.0)
+    logits = rng.normal(size=(classes, Z.shape[1])) * size
+    logits[:, 0] -= logits[:, 1:] @ Z[:, 1:].mean(axis=0)
+    return logits
+
+
+def _clustered(points: Array, classes: int, rng: np.random.Generator, steps: int = 5) -> Array:
+    """Return a class for each person by a few steps of k-means, from people far from each other (k-means++)."""
+    centres = points[[rng.integers(len(points))]]
+    while len(centres) < classes:
+        nearest = ((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+        chances = nearest / nearest.sum() if nearest.sum() > 0 else None
+        centres = np.vstack([centres, points[rng.choice(len(points), p=chances)]])
+    for step in range(steps + 1):
+        which = ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        if step < steps:
+            means = [points[which == c].mean(axis=0) if (which == c).any() else centres[c] for c in range(classes)]
+            centres = np.stack(means)
+    return which
+
+
+# --- estimates without end --------------------------------------------------------------------------------
+
+
+def separated_classes(found: Expected, panel: Panel) -> list[int]:
+    """Return the classes whose tastes explain completely what their people chose."""
+    members = panel.weight[:, None] * found.posteriors
+    surprises = -(members * found.log_choices).sum(axis=0) / np.maximum(members.sum(axis=0), np.finfo(float).tiny)
+    return np.flatnonzero(surprises <= NEGLIGIBLE).tolist()
+
+
+def runaway_directions(model: LatentClasses, found: Expected, panel: Panel) -> list[Array]:
+    """Return directions along which choices, or memberships, are all but certain: quasi-complete separation.
+
+    They are columns, for the tastes of each class and then for membership in all classes but the first. Compared are
+    curvatures, with classes held: at the estimates, and where tastes are zero and memberships the same for all people.
+    That is no proof, as a program of linear inequalities would be; but who belongs to a class is not certain either.
+    """
+    zero = model.expect(model.scores(np.zeros(model.n_parameters(panel)), panel), panel)
+    shares = np.broadcast_to(panel.weight @ found.priors / panel.weight.sum(), found.priors.shape)
+    then = replace(zero, priors=shares, posteriors=found.posteriors)
+    before, after = model.complete(then, panel), model.complete(found, panel)
+    q = panel.covariates.shape[1]
+    before[-1], after[-1] = before[-1][q:, q:], after[-1][q:, q:]  # a vector added to all logits changes nothing
+    # A class of few people may have no curvature of its own in some direction: a little of that of all is added.
+    everyone = np.sum([np.diag(block) for block in before[:-1]], axis=0)
+    floors = [NEGLIGIBLE**2 * each for each in [everyone] * model.n_classes + [np.diag(before[-1])]]
+    lost = []
+    for now, at_zero, floor in zip(after, before, floors, strict=True):
+        least = np.diag(np.maximum(floor, np.finfo(float).tiny))
+        scale = np.sqrt(np.diag(at_zero + least))
+        both = np.outer(scale, scale)
+        values, vectors = eigh((now + least) / both, (at_zero + least) / both)
+        lost.append(np.asarray(vectors[:, values < LOST]))
+    return lost

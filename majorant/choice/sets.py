@@ -298,15 +298,15 @@ class People:
 
         Covariates are centred as well, which changes nothing but the constants of membership.
         """
-        sets, T = in_units(self.panel.sample.sets, features)
+        sets, T = in_units(self.panel.choices.sets, features)
         Z = self.panel.covariates[:, 1:]
         means = Z.mean(axis=0)
         of_known = units(np.abs(Z - means).max(axis=0, initial=0.0))
         M = np.diag(np.append(1.0, of_known))
         M[0, 1:] = -means * of_known
         covariates = np.column_stack([np.ones(len(Z)), (Z - means) * of_known])
-        sample = replace(self.panel.sample, sets=sets)
-        panel = replace(self.panel, sample=sample, covariates=covariates)
+        sample = replace(self.panel.choices, sets=sets)
+        panel = replace(self.panel, choices=sample, covariates=covariates)
         return panel, np.ones(sets.n_features) if T is None else T, M
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from majorant import ConditionalLogit, LatentClassLogit, __version__
 from majorant.choice.frames import INTERCEPT, LongLayout, layout_from
+from majorant.choice.frames import as_json as layout_json
 from majorant.choice.sets import flagged_largest
 from majorant.cli.options import listed
 from majorant.cli.readers import Tables
@@ -135,7 +136,7 @@ class Chosen:
         """Write the model, and where it comes from."""
         notes: dict[str, Any] = {"trained_on": Path(origin).name, "rows": self.rows, "version": __version__}
         if self.layout is not None:
-            notes["layout"] = self.layout.as_json()
+            notes["layout"] = layout_json(self.layout)
         self.model.save(path, notes=notes | {"result": str(self.model.result_)})
 
 

@@ -322,11 +322,6 @@ class Constant(Design):
             squares[squares <= rounding] = 0.0
         return np.column_stack([squares, total])
 
-    @property
-    def finds_columns_at_once(self) -> bool:
-        """Whether those of X are, and nothing is subtracted."""
-        return self.shift is None and self.inner.finds_columns_at_once
-
     def column_norms(self) -> Array:
         """Return for each column how large its sum of products is before anything cancels."""
         root, norms = np.sqrt(self.shape[0]), self.inner.column_norms()
@@ -393,8 +388,6 @@ class Constant(Design):
 FAR = 1.0
 # Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
 IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
-# Non-zeros whose order matters to nobody, and takes longer to put right than a kernel to look through them.
-WORTH_COMPILING = 2**14
 # Rows that tell where columns are.
 ENOUGH_ROWS = 200
 
@@ -431,8 +424,8 @@ def read_csr(X: Any) -> CsrDesign:
 
 
 def _may_repeat(csr: Any) -> bool:
-    """Return whether a row may store a column twice; of few non-zeros to sort them is quicker than to load a kernel."""
-    if csr.nnz < WORTH_COMPILING or csr.shape[0] >= np.iinfo(np.int32).max:
+    """Return whether a row may store a column twice; few non-zeros are sorted, which tells."""
+    if not kernels.worth_compiling(csr.nnz) or csr.shape[0] >= np.iinfo(np.int32).max:
         return True
     return kernels.products.repeats(csr.indices, csr.indptr, csr.shape[1])
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from majorant.core import kernels
 from majorant.core.checks import Array, lazy
 from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
 from majorant.core.kernels.sparse import Csr
@@ -25,8 +26,6 @@ from majorant.core.model import AlongIntercepts, RowModel, total_weight, weigh, 
 from majorant.core.rounding import SAFETY, ClassSpreads, Magnitudes
 from majorant.core.rows import labels_only
 
-# Of fewer scores NumPy finds the loss before Numba is loaded.
-WORTH_COMPILING = 2**11
 # Numbers of class-space matrices (n² a row) that are written out at a time: 8 MB.
 CLASS_MATRICES = 2**20
 # Of a row, in a metric, relative to the mean: the curvature of one that is nearly sure comes back as soon as θ moves.
@@ -65,6 +64,11 @@ class ClassModel(RowModel[Labelled]):
     def is_softmax(self) -> bool:
         """Return whether the loss is that of softmax, or of a score against zero: not known of what derives from it."""
         return False
+
+    def _compiles(self, batch: Labelled) -> bool:
+        """Return whether compiled loops find the loss of rows with one label each; others take NumPy."""
+        stored = batch.design.density * batch.n_features
+        return not batch.soft and kernels.worth_compiling(batch.total * stored, self.coefficient_rows)
 
     def reads_once(self, batch: Labelled) -> bool:
         """Return whether :meth:`unit_step` reads rows once, not twice: then θ is evaluated by such a step from zero."""
@@ -121,13 +125,6 @@ class ClassModel(RowModel[Labelled]):
 
     def hessian_diagonal(self, scores: Array, batch: Labelled) -> Array:
         return batch.design.pull_back_squares(self.class_weights(scores, batch)).ravel()
-
-    def weights_if_alike(self, theta: Array, like: Labelled) -> Array | None:
-        W = theta.reshape(self.coefficient_rows, -1)
-        plain = like.weight is None and like.offset is None and self.is_softmax()
-        if not plain or (W[:, :-1] if like.constant else W).any():
-            return None
-        return self.class_weights(W[:, -1:], like)[:, 0]
 
     def has_products(self, like: Labelled) -> bool:
         return self.is_softmax()

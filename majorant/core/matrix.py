@@ -164,11 +164,6 @@ class Design(ABC):
         parts = (R[:, some] @ self.part(some).dense() ** 2 for some in self.chunks())
         return sum(parts, np.zeros((len(R), self.shape[1])))
 
-    @property
-    def finds_columns_at_once(self) -> bool:
-        """Whether norms of columns, with nothing to subtract from them, take no longer than that of all of X."""
-        return False
-
     def column_norms(self) -> Array:
         """Return for each column how large its sum of products is before anything cancels: ‖x‖, and of the centre."""
         return np.sqrt(np.maximum(self.pull_back_squares(np.ones((1, self.shape[0])))[0], 0.0))
@@ -314,13 +309,6 @@ def mirrored(upper: Array) -> Array:
     return upper
 
 
-# Rows of so many columns, if there are so many numbers, are read once by compiled loops: BLAS is slow beyond the cache.
-LONG_ROW, BEYOND_CACHE = 48, 2**18
-# So many rows are squared as they are read: models load compiled loops for as many. Fewer are so many numbers at a
-# time: more would take fresh memory, which takes longer than to square them.
-WORTH_COMPILING, SQUARED = 2**11, 2**16
-
-
 @dataclass(frozen=True, eq=False)
 class DenseDesign(Design):
     """An array of shape (t, p), float64 or float32."""
@@ -351,9 +339,6 @@ class DenseDesign(Design):
 
     def write_back(self, R: Array, out: Array) -> None:
         """Write R X to an array in double precision."""
-        if len(R) == 1 and self._is_long:
-            kernels.products.pull_back(self.array, R[0], out[0])
-            return
         # While matmul makes few numbers of many, no other thread runs; while dot does, they do.
         R = R if self.dtype == np.float64 else _copied(R, self.dtype)
         out[...] = np.dot(R[0], self.array) if len(R) == 1 else np.dot(R, self.array)
@@ -405,26 +390,12 @@ class DenseDesign(Design):
 
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
-        many = len(self.array) >= WORTH_COMPILING or self.array.size >= BEYOND_CACHE
-        if len(R) == 1 and many and self.array.flags.c_contiguous:
-            squares = np.empty((1, self.shape[1]))
-            kernels.products.pull_back_squares(self.array, R[0], squares[0])
-            return squares
         R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
-        for some in even_parts(len(self.array), -(-self.array.size // SQUARED)):
-            total += np.dot(R[:, some], _squares(self.array[some]))
+        # A few rows at a time, whose squares stay in cache: fresh memory for more takes longer than to square them.
+        for some in even_parts(len(self.array), -(-8 * self.array.size // CHUNK)):
+            x = self.array[some]
+            total += np.dot(R[:, some], np.square(x, out=empty(x.shape, x.dtype)))
         return total
-
-    @property
-    def _is_long(self) -> bool:
-        """Whether compiled loops multiply the rows by a vector sooner than BLAS does."""
-        X = self.array
-        return X.shape[1] >= LONG_ROW and X.size >= BEYOND_CACHE and X.flags.c_contiguous
-
-    @property
-    def finds_columns_at_once(self) -> bool:
-        """Whether to read X is what takes the time."""
-        return self._is_long
 
     def frobenius_norm(self) -> float:
         """Return the norm of X as one long vector."""
@@ -446,10 +417,6 @@ def laid_out(X: Array, dtype: Any = None) -> Array:
     return np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _squares(array: Array) -> Array:
-    return np.square(array, out=empty(array.shape, array.dtype))
-
-
 def _copied(array: Array, dtype: Any) -> Array:
     """Return the array in another precision."""
     result = empty(array.shape, dtype)
@@ -459,8 +426,6 @@ def _copied(array: Array, dtype: Any) -> Array:
 
 # Above this density a CSR block is multiplied faster as a dense one.
 DENSE_ENOUGH = 0.25
-# Of fewer non-zeros SciPy finds the squares before Numba is loaded.
-SPARSE_WORTH_COMPILING = 2**16
 # Rows that are compared before all are: a column that every row stores is stored by these.
 FEW_ROWS = 8
 
@@ -550,9 +515,6 @@ class CsrDesign(Design):
     def pull_back_squares(self, R: Array) -> Array:
         """Return R X²."""
         squares = np.zeros((len(R), self.shape[1]))
-        if len(R) == 1 and self.matrix.nnz >= SPARSE_WORTH_COMPILING:
-            kernels.products.csr_gram_diagonal(Csr.of(self.matrix), R[0], squares[0])
-            return squares
         for some in self.chunks():
             squares += self.part(some)._pull_back_squares(R[:, some])
         return squares
@@ -639,8 +601,13 @@ class CsrDesign(Design):
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
-        X, p = Csr.of(self._in_order), self.shape[1]
-        grams = np.zeros((len(weights), p, p))
+        matrix, (t, p) = self.matrix, self.shape
+        if not kernels.worth_compiling(matrix.nnz**2 / t, len(weights)):  # about so many pairs are multiplied
+            by_entry = np.repeat(weights, np.diff(matrix.indptr), axis=1)
+            parts = [(w * matrix.data, matrix.indices, matrix.indptr) for w in by_entry]
+            products = [self._transposed @ as_they_are(sp.csr_array, part, (t, p)) for part in parts]
+            return np.stack([np.triu(product.toarray()) for product in products])
+        X, grams = Csr.of(self._in_order), np.zeros((len(weights), p, p))
 
         def add_some(some: slice) -> None:  # one thread finds a row of all triangles, so that none are to be added up
             for weight, gram in zip(weights, grams, strict=True):

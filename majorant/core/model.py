@@ -193,10 +193,6 @@ class Model(ABC, Generic[Batch]):
         """Return the diagonal of the Hessian of the loss (d), or something like it to scale steps by."""
         return np.full(self.n_parameters(batch), float(len(batch)))
 
-    def weights_if_alike(self, theta: Array, like: Batch) -> Array | None:
-        """Return the diagonal of the Hessian on scores (n), if all rows are known to have the same and to weigh one."""
-        return None
-
     def has_products(self, like: Batch) -> bool:
         """Return whether :meth:`hessian_product` is there."""
         return False

@@ -197,15 +197,7 @@ class Objective:
 
     def hessian_diagonal(self, at: Point) -> Array:
         """Return the diagonal of the Hessian of the loss, or something like it to scale steps by."""
-        known = self._diagonal_if_alike(at.theta)
-        return self.blocks.total(self.model.hessian_diagonal, self.scores(at)) if known is None else known
-
-    def _diagonal_if_alike(self, theta: Array) -> Array | None:
-        """Return the diagonal of the Hessian where all rows have the same scores: norms of columns are enough then."""
-        weights = None if self.whole is None else self.model.weights_if_alike(theta, self.like)
-        if weights is None or self.magnitudes is None or self.magnitudes.columns is None:
-            return None
-        return np.outer(weights, self.magnitudes.columns**2).ravel()
+        return self.blocks.total(self.model.hessian_diagonal, self.scores(at))
 
     def class_curvature(self, at: Point) -> tuple[Array, Array]:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""

@@ -75,9 +75,7 @@ class Magnitudes:
         """Return those of a block."""
         t, p = design.shape
         weights, heaviest = (sqrt(t), 1.0) if weight is None else (norm(weight), float(weight.max()))
-        columns = design.column_norms() if design.finds_columns_at_once else None
-        of_all = design.frobenius_norm() if columns is None else norm(columns)
-        return cls(t, p, of_all, weights, heaviest, measure, columns)
+        return cls(t, p, design.frobenius_norm(), weights, heaviest, measure)
 
     def __add__(self, other: Magnitudes) -> Magnitudes:
         return Magnitudes(

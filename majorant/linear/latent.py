@@ -11,7 +11,6 @@ import numpy as np
 
 from majorant.core import kernels
 from majorant.core.checks import Array, one_of, whole
-from majorant.core.class_model import WORTH_COMPILING
 from majorant.core.kernels import partition
 from majorant.core.kernels import partition as hidden
 from majorant.core.kernels import partition as softmax
@@ -103,9 +102,6 @@ class LatentMultinomial(Latent[Labelled], Multinomial):
             return kernels.softmax.hidden_loss_and_residual(scores, self.first, batch.y, weight, R), R
         losses, R = hidden.losses_and_residuals(scores, self._seen(batch))
         return weighted_sum(losses, batch.weight), weigh(R, batch.weight)
-
-    def _compiles(self, batch: Labelled) -> bool:
-        return self.n_classes * batch.total >= WORTH_COMPILING
 
     def with_intercept(self, like: Labelled, penalised: Array) -> None:
         """Return None: the loss is not convex along an intercept either."""

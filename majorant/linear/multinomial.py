@@ -11,13 +11,16 @@ from scipy.special import expit
 
 from majorant.core import kernels
 from majorant.core.checks import Array, one_of, whole
-from majorant.core.class_model import CLASS_MATRICES, WORTH_COMPILING, ClassFactors, ClassModel
+from majorant.core.class_model import CLASS_MATRICES, ClassFactors, ClassModel
 from majorant.core.curvature import Factors, refuse_large
 from majorant.core.kernels import partition
 from majorant.core.labelled import Labelled
-from majorant.core.matrix import BEYOND_CACHE, LONG_ROW, add_gram
+from majorant.core.matrix import add_gram
 from majorant.core.model import AlongIntercepts, Model, require_data, weigh, weighted_sum
 from majorant.core.threads import empty
+
+# Classes up to which loops that read a row once are quicker than two products of matrices.
+FEW_CLASSES = 16
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Binary(ClassModel):
     def loss_and_residual(self, scores: Array, batch: Labelled) -> tuple[float, Array]:
         if batch.soft:
             return self.loss(scores, batch), weigh(expit(scores) - batch.y[1], batch.weight)
-        if batch.total < WORTH_COMPILING:
+        if not self._compiles(batch):
             loss, residual = partition.loss_and_residual(scores[0], batch.y, batch.weight)
             return loss, residual[None]
         residual = empty(scores.shape)
@@ -79,14 +82,7 @@ class Binary(ClassModel):
         return loss, residual
 
     def reads_once(self, batch: Labelled) -> bool:
-        X, p, t = batch.design, batch.n_features, float(batch.total)
-        if batch.soft or not self.is_softmax():
-            return False
-        if X.is_sparse:
-            return max(X.density * p / 16, 1.0) * t >= WORTH_COMPILING
-        # Products of data in single precision are quick as long as rows stay in a cache that cores share.
-        large = 4 * BEYOND_CACHE if X.dtype == np.float64 else 16 * BEYOND_CACHE
-        return p >= LONG_ROW and t * p >= large and t >= WORTH_COMPILING
+        return self._compiles(batch) and self.is_softmax()
 
     def unit_step(
         self, direction: Array, scores: Array, batch: Labelled
@@ -118,11 +114,7 @@ class Binary(ClassModel):
         )
 
     def class_weights(self, scores: Array, batch: Labelled) -> Array:
-        if batch.total < WORTH_COMPILING or not scores.flags.c_contiguous:
-            return weigh(variance(scores), batch.weight)
-        weights = empty(scores.shape)
-        kernels.logistic.variances(scores[0], weight_for_kernels(batch), weights[0])
-        return weights
+        return weigh(variance(scores), batch.weight)
 
     def class_variances(self, residual: Array, batch: Labelled) -> Array:
         w = 1.0 if batch.weight is None else batch.weight
@@ -138,7 +130,7 @@ class Binary(ClassModel):
     def along_intercepts(
         self, scores: Array, intercepts: Array, batch: Labelled, *, curved: bool
     ) -> tuple[AlongIntercepts, Array]:
-        if batch.soft or batch.total < WORTH_COMPILING or not self.is_softmax():
+        if not self.reads_once(batch):
             return super().along_intercepts(scores, intercepts, batch, curved=curved)
         r, weight = empty(scores.shape), weight_for_kernels(batch)
         along = kernels.logistic.along_intercept(scores[0], intercepts[0], batch.y, weight, r[0])
@@ -262,28 +254,19 @@ class Multinomial(ClassModel):
         return weighted_sum(losses, batch.weight), weigh(R, batch.weight)
 
     def reads_once(self, batch: Labelled) -> bool:
-        p = batch.n_features
-        few = self.n_classes <= max(10, p / 10)  # products of many classes are quicker, unless rows are long beside
-        return few and p >= LONG_ROW and not batch.design.is_sparse and self.is_softmax() and self._compiles(batch)
+        few = self.n_classes <= FEW_CLASSES and not batch.design.is_sparse
+        return few and self.is_softmax() and self._compiles(batch)
 
     def unit_step(
         self, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
-        stored, weight = batch.design.stored() if self.reads_once(batch) else None, weight_for_kernels(batch)
-        if stored is not None:
-            W, there, slopes = direction.reshape(self.n_classes, -1), empty(scores.shape), empty(scores.shape)
-            G = np.empty(W.shape)
-            loss, slope = kernels.softmax.unit_step_dense(stored, W, scores, batch.y, weight, there, slopes, G)
-            return (loss, slope, G.ravel()), (there, slopes)
-        # Of more classes the scores of a row are too far apart for one loop over them to be quicker than several.
-        if self.n_classes > 32 or not (self.is_softmax() and self._compiles(batch)):
+        stored = batch.design.stored() if self.reads_once(batch) else None
+        if stored is None:
             return super().unit_step(direction, scores, batch)
-        slopes, there, R = self.potentials(direction, batch), empty(scores.shape), empty(scores.shape)
-        loss, slope = kernels.softmax.unit_step(scores, slopes, batch.y, weight, there, R)
-        return (loss, slope, self.lift(R, batch)), (there, slopes)
-
-    def _compiles(self, batch: Labelled) -> bool:
-        return self.n_classes * batch.total >= WORTH_COMPILING and not batch.soft
+        W, there, slopes = direction.reshape(self.n_classes, -1), empty(scores.shape), empty(scores.shape)
+        G, weight = np.empty(W.shape), weight_for_kernels(batch)
+        loss, slope = kernels.softmax.unit_step_dense(stored, W, scores, batch.y, weight, there, slopes, G)
+        return (loss, slope, G.ravel()), (there, slopes)
 
     def bound_factors(self, scores: Array, batch: Labelled) -> Factors:
         return ClassFactors(

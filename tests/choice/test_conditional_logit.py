@@ -310,7 +310,7 @@ def test_penalties_are_certified():
 def test_coefficients_are_as_near_to_the_optimum_as_they_are_said_to_be(solver, C, monkeypatch):
     X, y, groups = ragged(19)
     exact = ConditionalLogit(C=C, tol=1e-14).fit(X, y, groups)
-    monkeypatch.setattr("majorant.choice.conditional_logit.LARGEST_HESSIAN", 2)  # nothing moves it any further
+    monkeypatch.setattr("majorant.choice.inference.LARGEST_HESSIAN", 2)  # nothing moves it any further
     rough = ConditionalLogit(C=C, tol=1e-4, solver=solver).fit(X, y, groups)
     off = np.abs(rough.coef_ - exact.coef_)
     assert (off <= rough.coef_error_ + exact.coef_error_).all()
@@ -330,7 +330,7 @@ def test_many_parameters_are_fitted_without_a_hessian(monkeypatch):
     monkeypatch.setattr("majorant.choice.conditional_logit.FEW", 2)
     X, y, groups = ragged(9)
     one = ConditionalLogit().fit(X, y, groups)
-    monkeypatch.setattr("majorant.choice.conditional_logit.LARGEST_HESSIAN", 2)
+    monkeypatch.setattr("majorant.choice.inference.LARGEST_HESSIAN", 2)
     other = ConditionalLogit().fit(X, y, groups)
     assert_allclose(one.coef_, other.coef_, atol=1e-6)
     with pytest.raises(ValueError, match="too many for a covariance matrix: there are no standard errors"):

@@ -2,29 +2,20 @@
 
 import pickle
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
-from scipy.optimize import minimize
+from scipy import optimize, sparse
+from scipy.linalg import block_diag
 from sklearn.exceptions import ConvergenceWarning
 
-from majorant import ConditionalLogit, LatentClassLogit
-from majorant.choice import latent_class_fit
-from majorant.choice.latent_class_fit import (
-    Found,
-    fit_from,
-    leave_saddle,
-    newton_step,
-    one_class,
-    starts,
-    without_empty,
-)
-from majorant.choice.latent_class_result import told
-from majorant.choice.latent_classes import LatentClasses, Parameters
+from majorant import ConditionalLogit, LatentClassLogit, Objective, QuasiNewton, minimize
+from majorant.choice.inference import polished
+from majorant.choice.latent_classes import LatentClasses, starts
 from majorant.choice.sets import Situations, read_people
+from majorant.core.result import Fitted
+from majorant.core.solver import leave_saddle
 from tests.choice_data import ELECTRICITY, electricity, published
 from tests.oracles import finite_difference
 
@@ -51,29 +42,57 @@ def people(seed=0, count=25, choices=4, features=2, classes=2, covariates=0, rep
     return [each[order] for each in parts]
 
 
-def state_of(X, y, groups, persons, Z, *, classes=2, seed=0, ridge=0.0, offset=None, weight=None):
+def state_of(X, y, groups, persons, Z, *, classes=2, seed=0, ridge=0.0, of_members=0.0, offset=None, weight=None):
+    """Return the objective of a panel and random parameters."""
     table = Situations.arranged(X, groups)
-    found = read_people(table, y, persons, Z if Z.shape[1] else None, offset, weight)
+    panel = read_people(table, y, persons, Z if Z.shape[1] else None, offset, weight).panel
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(classes, 1 + Z.shape[1]))
-    at = Parameters(rng.normal(size=(classes, X.shape[1])), logits - logits[0])
-    return LatentClasses(found.panel, at, ridge)
+    tastes = rng.normal(size=(classes, X.shape[1]))
+    penalties = np.concatenate(
+        [np.full(tastes.size, ridge), np.tile(np.broadcast_to(of_members, logits[0].shape), classes)]
+    )
+    return Objective(LatentClasses(classes), panel, ridge=penalties), flat(tastes, logits - logits[0])
 
 
-def naive_loss(at, X, y, groups, persons, Z, ridge=0.0, offset=None, weight=None):
-    total = 0.0
+def flat(tastes, logits):
+    return np.concatenate([np.ravel(tastes), np.ravel(logits)])
+
+
+def expected(F, theta):
+    return F.model.expect(F.model.scores(theta, F.data), F.data)
+
+
+def hessian(F, theta):
+    return F.hessian(theta)[2].as_matrix() + np.diag(F.ridge)
+
+
+def fit_from(F, theta, tol=1e-12, steps=300):
+    """Return where a run leads, and where Newton's last steps do."""
+    fitted = Fitted.of(minimize(F, QuasiNewton(), start=theta, tol=tol, saddles=steps, max_steps=steps))
+    return fitted, polished(F, fitted)
+
+
+def pooled(F):
+    """Return the objective of one class, and its optimum."""
+    one = Objective(LatentClasses(1), F.data, ridge=0.0)
+    return one, fit_from(one, np.zeros(one.size))[1]
+
+
+def naive_loss(F, theta, X, y, groups, persons, Z, ridge=0.0, offset=None, weight=None):
+    total, (tastes, logits) = 0.0, F.model.split(theta, F.data)
     for person in np.unique(persons):
         mine = persons == person
         z = np.append(1.0, Z[mine][0])
-        priors = np.exp(at.membership @ z)
+        priors = np.exp(logits @ z)
         p = priors / priors.sum()
         for group in np.unique(groups[mine]):
             rows = groups == group
-            for c, taste in enumerate(at.tastes):
+            for c, taste in enumerate(tastes):
                 e = np.exp(X[rows] @ taste + (0.0 if offset is None else offset[rows]))
                 p[c] *= np.prod((e / e.sum()) ** y[rows])
         total -= np.log(p.sum()) * (1.0 if weight is None else weight[mine][0])
-    return total + 0.5 * ridge * (at.tastes**2).sum()
+    return total + 0.5 * ridge * (tastes**2).sum()
 
 
 CASES = {
@@ -84,35 +103,50 @@ CASES = {
 }
 
 
+def agrees_with_differences(F, theta):
+    """Compare gradient and Hessian with differences, and the metric with curvatures of known classes."""
+    assert_allclose(F.point(theta).gradient, finite_difference(F.value, theta), rtol=1e-5, atol=1e-6)
+    eye = 1e-6 * np.eye(len(theta))
+    H = [(F.point(theta + e).gradient - F.point(theta - e).gradient) / 2e-6 for e in eye]
+    assert_allclose(hessian(F, theta), H, rtol=1e-5, atol=1e-5)
+    complete = block_diag(*F.model.complete(expected(F, theta), F.data))
+    assert_allclose(F.metric(F.point(theta)), np.diag(complete) + F.ridge, rtol=1e-12)
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
 def test_the_loss_is_that_of_enumeration_and_derivatives_are_its(case, ridge):
     data, classes = people(1, **CASES[case]), CASES[case].get("classes", 2)
-    state = state_of(*data, classes=classes, ridge=ridge)
-    assert_allclose(state.loss, naive_loss(state.at, *data, ridge=ridge), rtol=1e-12)
-    zero = np.zeros(len(state.at.flat()))
-    gradient = finite_difference(lambda step: state.there(state.at.moved(step)).loss, zero)
-    assert_allclose(state.gradient, gradient, rtol=1e-5, atol=1e-6)
-    eye = 1e-6 * np.eye(len(zero))
-    H = [(state.there(state.at.moved(e)).gradient - state.there(state.at.moved(-e)).gradient) / 2e-6 for e in eye]
-    assert_allclose(state.hessian, H, rtol=1e-5, atol=1e-5)
+    F, theta = state_of(*data, classes=classes, ridge=ridge)
+    assert_allclose(F.value(theta), naive_loss(F, theta, *data, ridge=ridge), rtol=1e-12)
+    agrees_with_differences(F, theta)
     if ridge == 0:
-        assert_allclose(state.scores().sum(axis=0), state.gradient, rtol=1e-8, atol=1e-9)
-    assert_allclose(state.posteriors.sum(axis=1), 1.0)
+        scores = F.model.row_gradients(F.model.scores(theta, F.data), F.data)
+        assert_allclose(scores.sum(axis=0), F.point(theta).gradient, rtol=1e-8, atol=1e-9)
+    assert_allclose(expected(F, theta).posteriors.sum(axis=1), 1.0)
 
 
 def test_weights_offsets_and_shares_count():
     X, y, groups, persons, Z = people(2)
     offset, weight = np.random.default_rng(0).normal(size=len(X)), 1.0 + persons % 3
-    state = state_of(X, y, groups, persons, Z, offset=offset, weight=weight)
-    assert_allclose(
-        state.loss, naive_loss(state.at, X, y, groups, persons, Z, offset=offset, weight=weight), rtol=1e-12
-    )
+    F, theta = state_of(X, y, groups, persons, Z, offset=offset, weight=weight)
+    naive = naive_loss(F, theta, X, y, groups, persons, Z, offset=offset, weight=weight)
+    assert_allclose(F.value(theta), naive, rtol=1e-12)
     soft = np.where(y, 0.75, 0.25 / (np.unique(groups, return_counts=True)[1][np.searchsorted(np.unique(groups), groups)] - 1))  # noqa: E501  # fmt: skip
-    state = state_of(X, soft, groups, persons, Z, offset=offset)
-    assert_allclose(state.loss, naive_loss(state.at, X, soft, groups, persons, Z, offset=offset), rtol=1e-12)
-    gradient = finite_difference(lambda step: state.there(state.at.moved(step)).loss, np.zeros(len(state.at.flat())))
-    assert_allclose(state.gradient, gradient, rtol=1e-5, atol=1e-6)
+    F, theta = state_of(X, soft, groups, persons, Z, offset=offset)
+    assert_allclose(F.value(theta), naive_loss(F, theta, X, soft, groups, persons, Z, offset=offset), rtol=1e-12)
+    agrees_with_differences(F, theta)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_some_people_are_a_panel(soft):
+    X, y, groups, persons, Z = people(2, covariates=1, repeated=not soft)
+    y = np.where(y, 0.8, 0.8) / np.bincount(groups, np.full(len(y), 0.8))[groups] if soft else y
+    F, theta = state_of(X, y, groups, persons, Z)
+    some = np.array([4, 0, 7])
+    part = Objective(F.model, F.data.take(some), ridge=0.0)
+    assert_allclose(part.value(theta), -expected(F, theta).log_likelihoods[some].sum(), rtol=1e-12)
+    assert_allclose(part.point(theta).gradient, finite_difference(part.value, theta), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -120,94 +154,38 @@ def test_bounds_never_raise_the_loss(seed):
     """From anywhere, however bad, and without a line search."""
     covariates = seed % 3
     data = people(seed, covariates=covariates, repeated=seed % 2 == 0)
-    state = state_of(*data, classes=2 + seed % 3, seed=seed, ridge=0.1 * (seed % 2))
+    F, theta = state_of(*data, classes=2 + seed % 3, seed=seed, ridge=0.1 * (seed % 2))
     for _ in range(25):
-        following = state.there(state.bound_minimizer())
-        assert following.loss <= state.loss + 1e-10 * abs(state.loss)
-        state = following
+        following = F.bound(theta).minimizer()
+        assert F.value(following) <= F.value(theta) + 1e-10 * abs(F.value(theta))
+        theta = following
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_fits_are_stationary_and_no_worse_than_others_from_the_same_start(seed):
     data = people(seed, count=40, choices=6, covariates=seed % 2, classes=2)
-    state = state_of(*data, seed=seed)
-    found = fit_from(state, tol=1e-8, max_iter=300)
-    assert (np.diff(found.losses) < 0).all()
-    assert found.converged(1e-8)
-    assert np.abs(found.state.gradient).max() < 1e-5
-    assert np.linalg.eigvalsh(found.state.hessian).min() > -1e-6
-
-    def at(theta):
-        there = found.state.there(found.state.at.moved(theta))
-        return there.loss, there.gradient
-
-    near = minimize(at, 1e-2 * np.ones(len(found.state.gradient)), jac=True, method="BFGS")
-    assert found.state.loss <= near.fun + 1e-7
+    F, theta = state_of(*data, seed=seed)
+    fitted, found = fit_from(F, theta)
+    assert (np.diff(fitted.trace["objective"]) < 0).all()
+    assert fitted.result.converged
+    assert np.abs(F.point(found.theta).gradient).max() < 1e-5
+    assert np.linalg.eigvalsh(found.hessian).min() > -1e-6
+    near = optimize.minimize(F.value_and_gradient, found.theta + 1e-2, jac=True, method="BFGS")
+    assert found.value <= near.fun + 1e-7
 
 
 def test_saddles_are_left():
     """Classes that are the same are stationary along what tells them apart, but no minimum."""
-    data = people(3, count=60, choices=8)
-    state = state_of(*data)
-    pooled = one_class(state.panel, 0.0, tol=1e-8, max_iter=100).state
-    tastes = np.repeat(pooled.at.tastes, 2, axis=0) + 1e-7 * np.array([[1.0], [-1.0]])
-    saddle = state.there(Parameters(tastes, np.zeros((2, 1))))
-    assert np.linalg.eigvalsh(saddle.hessian).min() < 0
-    assert fit_from(saddle, tol=1e-8, max_iter=300).state.loss < pooled.loss - 1.0
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_many_parameters_are_fitted_without_a_hessian(seed, ridge, monkeypatch):
-    data = people(seed, count=50, choices=6, covariates=seed % 2)
-    start = state_of(*data, seed=seed, ridge=ridge)
-    assert_allclose(start.curvatures, np.diag(start.complete), rtol=1e-12)
-    newton = fit_from(start, tol=1e-8, max_iter=300)
-    monkeypatch.setattr(latent_class_fit, "LARGE", 0)
-    found = fit_from(start, tol=1e-8, max_iter=300)
-    assert "hessian" not in vars(found.state)
-    assert found.converged(1e-8)
-    assert (np.diff(found.losses) < 0).all()
-    assert found.losses[-1] == found.state.loss
-    near = minimize_from(newton.state, found.state.at.flat() - newton.state.at.flat())
-    assert found.state.loss == pytest.approx(near, rel=1e-7)
-
-
-def minimize_from(state, theta):
-    """Return the least loss that steps from there find."""
-
-    def at(moved):
-        there = state.there(state.at.moved(moved))
-        return there.loss, there.gradient
-
-    return minimize(at, theta, jac=True, method="BFGS").fun
-
-
-def test_gradients_find_saddles_of_many_parameters(monkeypatch):
-    state = state_of(*people(3, count=60, choices=8))
-    pooled = one_class(state.panel, 0.0, tol=1e-8, max_iter=100).state
-    saddle = state.there(Parameters(np.repeat(pooled.at.tastes, 2, axis=0), np.zeros((2, 1))))
-    by_hessian = leave_saddle(saddle)
-    monkeypatch.setattr(latent_class_fit, "LARGE", 0)
-    by_gradients = leave_saddle(saddle)
-    assert "hessian" not in vars(by_gradients)
-    assert max(by_hessian.loss, by_gradients.loss) < saddle.loss
-    ended = fit_from(saddle, tol=1e-8, max_iter=300).state
-    assert ended.loss < pooled.loss - 1.0
-    assert leave_saddle(ended) is None
-
-
-def test_many_parameters_lead_to_the_same_estimates(monkeypatch):
-    X, y, groups, persons, Z = people(5, count=60, choices=6, covariates=1)
-    few = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
-    monkeypatch.setattr(latent_class_fit, "LARGE", 0)
-    many = LatentClassLogit(2).fit(X, y, groups, persons, membership=Z)
-    assert many.log_likelihood_ == pytest.approx(few.log_likelihood_, rel=1e-7)
-    assert_allclose(many.coef_, few.coef_, atol=1e-3)
-    assert_allclose(many.summary().std_errors, few.summary().std_errors, rtol=1e-2)
-    assert "a few gradients found no negative curvature there" in str(many.result_)
-    assert "no curvature is negative there" in str(few.result_)
-    assert few.result_.outcome.value == many.result_.outcome.value == "stationary"
+    F, _ = state_of(*people(3, count=60, choices=8))
+    _, one = pooled(F)
+    tastes = one.theta[:-1] + 1e-7 * np.array([[1.0], [-1.0]])
+    saddle = flat(tastes, np.zeros((2, 1)))
+    assert np.linalg.eigvalsh(hessian(F, saddle)).min() < 0
+    assert leave_saddle(F, F.point(saddle)) is not None
+    fitted, found = fit_from(F, saddle)
+    assert found.value < one.value - 1.0
+    assert leave_saddle(F, F.point(found.theta)) is None
+    assert "no saddle, as far as they tell" in str(fitted.result)
 
 
 def test_threads_share_the_starts():
@@ -312,32 +290,36 @@ def test_a_group_of_people_of_one_class_is_quasi_separation():
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_penalties_of_membership_are_penalties_whatever_the_order_of_classes(classes):
-    data = people(1, covariates=2, classes=classes)
-    state = replace(state_of(*data, classes=classes), membership_ridge=np.array([0.0, 0.7, 2.0]))
-    centred = state.at.membership - state.at.membership.mean(axis=0)
-    penalty = 0.5 * (np.array([0.0, 0.7, 2.0]) * centred**2).sum()
-    assert_allclose(state.loss, naive_loss(state.at, *data) + penalty, rtol=1e-12)
-    assert_allclose(state.there(state.at.ordered(np.arange(classes)[::-1])).loss, state.loss, rtol=1e-12)
-    zero = np.zeros(len(state.at.flat()))
-    gradient = finite_difference(lambda step: state.there(state.at.moved(step)).loss, zero)
-    assert_allclose(state.gradient, gradient, rtol=1e-5, atol=1e-6)
-    eye = 1e-6 * np.eye(len(zero))
-    H = [(state.there(state.at.moved(e)).gradient - state.there(state.at.moved(-e)).gradient) / 2e-6 for e in eye]
-    assert_allclose(state.hessian, H, rtol=1e-5, atol=1e-5)
-    assert_allclose(state.curvatures, np.diag(state.complete), rtol=1e-12)
-    following = state.there(state.bound_minimizer())
-    assert following.loss < state.loss
+    """A ridge on logits is one on what they differ from their mean: what is added to all of them goes to zero."""
+    data, ridge = people(1, covariates=2, classes=classes), np.array([0.0, 0.7, 2.0])
+    F, theta = state_of(*data, classes=classes, of_members=ridge)
+    tastes, logits = F.model.split(theta, F.data)
+    centred = logits - logits.mean(axis=0)
+    penalty = 0.5 * (ridge * centred**2).sum()
+    centre = flat(tastes, centred)
+    assert_allclose(F.value(centre), naive_loss(F, theta, *data) + penalty, rtol=1e-12)
+    assert F.value(centre) <= F.value(theta)
+    assert_allclose(F.value(flat(tastes[::-1], centred[::-1])), F.value(centre), rtol=1e-12)
+    agrees_with_differences(F, theta)
+    assert F.value(F.bound(theta).minimizer()) < F.value(theta)
+
+
+def starts_of(data, classes, count, seed=0):
+    F, _ = state_of(*data)
+    _, found = pooled(F)
+    d = F.data.features.shape[1]
+    model = LatentClasses(classes)
+    begin = starts(F.data, found.theta[:d], found.hessian[:d, :d], classes, count, seed)
+    return model, F.data, [model.split(theta, F.data) for theta in begin]
 
 
 def test_half_of_the_starts_have_memberships_of_their_own():
     X, y, groups, persons, Z = people(15, covariates=2, count=40)
-    pooled = one_class(state_of(X, y, groups, persons, Z).panel, 0.0, tol=1e-8, max_iter=100).state
-    slopes = [start.at.membership[1:, 1:] for start in starts(pooled, 3, 10, 0)]
+    slopes = [logits[1:, 1:] - logits[0, 1:] for _, logits in starts_of((X, y, groups, persons, Z), 3, 10)[2]]
     drawn = [each for each in slopes if np.abs(each).max() > 0.1]
     assert len(drawn) == 5
     assert len({each.round(6).tobytes() for each in drawn}) == 5
-    nothing_known = one_class(state_of(X, y, groups, persons, Z[:, :0]).panel, 0.0, tol=1e-8, max_iter=100).state
-    shares = [start.shares.round(6).tobytes() for start in starts(nothing_known, 2, 10, 0)]
+    shares = [logits.round(6).tobytes() for _, logits in starts_of((X, y, groups, persons, Z[:, :0]), 2, 10)[2]]
     assert len(set(shares)) > 5
 
 
@@ -381,13 +363,13 @@ def test_the_published_maximum_and_its_standard_errors():
     classes = ("class_1", "class_2")
     tastes = np.array([[what["published"][each][name] for name in ELECTRICITY] for each in classes])
     logits = np.array([[0.0], [what["published"]["membership_logit_2"]]])
-    state = LatentClasses(found.panel, Parameters(tastes, logits))
-    assert_allclose(state.loss, 792.855418, atol=1e-5)
-    top = fit_from(state, tol=1e-10, max_iter=100).state
-    assert_allclose(top.loss, -what["recomputed"]["log_likelihood"], atol=1e-6)
+    F = Objective(LatentClasses(2), found.panel, ridge=0.0)
+    assert_allclose(F.value(flat(tastes, logits)), 792.855418, atol=1e-5)
+    _, top = fit_from(F, flat(tastes, logits))
+    assert_allclose(top.value, -what["recomputed"]["log_likelihood"], atol=1e-6)
     best = np.array([[what["recomputed"][each][name] for name in ELECTRICITY] for each in classes])
-    assert_allclose(top.at.tastes, best, atol=2e-5)
-    errors = np.sqrt(np.diag(np.linalg.inv(top.hessian)))[:12].reshape(2, 6)
+    assert_allclose(top.theta[:12].reshape(2, 6), best, atol=2e-5)
+    errors = np.sqrt(np.diag(np.linalg.inv(np.delete(np.delete(top.hessian, 12, 0), 12, 1))))[:12].reshape(2, 6)
     printed = np.array([[what["published"][f"{each}_std_err"][name] for name in ELECTRICITY] for each in classes])
     assert_allclose(errors, printed, rtol=5e-3)
 
@@ -516,16 +498,19 @@ def test_numbers_of_classes_side_by_side():
     assert len(str(found).splitlines()) == 4
 
 
-def test_empty_classes_are_dropped_and_said():
-    data = people(7, count=30)
-    state = state_of(*data, classes=3)
-    empty = state.there(Parameters(state.at.tastes, np.array([[0.0], [-40.0], [0.5]])))
-    found = without_empty(Found(empty, (empty.loss,)), tol=1e-8, max_iter=300)
-    assert len(found.state) == 2
-    assert (np.diff(found.state.shares) <= 0).all()
-    assert found.state.loss <= empty.loss
-    said = told(found, np.array([-1.0]), ["a", "b"], asked=3, tol=1e-8, max_iter=300)
-    assert "1 of 3 classes had no one in them" in str(said)
+def test_empty_classes_are_dropped_and_said(monkeypatch):
+    def with_an_empty_class(panel, pooled, H, classes, count, seed):
+        begin = starts(panel, pooled, H, classes, count, seed)
+        tastes, logits = LatentClasses(classes).split(begin[0], panel)
+        return [flat(tastes, logits + np.array([[0.0], [-1e5], [0.5]]))]
+
+    monkeypatch.setattr("majorant.choice.latent_class_logit.starts", with_an_empty_class)
+    X, y, groups, persons, _ = people(7, count=30)
+    model = LatentClassLogit(3, n_init=1).fit(X, y, groups, persons)
+    assert model.n_classes_ == 2
+    assert (np.diff(model.shares_) <= 0).all()
+    assert model.log_likelihood_ >= model.start_log_likelihoods_[0] - 1e-9
+    assert "1 of 3 classes had no one in them" in str(model.result_)
 
 
 def test_more_classes_than_there_are_stay_finite():
@@ -635,11 +620,9 @@ def test_step_limits_are_said():
 
 
 def test_starts_differ_but_can_be_repeated():
-    pooled = one_class(state_of(*people(15)).panel, 0.0, tol=1e-8, max_iter=100).state
-    one, two = ([start.at.flat() for start in starts(pooled, 2, 3, seed)] for seed in (0, 0))
+    one, two = ([flat(*start) for start in starts_of(people(15), 2, 3)[2]] for _ in range(2))
     assert_array_equal(one, two)
     assert len({tuple(start.round(6)) for start in one}) > 1
-    assert newton_step(pooled)[1] < 1e-9
 
 
 # --- data frames ------------------------------------------------------------------------------------------

@@ -329,7 +329,6 @@ def test_compiled_rows_of_a_hessian_are_those_of_numpy():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", [2_048, 2_051])
 def test_squares_of_columns_are_those_of_their_twin(rows, dtype):
-    """Compiled loops take four rows at a time; what is left over counts as well."""
     rng = np.random.default_rng(rows)
     X, weight = rng.normal(size=(rows, 7)).astype(dtype), rng.random((1, rows))
     design, few = DenseDesign(X), DenseDesign(X[:100])

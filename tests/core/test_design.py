@@ -87,25 +87,17 @@ def test_products(pair):
 
 
 @pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_compiled_loops_over_long_rows_do_what_products_do(dtype, close, monkeypatch):
-    rng = np.random.default_rng(2)
-    design, R = DenseDesign(rng.normal(size=(333, 7)).astype(dtype)), rng.uniform(size=(1, 333))
-    expected = design.pull_back(R), design.pull_back_squares(R)
-    for name in ("LONG_ROW", "BEYOND_CACHE"):
-        monkeypatch.setattr(f"majorant.core.matrix.{name}", 1)
-    found = design.pull_back(R), design.pull_back_squares(R)
-    assert not np.array_equal(found[0], expected[0])  # other loops: the last digits differ
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=close, atol=100 * close)
-
-
-@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_compiled_squares_of_sparse_rows_are_those_of_products(X, dtype, close, monkeypatch):
+def test_squares_of_sparse_rows_are_those_of_products(X, dtype, close):
     design, R = CsrDesign(sp.csr_array(X.astype(dtype))), np.random.default_rng(3).uniform(size=(1, len(X)))
-    by_products = design.pull_back_squares(R)
-    monkeypatch.setattr("majorant.core.matrix.WORTH_COMPILING", 0)
-    np.testing.assert_allclose(design.pull_back_squares(R), by_products, rtol=close, atol=close)
     np.testing.assert_allclose(design.pull_back_squares(R), R @ X**2, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_compiled_gram_matrices_of_sparse_rows_are_those_of_products(X, n, monkeypatch):
+    design, weights = CsrDesign(sp.csr_array(X)), np.random.default_rng(4).normal(size=(n, len(X)))
+    by_products = design.triangles(weights)
+    monkeypatch.setattr("majorant.core.kernels.WORTH_COMPILING", 0)
+    np.testing.assert_allclose(design.triangles(weights), by_products, rtol=1e-12, atol=1e-12)
 
 
 def test_a_narrow_copy_is_the_same_numbers_rounded(X):

@@ -307,10 +307,8 @@ def leaping_rows(n, kind, dtype, constant, center, weighted, seed=0, t=131, p=7)
 
 @pytest.fixture
 def read_once(monkeypatch):
-    """Let compiled loops read few and short rows, too."""
-    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
-    for name in ("BEYOND_CACHE", "LONG_ROW"):
-        monkeypatch.setattr(f"majorant.linear.multinomial.{name}", 1)
+    """Let compiled loops read few rows, too."""
+    monkeypatch.setattr("majorant.core.kernels.WORTH_COMPILING", 0)
 
 
 @pytest.mark.parametrize("n", [2, 4])
@@ -365,25 +363,6 @@ def test_who_changes_the_loss_gets_whole_steps_of_that_loss():
     _, data, scores, direction = leaping_rows(2, sp.csr_array, np.float64, True, False, False, t=5_000)
     doubled, once = (model.unit_step(direction, scores, data)[0] for model in (Doubled(), Binary()))
     assert doubled[0] == pytest.approx(2 * once[0])
-
-
-@pytest.mark.parametrize("model", [Binary(), Multinomial(3)], ids=["binary", "several"])
-@pytest.mark.parametrize("options", [{"constant": True}, {}, {"constant": True, "weight": None}], ids=str)
-def test_the_diagonal_where_all_scores_are_alike_needs_no_rows(model, options):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(6_000, 60)), rng.integers(0, 2, size=6_000)
-    if "weight" in options:
-        options = {**options, "weight": rng.uniform(size=6_000)}
-    data = Labelled(X, y, **options)
-    F = Objective(model, data, ridge=1.0)
-    theta = np.zeros((F.model.coefficient_rows, data.n_features))
-    theta[:, -1] = (0.3, -0.7, 0.4)[: len(theta)] if data.constant else 0.0
-    known = F._diagonal_if_alike(theta.ravel())
-    assert (known is None) == ("weight" in options)  # of which it would know nothing
-    whole = model.hessian_diagonal(model.scores(theta.ravel(), data), data)
-    np.testing.assert_allclose(F.hessian_diagonal(F.point(theta.ravel())), whole, rtol=1e-12)
-    theta[0, 0] = 1e-3
-    assert F._diagonal_if_alike(theta.ravel()) is None
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -37,9 +37,7 @@ def objective(t, p, n, *, sparse=False, dtype=np.float64, weighted=False, soft=F
     ids=str,
 )
 def test_a_product_is_that_of_the_hessian_written_out(n, kind, compiled, monkeypatch):
-    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0 if compiled else 10**9)
-    monkeypatch.setattr("majorant.linear.multinomial.LONG_ROW", 0)
-    monkeypatch.setattr("majorant.linear.multinomial.BEYOND_CACHE", 0)
+    monkeypatch.setattr("majorant.core.kernels.WORTH_COMPILING", 0 if compiled else 10**9)
     F, rng = objective(150, 7, n, **kind), np.random.default_rng(1)
     theta, v = 0.3 * rng.normal(size=(2, F.size))
     times = HessianProducts(F, F.point(theta))
@@ -49,7 +47,7 @@ def test_a_product_is_that_of_the_hessian_written_out(n, kind, compiled, monkeyp
 
 @pytest.mark.parametrize("p", [20, 81, 82, 83, 84])
 def test_long_sparse_rows_are_summed_up_to_the_last_of_their_numbers(p, monkeypatch):
-    monkeypatch.setattr("majorant.linear.multinomial.WORTH_COMPILING", 0)
+    monkeypatch.setattr("majorant.core.kernels.WORTH_COMPILING", 0)
     rng = np.random.default_rng(p)
     X = rng.normal(size=(70, p)) * (rng.random((70, p)) < rng.random((70, 1)))  # from no number to all of them
     F = Objective(Binary(), Labelled(sp.csr_array(X), rng.integers(2, size=70)), ridge=0.5)

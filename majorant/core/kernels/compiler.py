@@ -137,22 +137,15 @@ def _is_ours(event: Any) -> bool:
 event.register("numba:compile", WithoutCollection())  # type: ignore[no-untyped-call]
 
 
-# ln 2 = LN2 + LN2_REST, with zeros at the end of LN2: its products with exponents are exact.
-LN2, LN2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-LOG2_E = 1.4426950408889634
-# Added to a number below 2^51 it leaves the nearest whole number, in the last bits.
-ROUND = 1.5 * 2.0**52
-# exp of less is taken for 0.
-LEAST = -708.0
-
-
 @compile_exact
 def exp_of_negative(x: float) -> float:
     """Return exp(x) for x ≤ 0, to about one unit in the last place: 2^k exp(r), |r| ≤ ½ ln 2, by Taylor's series."""
-    y = x if x > LEAST else LEAST
-    shifted = y * LOG2_E + ROUND
-    k = shifted - ROUND
-    r = (y - k * LN2) - k * LN2_REST
+    least = -708.0  # exp of less is taken for 0
+    whole = 1.5 * 2.0**52  # added to a number below 2^51 it leaves the nearest whole number, in the last bits
+    y = x if x > least else least
+    shifted = y * 1.4426950408889634 + whole  # 1 / ln 2
+    k = shifted - whole
+    r = (y - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10  # ln 2 as two numbers: k ln 2 is exact
     p = 1.0 / 6227020800.0
     p = p * r + 1.0 / 479001600.0
     p = p * r + 1.0 / 39916800.0
@@ -168,7 +161,7 @@ def exp_of_negative(x: float) -> float:
     p = p * r + 1.0
     p = p * r + 1.0
     two_to_the_k = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
-    if x > LEAST:
+    if x > least:
         return p * two_to_the_k
     return 0.0 if x == x else x
 

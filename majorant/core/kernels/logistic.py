@@ -27,9 +27,6 @@ from majorant.core.kernels.products import (
 )
 from majorant.core.kernels.sparse import Stored
 
-# Scores that stay in cache; and a weight that stands in for zero.
-SCORES, TINY = 2**10, 1e-300
-
 
 @compile_strict
 def sigmoid(u: float) -> float:
@@ -63,9 +60,9 @@ def along_intercept(
     u: Array, moved: float, y: Array, weight: Array, residual: Array
 ) -> tuple[float, float, float, float]:
     """Return loss, Σ r, Σ v and Σ v², v = w p(1 − p), where scores have moved by so much, and write r = w(p − y)."""
-    loss, slope, curvature, squares, s = 0.0, 0.0, 0.0, 0.0, np.empty(SCORES)
-    for first in range(0, len(u), SCORES):
-        last = min(first + SCORES, len(u))
+    loss, slope, curvature, squares, s = 0.0, 0.0, 0.0, 0.0, np.empty(16 * ROWS)
+    for first in range(0, len(u), len(s)):
+        last = min(first + len(s), len(u))
         for j in range(first, last):
             s[j - first] = u[j] + moved
         loss += loss_and_residual(s[: last - first], y[first:last], weight[first:last], residual[first:last])
@@ -80,19 +77,9 @@ def _sums_of(r: Array, w: Array) -> tuple[float, float, float]:
     slope, curvature, squares = 0.0, 0.0, 0.0
     for j in range(len(r)):
         off = abs(r[j])
-        v = off * (1.0 - (off / max(w[j], TINY) if len(w) else off))
+        v = off * (1.0 - (off / max(w[j], 1e-300) if len(w) else off))
         slope, curvature, squares = slope + r[j], curvature + v, squares + v * v
     return slope, curvature, squares
-
-
-@compile_sums
-def variances(u: Array, weight: Array, found: Array) -> None:
-    """Write w p(1 − p)."""
-    for j in range(len(u)):
-        e = exp_of_negative(-abs(u[j]))
-        found[j] = e / ((1.0 + e) * (1.0 + e))
-    for j in range(len(weight)):
-        found[j] *= weight[j]
 
 
 @compile_sums

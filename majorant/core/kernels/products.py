@@ -1,13 +1,7 @@
-"""Products with rows that lie side by side in memory, compiled by Numba: each row is read once, in its own precision.
+"""Products with rows of X, compiled by Numba: parts of kernels that read each row once, and Gram matrices.
 
-BLAS reads four rows at a time where it multiplies by one vector. Beyond the cache that takes twice as long: memory is
-fetched ahead along one stream, and hardly along four short ones.
-
-Rows by their non-zeros times a vector, and numbers times such rows: parts of kernels that visit many of them.
-
-Gram matrices of sparse rows, compiled by Numba.
-
-What is stored of sparse rows, compiled by Numba.
+Dense rows lie side by side in memory and are multiplied in their own precision; sparse rows are given by their
+non-zeros.
 """
 
 from __future__ import annotations
@@ -15,39 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from majorant.core.checks import Array
-from majorant.core.kernels.compiler import compile_inlined, compile_part, compile_strict, compile_sums
+from majorant.core.kernels.compiler import compile_inlined, compile_part, compile_strict
 from majorant.core.kernels.sparse import Csr
 
 # Rows, and numbers in them, that are in cache together; no more terms than rows are added up in the precision of X.
 ROWS, CACHED = 64, 2**16
-
-
-@compile_sums
-def pull_back(X: Array, r: Array, G: Array) -> None:
-    """Write Xᵀr, added up in double precision."""
-    g = np.empty(X.shape[1], X.dtype)
-    G[:] = 0
-    for first in range(0, len(X), ROWS):
-        g[:] = 0
-        for j in range(first, min(first + ROWS, len(X))):
-            x, rj = X[j], g.dtype.type(r[j])
-            for k in range(len(g)):
-                g[k] += rj * x[k]
-        add(g, G)
-
-
-@compile_sums
-def pull_back_squares(X: Array, r: Array, G: Array) -> None:
-    """Write (X²)ᵀr, with every entry of X squared, added up in double precision."""
-    g = np.empty(X.shape[1], X.dtype)
-    G[:] = 0
-    for first in range(0, len(X), ROWS):
-        g[:] = 0
-        for j in range(first, min(first + ROWS, len(X))):
-            x, rj = X[j], g.dtype.type(r[j])
-            for k in range(len(g)):
-                g[k] += rj * (x[k] * x[k])
-        add(g, G)
 
 
 @compile_part
@@ -171,15 +137,6 @@ def add_csr_gram(X: Csr, weight: Array, first: int, last: int, G: Array) -> None
             row, scaled = G[i], weight[j] * X.data[a]
             for b in range(a, end):
                 row[X.indices[b]] += scaled * X.data[b]
-
-
-@compile_strict
-def csr_gram_diagonal(X: Csr, weight: Array, D: Array) -> None:
-    """Write the diagonal of Σ_j w_j x_j x_jᵀ."""
-    D[:] = 0.0
-    for j in range(len(X.indptr) - 1):
-        for k in range(np.uint64(X.indptr[j]), np.uint64(X.indptr[j + 1])):
-            D[np.uint64(X.indices[k])] += weight[j] * X.data[k] * X.data[k]
 
 
 @compile_strict

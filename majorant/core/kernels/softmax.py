@@ -9,10 +9,8 @@ import numpy as np
 
 from majorant.core.checks import Array
 from majorant.core.kernels.compiler import compile_part, compile_sums, exp_of_negative
-from majorant.core.kernels.products import add, join, rows_at_a_time, split
+from majorant.core.kernels.products import ROWS, add, join, rows_at_a_time, split
 from majorant.core.kernels.sparse import Stored
-
-ROWS = 64
 
 
 @compile_sums
@@ -25,21 +23,6 @@ def loss_and_residual(S: Array, y: Array, weight: Array, R: Array) -> float:
     for first in range(0, S.shape[1], ROWS):
         total += _of_some(S, y, weight, R, first, min(first + ROWS, S.shape[1]), room)
     return total
-
-
-@compile_sums
-def unit_step(S: Array, V: Array, y: Array, weight: Array, there: Array, R: Array) -> tuple[float, float]:
-    """The same at scores S + V, which are written as well; return the loss and ⟨R, V⟩."""
-    n, t = S.shape
-    total, slope, room = 0.0, 0.0, (np.empty(ROWS), np.empty(ROWS), np.ones(ROWS))
-    for first in range(0, t, ROWS):
-        last = min(first + ROWS, t)
-        for c in range(n):
-            _add(S[c, first:last], V[c, first:last], there[c, first:last])
-        total += _of_some(there, y, weight, R, first, last, room)
-        for c in range(n):
-            slope += _inner(R[c, first:last], V[c, first:last])
-    return total, slope
 
 
 @compile_sums
