@@ -15,10 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant.callbacks import Fit, PassLine, ProgressLine
-from majorant.core.affine import FEW, read_csr
+from majorant.core.affine import read_csr
 from majorant.core.checks import Array, one_of, refuse_null_ending
 from majorant.core.labelled import CommonGram, Labelled, with_common
-from majorant.core.matrix import DenseDesign, Design
+from majorant.core.matrix import FEW, DenseDesign, Design
 from majorant.core.objective import Objective
 from majorant.core.result import Fitted, Outcome, Result, Solution, stream_result
 from majorant.core.rows import Reducer, Threads
