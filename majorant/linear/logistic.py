@@ -630,7 +630,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                     like = Labelled(wide, labels, weight, constant=self.fit_intercept, center=far)
                     settings = {name: getattr(self, name) for name in SETTLED}
                     self._stream = Stream.begin(self._model(), like, self._ridge(), settings)
-                before = self._stream.having_seen(X, weight) if self._is_free else self._stream
+                before = self._stream.centred_for(X, weight) if self._is_free else self._stream
                 center = False if before.centre is None else before.centre
                 data = Labelled(wide, labels, weight, constant=self.fit_intercept, center=center)
                 self._centre = data.centre
