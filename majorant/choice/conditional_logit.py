@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from majorant.callbacks import Fit, ProgressLine
 from majorant.choice.basis import (
     ROUNDING,
-    elasticities,
     elasticity_table,
     errors_of_columns,
     in_units,
@@ -196,7 +195,7 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
             data = table.choices(y, offset, sample_weight)
             self._layout = None
             self._fit_sample(Sample.of(data), self._column_names())
-            self._table = table.without_rows()
+            self._table = replace(table, X=None)
         return self
 
     def predict_proba(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
@@ -402,7 +401,8 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
         data = table.unobserved(offset)
         p, x = self._probabilities(data, self.coef_), data.design.dense()[:, place]
         if alternatives is None:
-            return table.as_given(np.stack(elasticities(p, x, self.coef_[place]), axis=1))
+            effect = self.coef_[place] * x  # ∂log p_a/∂log x_a = βx_a(1 − p_a), and −βx_a p_a of every other
+            return table.as_given(np.stack([effect * (1.0 - p), -effect * p], axis=1))
         labels = table.sorted(np.asarray(alternatives))
         return elasticity_table(p, x, self.coef_[place], labels, table.sorted_ids)
 

@@ -30,8 +30,8 @@ from majorant.core.structured import Arrow, Pattern
 
 # Shares of outcomes that a parameter has to touch for being one that blocks share; the first that leaves small blocks.
 COMMON = (0.5, 0.2, 0.05)
-# Numbers in all blocks together, and parameters that they share.
-LARGEST, MOST_SHARED = 2**25, 1_000
+# Numbers in all blocks together, and in what they share.
+LARGEST = 2**25
 
 
 def pattern_of(X: sp.csr_array) -> Pattern | None:
@@ -40,7 +40,7 @@ def pattern_of(X: sp.csr_array) -> Pattern | None:
     touched = np.bincount(X.indices, minlength=d)
     for share in COMMON:
         shared = np.flatnonzero(touched > share * t)
-        found = _blocks(X, shared) if len(shared) <= MOST_SHARED else None
+        found = _blocks(X, shared) if len(shared) ** 2 <= LARGEST else None
         if found is not None:
             return found
     return None
@@ -178,29 +178,23 @@ class Enumerated(RowModel[Choices]):
         return int(like.sizes.max())
 
     def design(self, batch: Choices) -> Design:
-        """Return the features."""
         return batch.design
 
     def magnitudes(self, batch: Choices) -> Magnitudes:
-        """Return how large the numbers are that a gradient is summed from."""
         log_h = np.zeros(0) if batch.log_measure is None else batch.log_measure
         weight = None if batch.weight is None else self.score_weights(batch)
         return Magnitudes.of(batch.design, weight, float(np.linalg.norm(log_h[np.isfinite(log_h)])))
 
     def column_squares(self, batch: Choices) -> Array:
-        """Return the squared norms of the columns of the features."""
         return batch.design.column_norms() ** 2
 
     def spreads(self, root: Array, like: Choices) -> ChoiceSpreads | None:
-        """Return how far apart the outcomes of a set are in a metric."""
         return ChoiceSpreads(root) if type(self) is Enumerated else None
 
     def potentials(self, theta: Array, batch: Choices) -> Array:
-        """Return θᵀf_j(y), flat."""
         return batch.design.project(theta[None])[0]
 
     def add_measure(self, potentials: Array, batch: Choices) -> Array:
-        """Return θᵀf_j(y) + log h_j(y), flat."""
         return potentials if batch.log_measure is None else potentials + batch.log_measure
 
     def loss_at_zero(self, batch: Choices) -> float | None:
@@ -210,14 +204,12 @@ class Enumerated(RowModel[Choices]):
         return weighted_sum(np.log(batch.sizes), batch.weight)
 
     def loss(self, scores: Array, batch: Choices) -> float:
-        """Return Σ_j w_j [log Z_j − Σ_y target_j(y) s_j(y)]."""
         losses, observed = np.empty(len(batch)), self._observed(scores, batch)
         for sets, at in batch.by_size:
             losses[sets] = softmax.log_partition(scores[at], observed[sets])
         return weighted_sum(losses, batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Choices) -> tuple[float, Array]:
-        """Return the loss and w_j (p_j(y) − target_j(y))."""
         losses, R, observed = np.empty(len(batch)), -batch.target, self._observed(scores, batch)
         for sets, at in batch.by_size:
             losses[sets], P = softmax.log_partition_and_probabilities(scores[at], observed[sets])
@@ -225,30 +217,24 @@ class Enumerated(RowModel[Choices]):
         return weighted_sum(losses, batch.weight), R * self.score_weights(batch)
 
     def lift(self, residual: Array, batch: Choices) -> Array:
-        """Return Σ residual_j(y) f_j(y)."""
         return batch.design.pull_back(residual[None])[0]
 
     def bound_factors(self, scores: Array, batch: Choices) -> Factors:
-        """Return the factors of Algorithm 1's bound."""
         return OutcomeFactors(scores, batch, self.order, majorizes=True)
 
     def hessian_factors(self, scores: Array, batch: Choices) -> Factors:
-        """Return the factors of the Hessian."""
         return OutcomeFactors(scores, batch, self.order, majorizes=False)
 
     def hessian_diagonal(self, scores: Array, batch: Choices) -> Array:
-        """Return Σ_j w_j Var_p(f_j), column by column: the sum of the squares of the factors."""
         if batch.design.is_sparse:
             return self._sparse_diagonal(scores, batch)
         factors = self.hessian_factors(scores, batch)
         return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
 
     def pattern(self, batch: Choices) -> Pattern | None:
-        """Return which parameters meet in an outcome, of sparse features."""
         return pattern_of(batch.design.csr()) if batch.design.is_sparse else None
 
     def arrow(self, scores: Array, batch: Choices, pattern: Pattern, *, whole: bool) -> Arrow:
-        """Return the Hessian by blocks."""
         found = hessian_by_blocks if whole else blocks_of_hessian
         return found(self.probabilities(scores, batch), batch, pattern)
 
@@ -271,15 +257,12 @@ class Enumerated(RowModel[Choices]):
         return hits
 
     def score_rows(self, batch: Choices) -> Array:
-        """Return the features themselves."""
         return batch.design.dense()
 
     def through(self, matrix: Array, batch: Choices) -> Array:
-        """Return features · matrix."""
         return batch.design.times(matrix)
 
     def center(self, scores: Array, batch: Choices, V: Array) -> tuple[Array, Array]:
-        """Return p, and V less its mean over the outcomes of each set."""
         p = self.probabilities(scores, batch)
         means = np.add.reduceat(p[:, None] * V, batch.indptr[:-1])
         return p, V - np.repeat(means, batch.sizes, axis=0)
@@ -292,20 +275,16 @@ class Enumerated(RowModel[Choices]):
         return p
 
     def score_weights(self, batch: Choices) -> Array:
-        """Return the weight of its set for each outcome."""
         return np.repeat(weights_of(batch), batch.sizes)
 
     def row_slices(self, batch: Choices) -> list[slice]:
-        """Return where each set stands."""
         return [slice(a, b) for a, b in pairwise(batch.indptr)]
 
     def row_gradients(self, scores: Array, batch: Choices) -> Array:
-        """Return Σ_y w_j (p_j(y) − target_j(y)) f_j(y) for each set."""
         residual = self.loss_and_residual(scores, batch)[1]
         return np.add.reduceat(residual[:, None] * batch.design.dense(), batch.indptr[:-1])
 
     def targets(self, batch: Choices) -> Array:
-        """Return the frequencies."""
         return batch.target
 
     def _sparse_diagonal(self, scores: Array, batch: Choices) -> Array:
@@ -333,7 +312,6 @@ class OutcomeFactors(Factors):
 
     @property
     def size(self) -> int:
-        """Number of columns of the features."""
         return self.batch.n_features
 
     def matrix(self) -> Array:
@@ -351,7 +329,6 @@ class OutcomeFactors(Factors):
             yield self._bound_rows(scores, some) if self.majorizes else self._hessian_rows(scores, some)
 
     def diagonal(self) -> Array:
-        """Return Σ |q| ‖q‖₁."""
         sizes = (np.abs(Q) for Q in self.rows())
         return sum((size.T @ size.sum(axis=1) for size in sizes), np.zeros(self.size))
 
@@ -409,25 +386,21 @@ class LatentEnumerated(Latent[Choices], Enumerated):
             raise ValueError("LatentEnumerated needs data of which parts are hidden: give consistent= to Choices")
 
     def posterior(self, scores: Array, batch: Choices) -> Array:
-        """Return q, flat."""
         q = np.empty_like(scores)
         for _, at in batch.by_size:
             q[at] = partition.posterior(scores[at], batch.target[at] > 0)[1]
         return q
 
     def complete(self, posterior: Array, batch: Choices) -> tuple[Model[Any], Any]:
-        """Return :class:`Enumerated` and these frequencies."""
         return Enumerated(self.order), batch.completed(posterior)
 
     def loss(self, scores: Array, batch: Choices) -> float:
-        """Return Σ_j w_j (−log p_j(observed))."""
         losses = np.empty(len(batch))
         for sets, at in batch.by_size:
             losses[sets] = partition.losses(scores[at], batch.target[at] > 0)
         return weighted_sum(losses, batch.weight)
 
     def loss_and_residual(self, scores: Array, batch: Choices) -> tuple[float, Array]:
-        """Return the loss and w_j (p_j − q_j)."""
         losses, R = np.empty(len(batch)), np.empty_like(scores)
         for sets, at in batch.by_size:
             losses[sets], R[at] = partition.losses_and_residuals(scores[at], batch.target[at] > 0)

@@ -15,7 +15,7 @@ Choice models from data frames, pandas or polars, long or wide.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, ClassVar, Self
 
@@ -38,11 +38,6 @@ class Term:
 
     name: str
     alternatives: tuple[int, ...] | None = None
-
-    @property
-    def columns(self) -> int:
-        """How many coefficients it has."""
-        return 1 if self.alternatives is None else len(self.alternatives)
 
 
 def names_of(terms: Sequence[Term], alternatives: Sequence[str]) -> list[str]:
@@ -73,38 +68,24 @@ def refuse_none(terms: Sequence[Term]) -> None:
 
 def matrix_of(terms: Sequence[Term], values: Sequence[Array], which: Array) -> Any:
     """Return X: for each term its value at every row, in the column of the row's alternative."""
-    width = sum(term.columns for term in terms)
-    shared = sum(term.alternatives is None for term in terms)
-    if width > MANY_COLUMNS and shared < width // 4:
-        return _sparse(terms, values, which, width)
-    X, first = np.zeros((len(which), width)), 0
+    rows, columns, numbers, width = [], [], [], 0
     for term, value in zip(terms, values, strict=True):
-        rows, columns, numbers = _entries(term, value, which)
-        X[rows, first + columns] = numbers
-        first += term.columns
+        column = np.zeros(len(which), dtype=int)
+        if term.alternatives is not None:
+            of_alternative = np.full(int(which.max(initial=0)) + 1 + max(term.alternatives, default=0), -1)
+            of_alternative[list(term.alternatives)] = np.arange(len(term.alternatives))
+            column = of_alternative[which]
+        filled = np.flatnonzero(column >= 0)
+        rows.append(filled)
+        columns.append(width + column[filled])
+        numbers.append(value[filled])
+        width += 1 if term.alternatives is None else len(term.alternatives)
+    place = np.concatenate(rows), np.concatenate(columns)
+    if width > MANY_COLUMNS and sum(term.alternatives is None for term in terms) < width // 4:
+        return sparse.csr_array(sparse.coo_array((np.concatenate(numbers), place), shape=(len(which), width)))
+    X = np.zeros((len(which), width))
+    X[place] = np.concatenate(numbers)
     return X
-
-
-def _sparse(terms: Sequence[Term], values: Sequence[Array], which: Array, width: int) -> Any:
-    rows, columns, numbers, first = [], [], [], 0
-    for term, value in zip(terms, values, strict=True):
-        r, c, v = _entries(term, value, which)
-        rows.append(r)
-        columns.append(first + c)
-        numbers.append(v)
-        first += term.columns
-    entries = (np.concatenate(numbers), (np.concatenate(rows), np.concatenate(columns)))
-    return sparse.csr_array(sparse.coo_array(entries, shape=(len(which), width)))
-
-
-def _entries(term: Term, value: Array, which: Array) -> tuple[Array, Array, Array]:
-    """Return rows, columns within the term, and values."""
-    if term.alternatives is None:
-        return np.arange(len(which)), np.zeros(len(which), dtype=int), value
-    column = np.full(int(which.max(initial=0)) + 1 + max(term.alternatives, default=0), -1)
-    column[list(term.alternatives)] = np.arange(len(term.alternatives))
-    rows = np.flatnonzero(column[which] >= 0)
-    return rows, column[which[rows]], value[rows]
 
 
 def by_alternative(name: str, count: int, base: int, *, varies: bool) -> Term:
@@ -182,7 +163,11 @@ class LongLayout:
             if by or base is not None:
                 raise ValueError("by_alternative and base need alternative=…, the column that names alternatives")
             return cls(choice, group, None, availability, (), tuple(Term(name) for name in features), offset)
-        labels = _labels_of(frame, alternative)
+        values = column_of(frame, alternative, "alternative")
+        absent = is_missing(values)
+        if absent.any():
+            raise ValueError(f"alternative: column {alternative!r} has a missing value at row {absent.argmax()}")
+        labels = np.unique(values).tolist()
         number = read_base(base, labels)
         with_constants = constants is None or constants
         terms = [by_alternative(INTERCEPT, len(labels), number, varies=False)] if with_constants else []
@@ -190,8 +175,10 @@ class LongLayout:
         # What stands where an alternative was not available does not matter.
         open_ = np.ones(len(frame), dtype=bool) if availability is None else availability_of(frame, availability)
         groups = column_of(frame, group, "group")[open_]
-        for name in by:
-            varies = _varies(numbers_of(frame, name, "by_alternative")[open_], groups)
+        _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
+        for name in by:  # what is constant in every group has no coefficient for the base
+            numeric = numbers_of(frame, name, "by_alternative")[open_]
+            varies = bool((numeric != numeric[first][numbers]).any())
             terms.append(by_alternative(name, len(labels), number, varies=varies))
         return cls(choice, group, alternative, availability, tuple(labels), tuple(terms), offset)
 
@@ -230,7 +217,15 @@ class LongLayout:
             values = [np.where(closed, 0.0, value) for value in values]
         groups = column_of(frame, self.group, "group")
         if self.alternative is not None:
-            _refuse_duplicates(groups, which, self.alternatives, self.alternative)
+            ids, numbers = np.unique(groups, return_inverse=True)
+            pairs = numbers * len(self.alternatives) + which
+            _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+            if (counts > 1).any():
+                row = first[np.argmax(counts > 1)]
+                raise ValueError(
+                    f"alternative {named(self.alternatives[which[row]])} stands {counts.max()} times in group "
+                    f"{named(ids[numbers[row]])} (column {self.alternative!r}): keep one row of it"
+                )
         return Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
 
     def measure(self, frame: Any) -> Array | None:
@@ -284,33 +279,6 @@ class LongLayout:
         return ~availability_of(frame, self.availability)
 
 
-def _labels_of(frame: Any, alternative: str) -> list[Any]:
-    values = column_of(frame, alternative, "alternative")
-    absent = is_missing(values)
-    if absent.any():
-        raise ValueError(f"alternative: column {alternative!r} has a missing value at row {absent.argmax()}")
-    labels: list[Any] = np.unique(values).tolist()
-    return labels
-
-
-def _varies(values: Array, groups: Array) -> bool:
-    """Return whether a column varies within any group."""
-    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
-    return bool((values != values[first][numbers]).any())
-
-
-def _refuse_duplicates(groups: Array, which: Array, alternatives: tuple[Any, ...], column: str) -> None:
-    ids, numbers = np.unique(groups, return_inverse=True)
-    pairs = numbers * len(alternatives) + which
-    _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
-    if (counts > 1).any():
-        pair = np.argmax(counts > 1)
-        label, group = named(alternatives[which[first[pair]]]), named(ids[numbers[first[pair]]])
-        raise ValueError(
-            f"alternative {label} stands {counts[pair]} times in group {group} (column {column!r}): keep one row of it"
-        )
-
-
 Sources = tuple[tuple[int, Any], ...]  # for alternatives by number: the name of a column, or a number
 
 
@@ -354,7 +322,9 @@ class WideLayout:
         for name in fixed:
             terms.append(by_alternative(name, len(labels), number, varies=False))
             sources.append(name)
-        _refuse_unknown(by, varying)
+        for name in by:
+            if name not in varying:
+                raise ValueError(f"by_alternative names {name!r}, which is none of varying: {', '.join(varying)}")
         if len(set(labels)) < max(len(labels), 2):
             raise ValueError(f"alternatives must have at least two names, all different, got {list(labels)!r:.80}")
         return cls(choice, values, labels, _sources("availability", availability, labels), tuple(terms), tuple(sources))
@@ -426,7 +396,11 @@ class WideLayout:
             open_[:, a] = availability_of(frame, name)[rows]
         values = [np.where(open_.ravel(), self._value(frame, source, rows), 0.0) for source in self.sources]
         for term, value in zip(self.terms, values, strict=True):
-            _refuse_non_finite(term.name, value.reshape(len(rows), count), rows)
+            bad = ~np.isfinite(value.reshape(len(rows), count)).all(axis=1)
+            if bad.any():
+                raise ValueError(
+                    f"{term.name} must be finite where an alternative is available, but is not at row {rows[bad].min()}"
+                )
         groups = np.repeat(np.arange(len(rows)), count)
         table = Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
         return table.unobserved(None if open_.all() else np.where(open_.ravel(), 0.0, -np.inf))
@@ -469,20 +443,6 @@ def _sources(argument: str, of: Mapping[Any, Any], labels: tuple[str, ...]) -> S
     if unknown:
         raise ValueError(f"{argument} names {unknown[0]!r}, which is none of the alternatives {list(labels)}")
     return tuple((labels.index(str(label)), source) for label, source in of.items())
-
-
-def _refuse_non_finite(name: str, values: Array, rows: Array) -> None:
-    bad = ~np.isfinite(values).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{name} must be finite where an alternative is available, but is not at row {rows[bad].min()}"
-        )
-
-
-def _refuse_unknown(by: Sequence[str], varying: Mapping[str, Any]) -> None:
-    for name in by:
-        if name not in varying:
-            raise ValueError(f"by_alternative names {name!r}, which is none of varying: {', '.join(varying)}")
 
 
 FrameLayout = LongLayout | WideLayout
@@ -638,7 +598,7 @@ class ChoiceFrames:
             sample, table = layout.sample(df, weight)
             self.n_features_in_ = len(layout.names)
             self._fit_sample(sample, layout.names)
-            self._layout, self._table = layout, None if table is None else table.without_rows()
+            self._layout, self._table = layout, None if table is None else replace(table, X=None)
         return self
 
 
@@ -650,19 +610,15 @@ def as_json(layout: FrameLayout) -> dict[str, Any]:
 def layout_from(saved: dict[str, Any], names: list[str]) -> FrameLayout:
     """Return a layout that was saved, if its coefficients have these names."""
     try:
-        layout = _layout_of(saved)
+        kind, fields = saved["kind"], {name: _tuple(value) for name, value in saved.items() if name != "kind"}
+        fields["terms"] = tuple(Term(term["name"], _tuple(term["alternatives"])) for term in saved["terms"])
+        layout: FrameLayout = {"long": LongLayout, "wide": WideLayout}[kind](**fields)
         whole = layout.names == names and layout.is_whole()
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
         whole = False
     if not whole:
         raise ValueError(f"it says of data frames {saved!r:.80}, which does not go with its coefficients")
     return layout
-
-
-def _layout_of(saved: dict[str, Any]) -> FrameLayout:
-    kind, fields = saved["kind"], {name: _tuple(value) for name, value in saved.items() if name != "kind"}
-    fields["terms"] = tuple(Term(term["name"], _tuple(term["alternatives"])) for term in saved["terms"])
-    return {"long": LongLayout, "wide": WideLayout}[kind](**fields)
 
 
 def _tuple(value: Any) -> Any:

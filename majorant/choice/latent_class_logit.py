@@ -26,7 +26,6 @@ from majorant.choice.latent_classes import (
     starts,
 )
 from majorant.choice.sets import (
-    SUMS_TO_ONE,
     People,
     Situations,
     flagged_largest,
@@ -389,7 +388,7 @@ class LatentClassLogit(ChoiceEstimator):
             weights = np.asarray(weights, dtype=np.float64)
             if weights.shape != of_classes.shape:
                 raise ValueError(f"weights must have shape {of_classes.shape}, got {weights.shape}")
-            wrong = ~((weights >= 0).all(axis=1) & (np.abs(weights.sum(axis=1) - 1.0) <= SUMS_TO_ONE))
+            wrong = ~((weights >= 0).all(axis=1) & (np.abs(weights.sum(axis=1) - 1.0) <= NEGLIGIBLE))
             if wrong.any():
                 row, given = int(wrong.argmax()), weights[wrong.argmax()].tolist()
                 raise ValueError(f"weights must be probabilities of the classes, got {given} at row {row}")

@@ -41,8 +41,6 @@ NEGLIGIBLE = 1e-6
 # A direction in which so little is left of the curvature at zero is one in which estimates run off. What stops a run is
 # a gain that is far smaller; a single choice of n that speaks against it leaves about 1/n.
 LOST = 1e-7
-# The standard deviation of logits of membership that are drawn.
-SPREAD = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +270,7 @@ def starts(panel: Panel, pooled: Array, H: Array, classes: int, count: int, seed
     draws logits of membership, and divides people by these; or, if nothing is known of people, draws the shares of
     clusters.
     """
-    one, model, Z = LatentClasses(1), LatentClasses(classes), panel.covariates
+    one, Z = LatentClasses(1), panel.covariates
     theta = np.concatenate([pooled, np.zeros(Z.shape[1])])
     G = one.row_gradients(one.scores(theta, panel), panel)[:, : len(pooled)]
     factor = steady_factor(H)
@@ -299,14 +297,13 @@ def starts(panel: Panel, pooled: Array, H: Array, classes: int, count: int, seed
             step = changes[which == c].sum(axis=0) / share
             tastes[c] -= np.where(np.isfinite(step), step, 0.0)  # of separated choices there may be no such step
         found.append(np.concatenate([tastes.ravel(), (logits - logits.mean(axis=0)).ravel()]))
-        assert len(found[-1]) == model.n_parameters(panel)
     return found
 
 
-def _drawn_logits(Z: Array, classes: int, rng: np.random.Generator) -> Array:
-    """Return random logits of membership (classes × q); covariates count alike."""
+def _drawn_logits(Z: Array, classes: int, rng: np.random.Generator, spread: float = 3.0) -> Array:
+    """Return random logits of membership (classes × q) of this standard deviation; covariates count alike."""
     known = np.arange(Z.shape[1]) > 0
-    size = np.where(known, SPREAD / np.sqrt(max(Z.shape[1] - 1, 1)) / np.where(known, Z.std(axis=0), 1.0), 1.0)
+    size = np.where(known, spread / np.sqrt(max(Z.shape[1] - 1, 1)) / np.where(known, Z.std(axis=0), 1.0), 1.0)
     logits = rng.normal(size=(classes, Z.shape[1])) * size
     logits[:, 0] -= logits[:, 1:] @ Z[:, 1:].mean(axis=0)
     return logits

@@ -14,13 +14,10 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from majorant.choice.basis import in_units, refuse_beyond, units
-from majorant.choice.latent_classes import Panel
+from majorant.choice.latent_classes import NEGLIGIBLE, Panel
 from majorant.core.checks import Array, refuse_null_ending
 from majorant.core.choices import Choices, Sample
 from majorant.core.matrix import CsrDesign, DenseDesign
-
-# Shares of a group have to sum to one so nearly.
-SUMS_TO_ONE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +53,6 @@ class Situations:
         _refuse_non_finite(X, names, values)
         ids, sizes, order = _grouped(values)
         return cls(X if order is None else X[order], order, sizes, ids)
-
-    def without_rows(self) -> Situations:
-        """Return where rows stood, without the rows."""
-        return replace(self, X=None)
 
     @property
     def rows(self) -> int:
@@ -265,23 +258,18 @@ def _refuse_non_finite(X: Any, names: Any, groups: Array) -> None:
 def _check_chosen(target: Array, table: Situations, log_h: Array | None) -> None:
     sums = np.add.reduceat(target, table.starts)
     advice = "y has to be 1 at exactly one of its rows, or shares that sum to one"
-    none = np.flatnonzero(sums == 0)
-    if len(none):
-        _refuse(table, none, "has no chosen row", advice)
-    wrong = np.flatnonzero(np.abs(sums - 1.0) > SUMS_TO_ONE)
-    if len(wrong):
-        flags = np.count_nonzero(target[table.starts[wrong[0]] :][: table.sizes[wrong[0]]])
-        _refuse(table, wrong, f"has {flags} chosen rows (y sums to {sums[wrong[0]]:g})", advice)
+    none, wrong = np.flatnonzero(sums == 0), np.flatnonzero(np.abs(sums - 1.0) > NEGLIGIBLE)
+    if len(wrong):  # groups without a chosen row first
+        which = none if len(none) else wrong
+        flags = np.count_nonzero(target[table.starts[which[0]] :][: table.sizes[which[0]]])
+        what = f"has {flags} chosen rows (y sums to {sums[which[0]]:g})" if flags else "has no chosen row"
+        more = f" (and {len(which) - 1} more)" if len(which) > 1 else ""
+        raise ValueError(f"group {named(table.groups[which[0]])} {what}{more}: {advice}")
     if log_h is not None and (target[np.isneginf(log_h)] > 0).any():
         row = int(np.argmax((target > 0) & np.isneginf(log_h)))
         raise ValueError(
             f"group {named(table.sorted_ids[row])} chose an alternative that is not available: its offset is -inf"
         )
-
-
-def _refuse(table: Situations, which: Array, what: str, advice: str) -> None:
-    more = f" (and {len(which) - 1} more)" if len(which) > 1 else ""
-    raise ValueError(f"group {named(table.groups[which[0]])} {what}{more}: {advice}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +302,11 @@ def read_people(
     table: Situations, y: Any, persons: Any, membership: Any, offset: Any, sample_weight: Any, covariates: Any = None
 ) -> People:
     """Return who chose what; situations of a person need not stand together. Who weighs nothing is left out."""
-    ids = table.groups if persons is None else _read_persons(table, persons)
+    ids = table.groups
+    if persons is not None:
+        refuse_null_ending("persons", persons)
+        refuse_missing("persons", np.ravel(np.asarray(persons)), "who made each choice")
+        ids = table.of_groups("persons", persons)
     weight = None if sample_weight is None else table.read_weight(sample_weight)
     data = table.choices(y, offset, None)
     Z, names = read_covariates(membership, table.rows, covariates)
@@ -368,12 +360,6 @@ def refuse_constant(people: People) -> None:
     scaled = centred / np.abs(centred).max(axis=0)
     if Z.shape[1] > 1 and np.linalg.matrix_rank(scaled) < Z.shape[1] - 1:
         raise ValueError(f"membership columns are collinear: drop one of {', '.join(people.covariates)}")
-
-
-def _read_persons(table: Situations, persons: Any) -> Array:
-    refuse_null_ending("persons", persons)
-    refuse_missing("persons", np.ravel(np.asarray(persons)), "who made each choice")
-    return table.of_groups("persons", persons)
 
 
 def _of_people(name: str, values: Array, first: Array, people: Array) -> Array:

@@ -38,7 +38,7 @@ SHOWN = 3
 def kind_saved(path: str) -> str:
     """Return the name of the estimator that a file holds; what is no model is refused."""
     from majorant.estimators.saving import kind_of
-    from majorant.linear.probe.scoring import FORMAT
+    from majorant.linear.probe import FORMAT
 
     if Path(path).suffix != TENSORS:
         return kind_of(path)

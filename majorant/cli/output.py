@@ -17,7 +17,7 @@ import typer
 from majorant.cli.files import Refusal, in_options
 
 if TYPE_CHECKING:
-    from majorant.linear.probe.scoring import SweepTable
+    from majorant.linear.probe import SweepTable
 
 
 class Moved(Protocol):

@@ -14,7 +14,7 @@ from majorant.cli.options import AsJson, FeaturesName, LabelsName, Verbose, argu
 from majorant.cli.output import check_writable, progress, show, show_json, show_sweep, spoken_warnings
 
 if TYPE_CHECKING:
-    from majorant.linear.probe.scoring import Row
+    from majorant.linear.probe import Row
 
 scoring = functools.partial(option, panel="Choosing C")
 
@@ -54,7 +54,7 @@ def probe(
     """
     from majorant import LinearProbe
     from majorant.cli import arrays
-    from majorant.linear.probe.linear_probe import probe_grid
+    from majorant.linear.probe import probe_grid
 
     def read(features: str, labels: str) -> tuple[Any, Any]:
         X, y = arrays.rows(features, labels, (features_name, labels_name))

@@ -1,24 +1,24 @@
-"""What a design matrix can do. Parameters of a class model are a matrix W (n×p), scores are class-major (n×t).
+"""The design matrix X, dense or sparse: products, Gram matrices and norms. Nothing else sees its numbers.
 
-X as an array.
-
-X by its non-zeros.
+Parameters of a class model are a matrix W (n×p), scores are class-major (n×t). A column of ones, and a centre that
+columns are measured from, are fields of a matrix: neither is stored.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from math import sqrt
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from majorant.core import kernels
-from majorant.core.checks import Array
+from majorant.core.checks import Array, lazy
 from majorant.core.kernels.sparse import Csr, Stored
 from majorant.core.threads import empty, even_parts, even_slices, for_each, mapped, threads
 
@@ -112,10 +112,6 @@ class Design(ABC):
         """Return X written out without a column of ones, which is a view where it can be."""
         return self.dense()
 
-    def bordered(self, weight: Array | None, center: Any) -> Design | None:
-        """Return the matrix with a last column of ones, and columns measured from a centre; None if others do that."""
-        return None
-
     def dense(self) -> Array:
         """Return X written out, in double precision."""
         return np.asarray(self.toarray(), dtype=np.float64)
@@ -130,14 +126,10 @@ class Design(ABC):
 
     def widened(self) -> Design:
         """Return X in double precision."""
-        pass
-
         return DenseDesign(self.dense())
 
     def narrowed(self) -> Design:
         """Return X in a lower precision, itself if there is none."""
-        pass
-
         return self if self.dtype == np.float32 else DenseDesign(self.toarray().astype(np.float32))
 
     @property
@@ -147,8 +139,6 @@ class Design(ABC):
 
     def columns(self, which: Array) -> Design:
         """Return some columns, given in rising order."""
-        pass
-
         return DenseDesign(self.toarray()[:, which])
 
     def occurring(self) -> tuple[Array, Array]:
@@ -174,8 +164,6 @@ class Design(ABC):
 
     def absolute(self) -> tuple[Design, Array]:
         """Return ``|X|`` and the sum of each of its rows."""
-        pass
-
         magnitude = np.abs(self.toarray())
         return DenseDesign(magnitude), magnitude.sum(axis=1, dtype=np.float64)
 
@@ -199,7 +187,33 @@ class Design(ABC):
         3), or as many sums over the pairs of non-zeros in a row.
         """
         n, p = len(B), self.shape[1]
-        grams = self._sparse_grams(B) if self.counts_pairs else self._dense_grams(B, dtype)
+        if self.counts_pairs:
+            upper = np.triu_indices(n)
+            triangles = self.triangles(np.ascontiguousarray(B[upper]))
+            if n == 1:
+                return mirrored(triangles[0])
+            full = np.empty((n, p, n, p))
+            for a, b, triangle in zip(*upper, triangles, strict=True):
+                full[a, :, b] = full[b, :, a] = triangle + np.triu(triangle, 1).T
+            return full.reshape(n * p, n * p)
+        grams = np.zeros((n, n, p, p))
+        step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
+        for start in range(0, self.shape[0], step):
+            some = slice(start, start + step)
+            x = self.toarray() if step >= self.shape[0] else self.part(some).toarray()
+            if square:  # half the work
+                add_gram(weighted_rows(x, np.sqrt(B[0, 0, some]), dtype), grams[0, 0])
+                continue
+            # Of several classes a difference is left, which single precision may turn negative.
+            x = x.astype(np.float64, copy=False)
+            xt = np.ascontiguousarray(x.T)
+
+            def add_class(c: int, x: Array = x, xt: Array = xt, some: slice = some) -> None:
+                kept = empty((n, p, len(x)))[c:]  # of one size, so that all classes use the same memory
+                weighted = np.multiply(B[c, c:, None, some], xt, out=kept).reshape(-1, len(x))
+                grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
+
+            for_each(add_class, range(n))
         if n == 1:
             return grams[0, 0]
         full = np.empty((n, p, n, p))
@@ -227,40 +241,6 @@ class Design(ABC):
         """Yield slices of rows, a cacheful at a time."""
         step = max(CHUNK // self.shape[1], 128)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
-
-    def _dense_grams(self, B: Array, dtype: Any) -> Array:
-        n, p = len(B), self.shape[1]
-        grams = np.zeros((n, n, p, p))
-        step, square = max(CHUNK // (n * p), 128), n == 1 and bool((B >= 0).all())
-        for start in range(0, self.shape[0], step):
-            some = slice(start, start + step)
-            x = self.toarray() if step >= self.shape[0] else self.part(some).toarray()
-            if square:  # half the work
-                root = weighted_rows(x, np.sqrt(B[0, 0, some]), dtype)
-                add_gram(root, grams[0, 0])
-                continue
-            # Of several classes a difference is left, which single precision may turn negative.
-            x = x.astype(np.float64, copy=False)
-            xt = np.ascontiguousarray(x.T)
-
-            def add_class(c: int, x: Array = x, xt: Array = xt, some: slice = some) -> None:
-                kept = empty((n, p, len(x)))[c:]  # of one size, so that all classes use the same memory
-                weighted = np.multiply(B[c, c:, None, some], xt, out=kept).reshape(-1, len(x))
-                grams[c, c:] += (weighted @ x).reshape(n - c, p, p)
-
-            for_each(add_class, range(n))
-        return grams
-
-    def _sparse_grams(self, B: Array) -> Array:
-        n, p = len(B), self.shape[1]
-        upper = np.triu_indices(n)
-        triangles = self.triangles(np.ascontiguousarray(B[upper]))
-        if n == 1:
-            return mirrored(triangles[0])[None, None]
-        grams = np.empty((n, n, p, p))
-        for c, e, triangle in zip(*upper, triangles, strict=True):
-            grams[c, e] = triangle + np.triu(triangle, 1).T
-        return grams
 
 
 def first_weighted(weight: Array) -> int:
@@ -309,106 +289,267 @@ def mirrored(upper: Array) -> Array:
     return upper
 
 
-@dataclass(frozen=True, eq=False)
-class DenseDesign(Design):
-    """An array of shape (t, p), float64 or float32."""
+# Numbers that are written out once, and kept: Hessians of small data are found at every step.
+FEW = 2**15
+# Of centred columns more are: to subtract their centres each time takes a fourth as long as the Hessian.
+FEW_CENTRED = 2**18
+# Centred squares below so many rounding errors of the sums that they are differences of are zero.
+ROUNDING = 64
 
-    array: Array
 
-    @property
+class StoredDesign(Design):
+    """[X − 1cᵀ, 1], with X an array or a CSR matrix: a centre c and a last column of ones, which are not stored.
+
+    The centre does not matter to a model with a free intercept, but rounding errors are those of X, not of X − 1cᵀ.
+
+    Attributes
+    ----------
+    numbers : array or CSR matrix of shape (t, p)
+        X, which is what is multiplied.
+    constant : bool
+        Whether there is a last column of ones. Only then columns have a centre.
+    origin : array of shape (p,), optional
+        c.
+    centred : bool or array of shape (p,)
+        Whether X is what is left after c has been subtracted, because rounding errors would be too large: for all
+        columns, or for each.
+    source : Design, optional
+        X before that, where the subtraction cannot be undone without rounding.
+    """
+
+    numbers: Any
+    constant: bool
+    origin: Array | None
+    centred: bool | Array
+    source: Design | None
+
+    @lazy
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.array.shape
+        """Rows and columns, the constant one included."""
+        return self.numbers.shape[0], self.numbers.shape[1] + self.constant
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the array."""
-        return self.array.dtype
+        """The precision of X."""
+        return self.numbers.dtype
+
+    @property
+    def centre(self) -> Array | None:
+        return self.origin
+
+    @lazy
+    def shift(self) -> Array | None:
+        """What is still to be subtracted from X."""
+        if self.origin is None or np.all(self.centred):
+            return None
+        shift = np.where(self.centred, 0.0, self.origin)
+        return shift if shift.any() else None
+
+    @lazy
+    def raw(self) -> Self:
+        """X itself, without a column of ones or a centre."""
+        return type(self)(self.numbers) if self.constant else self  # type: ignore[call-arg]
+
+    def bordered(self, origin: Array | None = None) -> Self:
+        """Return the matrix with a last column of ones, and columns measured from a centre."""
+        return replace(self, constant=True, origin=origin)  # type: ignore[type-var]
+
+    def split(self, W: Array) -> tuple[Array, Array | None]:
+        """Return what X is multiplied by to get scores (n×p), and what is added to the product (n×1)."""
+        if not self.constant:
+            return W, None
+        V = W[:, :-1]
+        return V, W[:, -1:] if self.shift is None else W[:, -1:] - (V @ self.shift)[:, None]
+
+    def join(self, R: Array, G: Array) -> Array:
+        """Complete a gradient G (n×p) of which R X is written: subtract what belongs to the centre, add the border."""
+        if self.constant:
+            total = R.sum(axis=1)
+            G[:, -1] = total
+            if self.shift is not None:
+                G[:, :-1] -= total[:, None] * self.shift
+        return G
+
+    def without_ones(self) -> Array:
+        X = self.raw.dense()
+        return X if self.shift is None else X - self.shift
+
+    def toarray(self) -> Array:
+        """Return the whole matrix, written out; that of a few rows is remembered."""
+        if not self.constant:
+            return self.numbers if isinstance(self.numbers, np.ndarray) else self.numbers.toarray()
+        few = FEW if self.shift is None else FEW_CENTRED
+        return self._remembered if self.shape[0] * self.shape[1] <= few else self._written_out()
+
+    @lazy
+    def _remembered(self) -> Array:
+        return self._written_out()
+
+    def _written_out(self) -> Array:
+        X, shift = self.raw.toarray(), self.shift
+        written = np.empty(self.shape, X.dtype if shift is None else np.result_type(X, shift))
+        written[:, -1] = 1.0
+        if shift is None:
+            written[:, :-1] = X
+        else:
+            np.subtract(X, shift, out=written[:, :-1])  # there: fresh memory for a copy takes longer than to subtract
+        return written
+
+    def uncentred(self) -> Self:
+        if self.source is not None:
+            return self.source.bordered()  # type: ignore[attr-defined]
+        if self.origin is None or not np.any(self.centred):
+            return self.raw.bordered() if self.constant else self
+        return DenseDesign(self.raw.toarray() + self.origin).bordered()  # type: ignore[return-value]
+
+    def times(self, M: Array) -> Array:
+        """Return [X − 1cᵀ, 1] M."""
+        if not self.constant:
+            return self.numbers @ M
+        return self.numbers @ M[:-1] + (M[-1] if self.shift is None else M[-1] - self.shift @ M[:-1])
+
+    def with_border_of_squares(self, R: Array, squares: Array) -> Array:
+        """Return R times the squares of all entries, given those of X."""
+        if not self.constant:
+            return squares
+        total = R.sum(axis=1, keepdims=True)
+        if self.shift is not None:
+            moved = total * self.shift**2
+            rounding = ROUNDING * np.finfo(self.dtype).eps * (squares + moved)
+            squares += moved - 2 * self.shift * self.raw.pull_back(R)
+            squares[squares <= rounding] = 0.0
+        return np.column_stack([squares, total])
+
+    def column_norms(self) -> Array:
+        if not self.constant:
+            return super().column_norms()
+        root, norms = np.sqrt(self.shape[0]), self.raw.column_norms()
+        return np.append(norms if self.shift is None else norms + root * np.abs(self.shift), root)
+
+    def frobenius_norm(self) -> float:
+        X = self.numbers
+        norm = float(np.linalg.norm(X.ravel() if isinstance(X, np.ndarray) else X.data))
+        if not self.constant:
+            return norm
+        return norm + sqrt(self.shape[0]) * ((0.0 if self.shift is None else float(np.linalg.norm(self.shift))) + 1.0)
+
+    def absolute(self) -> tuple[Design, Array]:
+        if not self.constant:
+            return super().absolute()
+        magnitude = np.abs(self.numbers if self.shift is None else self.toarray()[:, :-1])
+        return DenseDesign(magnitude, constant=True), magnitude.sum(axis=1, dtype=np.float64) + 1.0
+
+    def columns(self, which: Array) -> Design:
+        if len(which) == self.shape[1]:
+            return self
+        if not self.constant:
+            return type(self)(self.numbers[:, which])  # type: ignore[call-arg]
+        stored = which[which < self.shape[1] - 1]
+        chosen = type(self)(self.numbers[:, stored])  # type: ignore[call-arg]
+        chosen = chosen.bordered(None if self.shift is None else self.shift[stored])
+        if len(stored) < len(which):
+            return chosen
+        return chosen.raw if chosen.shift is None else DenseDesign(chosen.toarray()[:, :-1])
+
+
+@dataclass(frozen=True, eq=False)
+class DenseDesign(StoredDesign):
+    """An array of shape (t, p), float64 or float32, with or without a constant column and a centre."""
+
+    array: Array
+    constant: bool = False
+    origin: Array | None = None
+    centred: bool | Array = False
+    source: Design | None = None
+
+    @property
+    def numbers(self) -> Array:
+        """The array."""
+        return self.array
 
     def project(self, W: Array) -> Array:
-        """Return W Xᵀ."""
-        shape, X = (len(W), len(self.array)), self.array
-        scores = np.matmul(W.astype(X.dtype, copy=False), X.T, out=empty(shape, X.dtype))
-        return scores if X.dtype == np.float64 else _copied(scores, np.float64)
+        """Return W [X − 1cᵀ, 1]ᵀ."""
+        X, (V, added) = self.array, self.split(W)
+        if added is not None and not V.any():  # where most fits start
+            return np.repeat(W[:, -1:], len(X), axis=1)
+        scores = np.matmul(V.astype(X.dtype, copy=False), X.T, out=empty((len(V), len(X)), X.dtype))
+        if X.dtype != np.float64:
+            scores = copied(scores, np.float64)
+        if added is not None:
+            scores += added
+        return scores
 
     def pull_back(self, R: Array) -> Array:
-        """Return R X."""
-        result = np.empty((len(R), self.shape[1]))
-        self.write_back(R, result)
-        return result
-
-    def write_back(self, R: Array, out: Array) -> None:
-        """Write R X to an array in double precision."""
+        """Return R [X − 1cᵀ, 1]."""
+        X, G = self.array, np.empty((len(R), self.shape[1]))
+        S = R if X.dtype == np.float64 else copied(R, X.dtype)
         # While matmul makes few numbers of many, no other thread runs; while dot does, they do.
-        R = R if self.dtype == np.float64 else _copied(R, self.dtype)
-        out[...] = np.dot(R[0], self.array) if len(R) == 1 else np.dot(R, self.array)
+        G[:, : X.shape[1]] = np.dot(S[0], X) if len(S) == 1 else np.dot(S, X)
+        return self.join(R, G)
 
     def part(self, rows: slice | Array) -> DenseDesign:
-        """Return some rows."""
+        """Return some rows, with the same centre."""
+        source = None if self.source is None else self.source.part(rows)
         if isinstance(rows, slice) or rows.dtype == bool:
-            return DenseDesign(self.array[rows])
-        taken = np.empty((len(rows), self.shape[1]), self.dtype)
+            return replace(self, array=self.array[rows], source=source)
+        taken = np.empty((len(rows), self.array.shape[1]), self.dtype)
 
         def take(some: slice) -> None:
             # With mode="raise" NumPy would take into a copy of the output first, which may be ten times as slow.
             np.take(self.array, rows[some], axis=0, out=taken[some], mode="wrap")
 
-        for_each(take, even_slices(len(rows), CHUNK // 16 // self.shape[1]))
-        return DenseDesign(taken)
+        for_each(take, even_slices(len(rows), CHUNK // 16 // taken.shape[1]))
+        return replace(self, array=taken, source=source)
 
     def stored(self) -> Stored | None:
         """Return the array, if its rows lie side by side."""
-        return Stored(self.array, ZERO, constant=False) if self.array.flags.c_contiguous else None
-
-    def toarray(self) -> Array:
-        """Return the array itself."""
-        return self.array
+        shift = ZERO if self.shift is None else self.shift
+        return Stored(self.array, shift, self.constant) if self.array.flags.c_contiguous else None
 
     def widened(self) -> DenseDesign:
-        """Return X in double precision."""
-        return DenseDesign(self.array.astype(np.float64))
+        """Return the matrix in double precision, rounded only once."""
+        if self.dtype == np.float64:
+            return self
+        X = self if self.source is None else self.source
+        if not isinstance(X, DenseDesign) or self.origin is None:
+            return DenseDesign(self.array.astype(np.float64), self.constant)
+        return replace(X.less(self.origin, np.float64), constant=True, origin=self.origin, centred=True)
 
     def narrowed(self) -> DenseDesign:
-        """Return X in single precision."""
+        """Return the matrix in single precision, columns less their centre."""
         if self.dtype == np.float32:
             return self
-        result = np.empty(self.shape, np.float32)
-
-        def copy(some: slice) -> None:
-            result[some] = self.array[some]
-
-        for_each(copy, self.chunks())
-        return DenseDesign(result)
-
-    def columns(self, which: Array) -> DenseDesign:
-        """Return some columns."""
-        return self if len(which) == self.array.shape[1] else DenseDesign(self.array[:, which])
-
-    def times(self, M: Array) -> Array:
-        """Return X M."""
-        return self.array @ M
+        narrow = self.less(0.0 if self.shift is None else self.shift, np.float32)
+        centred = self.centred if self.shift is None else True
+        return replace(narrow, constant=self.constant, origin=self.origin, centred=centred)
 
     def pull_back_squares(self, R: Array) -> Array:
-        """Return R X²."""
-        R, total = R.astype(self.dtype, copy=False), np.zeros((len(R), self.shape[1]))
+        S, X = R.astype(self.dtype, copy=False), self.array
+        total = np.zeros((len(S), X.shape[1]))
         # A few rows at a time, whose squares stay in cache: fresh memory for more takes longer than to square them.
-        for some in even_parts(len(self.array), -(-8 * self.array.size // CHUNK)):
-            x = self.array[some]
-            total += np.dot(R[:, some], np.square(x, out=empty(x.shape, x.dtype)))
-        return total
+        for some in even_parts(len(X), -(-8 * X.size // CHUNK)):
+            x = X[some]
+            total += np.dot(S[:, some], np.square(x, out=empty(x.shape, x.dtype)))
+        return self.with_border_of_squares(R, total)
 
-    def frobenius_norm(self) -> float:
-        """Return the norm of X as one long vector."""
-        return float(np.linalg.norm(self.array.ravel()))
+    def gram(self, B: Array, dtype: Any = np.float64) -> Array:
+        n, p = len(B), self.array.shape[1]
+        if not self.constant or n > 1 or self.shift is not None or self.shape[0] * self.shape[1] <= FEW:
+            return super().gram(B, dtype)
+        whole, weight = np.empty((p + 1, p + 1)), B[0]  # the border of ones need not be written out for that
+        whole[:p, :p] = self.raw.gram(B, dtype)
+        whole[p, :p] = whole[:p, p] = self.raw.pull_back(weight)[0]
+        whole[p, p] = weight.sum()
+        return whole
 
-    def less(self, centre: Array, dtype: Any) -> DenseDesign:
-        """Return X − 1cᵀ, rounded once."""
-        result = np.empty(self.shape, dtype=dtype)
+    def less(self, centre: Array | float, dtype: Any) -> DenseDesign:
+        """Return X − 1cᵀ, rounded once, as it is stored."""
+        result = np.empty(self.array.shape, dtype=dtype)
 
         def subtract(some: slice) -> None:
             result[some] = self.array[some] - centre
 
-        for_each(subtract, self.chunks())
+        for_each(subtract, self.raw.chunks())
         return DenseDesign(result)
 
 
@@ -417,7 +558,7 @@ def laid_out(X: Array, dtype: Any = None) -> Array:
     return np.require(X, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _copied(array: Array, dtype: Any) -> Array:
+def copied(array: Array, dtype: Any) -> Array:
     """Return the array in another precision."""
     result = empty(array.shape, dtype)
     result[...] = array
@@ -431,102 +572,126 @@ FEW_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class CsrDesign(Design):
-    """A SciPy CSR matrix of shape (t, p), float64 or float32."""
+class CsrDesign(StoredDesign):
+    """A SciPy CSR matrix of shape (t, p), float64 or float32, with or without a constant column and a centre."""
 
     matrix: Any
+    constant: bool = False
+    origin: Array | None = None
+    centred: bool | Array = False
+    source: Design | None = None
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.matrix.shape
+    def numbers(self) -> Any:
+        """The matrix."""
+        return self.matrix
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The precision of the non-zeros."""
-        return self.matrix.dtype
+    def centred_at(self, centre: Array, stored: Array) -> CsrDesign:
+        """Return the matrix with a constant column; ``stored`` columns, those without zeros, lose their centre at once.
+
+        The subtraction fills nothing in there, and a constant column becomes zero as it does in a dense matrix. Another
+        column has a zero: its mean is at most √t standard deviations, and the difference of sums keeps its digits.
+        """
+        if not (centre[stored] != 0).any():
+            return self.bordered(centre)
+        less = self.less(np.where(stored, centre, 0.0))
+        return replace(less, constant=True, origin=centre, centred=stored, source=self)
 
     @property
     def density(self) -> float:
-        """The share of X that is not zero."""
-        return self.matrix.nnz / (self.shape[0] * self.shape[1])
+        return self.matrix.nnz / (self.matrix.shape[0] * self.matrix.shape[1])
 
     @property
     def is_sparse(self) -> bool:
-        """True."""
         return True
 
     def project(self, W: Array) -> Array:
-        """Return W Xᵀ."""
-        scores = empty((len(W), self.shape[0]))
-        scores[...] = (self.matrix @ W.T.astype(self.dtype, copy=False)).T
+        """Return W [X − 1cᵀ, 1]ᵀ."""
+        V, added = self.split(W)
+        if added is not None and not V.any():  # where most fits start
+            return np.repeat(W[:, -1:], self.shape[0], axis=1)
+        scores = empty((len(V), self.shape[0]))
+        scores[...] = (self.matrix @ V.T.astype(self.dtype, copy=False)).T
+        if added is not None:
+            scores += added
         return scores
 
     def pull_back(self, R: Array) -> Array:
-        """Return R X."""
-        return np.asarray((self._transposed @ R.T.astype(self.dtype, copy=False)).T, dtype=np.float64)
+        """Return R [X − 1cᵀ, 1]."""
+        products = np.asarray((self._transposed @ R.T.astype(self.dtype, copy=False)).T, dtype=np.float64)
+        if not self.constant:
+            return products
+        G = np.empty((len(R), self.shape[1]))
+        G[:, :-1] = products
+        return self.join(R, G)
 
     def part(self, rows: slice | Array) -> CsrDesign:
-        """Return some rows; those of a slice are views."""
+        """Return some rows, with the same centre; those of a slice are views."""
+        source = None if self.source is None else self.source.part(rows)
         if not isinstance(rows, slice):
-            return CsrDesign(self.matrix[rows])
+            return replace(self, matrix=self.matrix[rows], source=source)
         start, stop, _ = rows.indices(self.shape[0])
         if start == 0 and stop == self.shape[0]:
             return self
         X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
         arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-        return CsrDesign(as_they_are(type(X), arrays, (stop - start, X.shape[1])))
+        return replace(self, matrix=as_they_are(type(X), arrays, (stop - start, X.shape[1])), source=source)
 
     def stored(self) -> Stored:
         """Return the non-zeros."""
-        return Stored(Csr.of(self.matrix), ZERO, constant=False)
-
-    def toarray(self) -> Array:
-        """Return X, zeros included."""
-        return self.matrix.toarray()
+        return Stored(Csr.of(self.matrix), ZERO if self.shift is None else self.shift, self.constant)
 
     def csr(self) -> sp.csr_array:
-        """Return X."""
-        return sp.csr_array(self.matrix)
+        """Return the whole matrix as a CSR array; of centred columns all are stored."""
+        if not self.constant:
+            return sp.csr_array(self.matrix)
+        if self.shift is not None:
+            return sp.csr_array(self.toarray())
+        X = self.matrix
+        ends = X.indptr[1:]  # of rows: SciPy's hstack looks at what it is given for longer than a small fit takes
+        data, indices = np.insert(X.data, ends, 1.0), np.insert(X.indices, ends, X.shape[1])
+        before = np.arange(len(X.indptr), dtype=X.indptr.dtype)
+        return as_they_are(sp.csr_array, (data, indices, X.indptr + before), self.shape)
 
     def widened(self) -> CsrDesign:
-        """Return X in double precision."""
-        return CsrDesign(self.matrix.astype(np.float64))
+        """Return the matrix in double precision, rounded only once."""
+        if self.dtype == np.float64:
+            return self
+        X = CsrDesign((self.matrix if self.source is None else self.source.matrix).astype(np.float64))  # type: ignore[attr-defined]
+        if self.origin is None:
+            return X.bordered() if self.constant else X
+        return X.centred_at(self.origin, np.broadcast_to(self.centred, len(self.origin)))
 
-    def columns(self, which: Array) -> CsrDesign:
-        """Return some columns."""
-        return self if len(which) == self.shape[1] else CsrDesign(self.matrix[:, which])
+    def narrowed(self) -> Design:
+        """Return the matrix in single precision, which makes it dense."""
+        if self.dtype == np.float32:
+            return self
+        narrow = DenseDesign(self.raw.toarray().astype(np.float32))
+        return replace(narrow, constant=self.constant, origin=self.origin, centred=self.centred)
 
     def occurring(self) -> tuple[Array, Array]:
-        """Return the columns that are not empty, as a dense array, and which they are."""
-        which = np.flatnonzero(self.not_empty())
+        occurs = np.zeros(self.matrix.shape[1], dtype=bool)
+        occurs[self.matrix.indices] = True
+        if self.constant:
+            occurs = np.append(occurs if self.shift is None else occurs | (self.shift != 0), True)
+        which = np.flatnonzero(occurs)
         return self.columns(which).dense(), which
 
-    def not_empty(self) -> Array:
-        """Return for each column whether anything is stored in it."""
-        occurs = np.zeros(self.shape[1], dtype=bool)
-        occurs[self.matrix.indices] = True
-        return occurs
-
-    def times(self, M: Array) -> Array:
-        """Return X M."""
-        return self.matrix @ M
-
     def pull_back_squares(self, R: Array) -> Array:
-        """Return R X²."""
-        squares = np.zeros((len(R), self.shape[1]))
-        for some in self.chunks():
-            squares += self.part(some)._pull_back_squares(R[:, some])
-        return squares
+        X, squares = self.raw, np.zeros((len(R), self.matrix.shape[1]))
+        for some in X.chunks():
+            squares += X.part(some).squares(R[:, some])
+        return self.with_border_of_squares(R, squares)
+
+    def squares(self, R: Array) -> Array:
+        """Return R times the squares of what is stored, of all rows at once."""
+        return np.asarray((self._with_columns(self.matrix.data**2) @ R.T.astype(self.dtype, copy=False)).T)
 
     def chunks(self) -> Iterator[slice]:
         """Yield slices of rows, a cacheful of non-zeros at a time, unless that were fewer than columns."""
         stored = max(self.matrix.nnz // self.shape[0], 1)
         step = max(max(CHUNK, self.shape[1]) // stored, 128)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
-
-    def _pull_back_squares(self, R: Array) -> Array:
-        return np.asarray((self._with_columns(self.matrix.data**2) @ R.T.astype(self.dtype, copy=False)).T)
 
     @cached_property
     def _in_order(self) -> Any:
@@ -539,16 +704,16 @@ class CsrDesign(Design):
 
     def _with_columns(self, data: Array) -> Any:
         """Return a transposed matrix with other non-zeros."""
-        return as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.shape[::-1])
+        return as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.matrix.shape[::-1])
 
-    def frobenius_norm(self) -> float:
-        """Return the norm of the non-zeros."""
-        return float(np.linalg.norm(self.matrix.data))
-
-    def absolute(self) -> tuple[CsrDesign, Array]:
-        """Return |X| and the sum of each of its rows."""
+    def absolute(self) -> tuple[Design, Array]:
+        if self.shift is not None:  # what is not stored, |c|, is a centre of its own: nothing is written out
+            far, X = np.abs(self.shift), sp.csr_array(self.matrix).copy()
+            X.data = np.abs(X.data - self.shift[X.indices]) - far[X.indices]
+            return CsrDesign(X).bordered(-far), np.asarray(X.sum(axis=1)).ravel() + far.sum() + 1.0
         magnitude = abs(self.matrix)
-        return CsrDesign(magnitude), np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
+        total = np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
+        return CsrDesign(magnitude, self.constant), total + 1.0 if self.constant else total
 
     def may_be_far(self, rows: Array, weight: Array, deviations: float) -> bool:
         """Return whether any column is stored in enough rows: of a share f of them mean² ≤ f/(1 − f) variance."""
@@ -560,6 +725,8 @@ class CsrDesign(Design):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column: zeros are the most of it, and cancel nothing."""
+        if self.constant:
+            return super().moments(weight)
         share, first = weight[None] / weight.sum(), np.zeros(self.shape[1])
         stored = self.without_zeros(weight)
         if stored.any():  # such a column would lose digits to its mean, and is measured from its first entry
@@ -567,7 +734,7 @@ class CsrDesign(Design):
 
         def moments_of(some: slice) -> Array:
             part = self.part(some).less(first) if stored.any() else self.part(some)
-            return np.concatenate([part.pull_back(share[:, some]), part._pull_back_squares(share[:, some])])
+            return np.concatenate([part.pull_back(share[:, some]), part.squares(share[:, some])])
 
         mean, squares = sum(mapped(moments_of, list(self.chunks())), np.zeros((2, self.shape[1])))
         return first + mean, np.maximum(squares - mean**2, 0.0)
@@ -601,7 +768,9 @@ class CsrDesign(Design):
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
-        matrix, (t, p) = self.matrix, self.shape
+        if self.constant:
+            return self._triangles_with_border(weights)
+        matrix, (t, p) = self.matrix, self.matrix.shape
         if not kernels.worth_compiling(matrix.nnz**2 / t, len(weights)):  # about so many pairs are multiplied
             by_entry = np.repeat(weights, np.diff(matrix.indptr), axis=1)
             parts = [(w * matrix.data, matrix.indices, matrix.indptr) for w in by_entry]
@@ -615,6 +784,25 @@ class CsrDesign(Design):
 
         for_each(add_some, even_slices(p, 64))
         return grams
+
+    def _triangles_with_border(self, weights: Array) -> Array:
+        """Return the triangles of X, bordered by its column sums, and moved to the centre."""
+        # Sums in single precision could leave a matrix that is not positive.
+        X = self.raw.widened()
+        p, sums, total = X.shape[1], X.pull_back(weights), weights.sum(axis=1)
+        whole = np.zeros((len(weights), p + 1, p + 1))
+        whole[:, :p, :p], whole[:, :p, p], whole[:, p, p] = X.triangles(weights), sums, total
+        if self.shift is not None:
+            c = self.shift
+            cross = c[:, None] * sums[:, None] + sums[:, :, None] * c
+            moved = c[:, None] * c * total[:, None, None]
+            before = np.abs(np.einsum("kii->ki", whole)[:, :p]) + np.abs(np.einsum("kii->ki", moved))
+            whole[:, :p, :p] += np.triu(moved - cross)
+            whole[:, :p, p] -= c * total[:, None]
+            lost = np.abs(np.einsum("kii->ki", whole)[:, :p]) <= ROUNDING * np.finfo(np.float64).eps * before
+            for triangle, columns in zip(whole, lost, strict=True):
+                triangle[:p][columns] = triangle[:, :p][:, columns] = 0.0
+        return whole
 
 
 def as_they_are(kind: Any, arrays: tuple[Array, Array, Array], shape: tuple[int, int]) -> Any:

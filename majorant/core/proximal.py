@@ -45,16 +45,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from majorant.core import kernels
-from majorant.core.certificates import KnownHessian
+from majorant.core.certificates import LARGEST, KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.curvature import Block, Curvature, Dense, Diagonal, Solve, steady_factor
-from majorant.core.line_search import Point, best_step
+from majorant.core.intercept import HALVINGS, STEPS
+from majorant.core.line_search import best_step
 from majorant.core.objective import Objective
 from majorant.core.policy import WINDOW, Plan, QuasiNewton, QuasiNewtonState
 from majorant.core.preconditioners import DIAGONALS
@@ -64,14 +66,11 @@ from majorant.core.stochastic import StochasticSolver, StochasticState
 from majorant.core.structured import Growing
 
 if TYPE_CHECKING:
-    from majorant.core.class_model import ClassModel
     from majorant.core.model import RowModel
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
-ITERATIONS = 100
-HALVINGS = 30
-# Armijo's share of the decrease that the slope promises.
+# Armijo's share of the decrease that the slope predicts.
 SUFFICIENT = 1e-4
 
 
@@ -84,7 +83,7 @@ def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -
         )
     a, moved = np.zeros(scores.size), np.zeros(scores.size)  # moved = Ga: scores of −∞ stay where they are
     loss, slope = _evaluate(model, batch, scores, moved)
-    for _ in range(ITERATIONS):
+    for _ in range(STEPS):
         residual, value = a + slope, loss + 0.5 * float(a @ moved)
         step = _newton_step(model.hessian_times(scores.ravel() + moved, batch, G), residual)
         Gstep = G @ step
@@ -135,7 +134,7 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
     δ = np.zeros_like(start)
     scores = model.scores(start, batch)
     loss, residual = model.loss_and_residual(scores, batch)
-    for _ in range(ITERATIONS):
+    for _ in range(STEPS):
         Aδ = A @ δ
         gradient = Aδ + model.lift(residual, batch)
         H = A + model.hessian_factors(scores, batch).matrix()
@@ -160,9 +159,9 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
     return start + δ
 
 
-def _enough(value: float, promised: float) -> float:
-    """Return what a step has to reach: Armijo's share of what the slope promises, to rounding."""
-    return value - SUFFICIENT * max(promised, 0.0) + 1e-13 * abs(value)
+def _enough(value: float, predicted: float) -> float:
+    """Return what a step has to reach: Armijo's share of what the slope predicts, to rounding."""
+    return value - SUFFICIENT * max(predicted, 0.0) + 1e-13 * abs(value)
 
 
 def _evaluate(model: RowModel[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
@@ -224,19 +223,15 @@ class WholeByRow(Memory):
         A = self.precision
         for part in batches:
             complete, batch = model.completed(theta, part)
-            theta, A = self._step(complete, batch, theta, A)
+            Φ = complete.score_rows(batch)
+            V, G = A.through(Φ, partial(complete.through, batch=batch))
+            scores = complete.scores(theta, batch)
+            a = solve_in_scores(complete, batch, scores, G)
+            u = scores.ravel() + G @ a
+            Q, QM = (complete.hessian_root_times(u, batch, rows) for rows in (Φ, V))
+            growth = complete.hessian_root_times(u, batch, complete.hessian_root_times(u, batch, G).T)
+            theta, A = theta + a @ V, A.grown(Q, QM, growth)
         return theta, WholeByRow(A)
-
-    @staticmethod
-    def _step(model: RowModel[Any], batch: Any, theta: Array, A: Growing) -> tuple[Array, Growing]:
-        Φ = model.score_rows(batch)
-        V, G = A.through(Φ, lambda M: model.through(M, batch))
-        scores = model.scores(theta, batch)
-        a = solve_in_scores(model, batch, scores, G)
-        u = scores.ravel() + G @ a
-        Q, QM = (model.hessian_root_times(u, batch, rows) for rows in (Φ, V))
-        growth = model.hessian_root_times(u, batch, model.hessian_root_times(u, batch, G).T)
-        return theta + a @ V, A.grown(Q, QM, growth)
 
     def of(self, A: Array) -> Memory:
         """Return the memory of another matrix."""
@@ -255,24 +250,17 @@ class ByClass(Memory):
     def learn(self, model: Any, theta: Array, batches: Iterable[Any]) -> tuple[Array, Memory]:
         """Step in score space, with a block-diagonal Gram matrix."""
         parts: Any = self.precision.parts
-        for part in batches:
-            complete, batch = model.completed(theta, part)
-            theta, parts = self._step(complete, batch, theta, parts)
+        for chunk in batches:
+            complete, batch = model.completed(theta, chunk)
+            X = complete.design(batch).dense()
+            V, G = map(np.stack, zip(*(part.through(X, partial(np.matmul, X)) for part in parts), strict=True))
+            scores = complete.scores(theta, batch)
+            a = solve_in_scores(complete, batch, scores, block_diagonal(G)).reshape(len(G), -1)
+            root = np.sqrt(complete.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch))
+            of_parts = zip(parts, root[:, :, None], V, G, strict=True)
+            parts = tuple(part.grown(r * X, r * v, r * g * r.T) for part, r, v, g in of_parts)
+            theta = theta + np.einsum("cj,cjp->cp", a, V).ravel()
         return theta, ByClass(self.precision.with_parts(parts))
-
-    @staticmethod
-    def _step(
-        model: ClassModel, batch: Any, theta: Array, parts: tuple[Growing, ...]
-    ) -> tuple[Array, tuple[Growing, ...]]:
-        X = model.design(batch).dense()
-        through = [part.through(X, lambda M: X @ M) for part in parts]
-        V, G = (np.stack(each) for each in zip(*through, strict=True))
-        scores = model.scores(theta, batch)
-        a = solve_in_scores(model, batch, scores, block_diagonal(G)).reshape(len(G), -1)
-        root = np.sqrt(model.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch))
-        each = zip(parts, root[:, :, None], V, G, strict=True)
-        grown = tuple(part.grown(r * X, r * v, r * g * r.T) for part, r, v, g in each)
-        return theta + np.einsum("cj,cjp->cp", a, V).ravel(), grown
 
     def of(self, A: Array) -> Memory:
         """Return the memory of other blocks."""
@@ -296,20 +284,15 @@ class ByColumn(Memory):
         A, W = self.precision.entries.reshape(n, -1).copy(), theta.reshape(n, -1).copy()
         for part in batches:
             complete, batch = model.completed(W.ravel(), part)
-            self._step(complete, batch, W, A)
+            X, columns = complete.design(batch).occurring()
+            V = X / A[:, columns][:, None]
+            G = V @ X.T
+            scores = complete.scores(W.ravel(), batch)
+            a = solve_in_scores(complete, batch, scores, block_diagonal(G)).reshape(n, -1)
+            weights = complete.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch)
+            A[:, columns] += weights @ X**2
+            W[:, columns] += np.einsum("cj,cjp->cp", a, V)
         return W.ravel(), self.of(A.ravel())
-
-    @staticmethod
-    def _step(model: ClassModel, batch: Any, W: Array, A: Array) -> None:
-        """Change W and A in place: a batch may touch few of many columns."""
-        X, columns = model.design(batch).occurring()
-        V = X / A[:, columns][:, None]
-        G = V @ X.T
-        scores = model.scores(W.ravel(), batch)
-        a = solve_in_scores(model, batch, scores, block_diagonal(G)).reshape(len(W), -1)
-        weights = model.class_weights(scores + np.einsum("cij,cj->ci", G, a), batch)
-        A[:, columns] += weights @ X**2
-        W[:, columns] += np.einsum("cj,cjp->cp", a, V)
 
     def of(self, A: Array) -> Memory:
         """Return the memory of another diagonal."""
@@ -329,7 +312,6 @@ def block_diagonal(G: Array) -> Array:
 SHAPES = ("auto", "whole", "block", "diagonal")
 # A d×d matrix is best while it is affordable; then one p×p block per class; then the diagonal.
 LARGEST_WHOLE = 1_000
-LARGEST_BLOCK = 2_000
 # Rows of a mini-batch, and scores of one where the inner problem couples the classes of every row.
 DEFAULT_ROWS = 100
 COUPLED_SCORES = 400
@@ -392,44 +374,19 @@ def chosen_shape(model: RowModel[Any], like: Any, shape: str) -> str:
     """Return the shape of the precision: the one asked for, or the best that is affordable."""
     size, classes = model.n_parameters(like), model.classes(like)
     if not classes:
-        return _only_whole(model, size, shape)
+        name = type(model).__name__
+        if shape in ("block", "diagonal"):
+            raise ValueError(f"curvature={shape!r} needs a model with classes; {name} has only 'whole'")
+        if size > 10 * LARGEST_WHOLE:
+            raise ValueError(f"{name} with {size} parameters is too wide for a whole precision; use LBFGS")
+        return "whole"
     if shape != "auto":
         return shape
     if size <= LARGEST_WHOLE:
         return "whole"
-    if size // classes > LARGEST_BLOCK:
+    if size // classes > LARGEST:
         return "diagonal"
     return "whole" if classes == 1 else "block"
-
-
-def _only_whole(model: RowModel[Any], size: int, shape: str) -> str:
-    name = type(model).__name__
-    if shape in ("block", "diagonal"):
-        raise ValueError(f"curvature={shape!r} needs a model with classes; {name} has only 'whole'")
-    if size > 10 * LARGEST_WHOLE:
-        raise ValueError(f"{name} with {size} parameters is too wide for a whole precision; use LBFGS")
-    return "whole"
-
-
-def begin(objective: Objective, here: Point, memory: Memory) -> QuasiNewtonState:
-    """Return the state in which steps begin.
-
-    Diagonals and conjugate gradients are for where no matrix can be had: the memory is better than the first, and in a
-    poor metric the second may take thousands of products. The steps that tell how good it is pay for nothing.
-    """
-    plan = Plan.of(objective, "auto", here)
-    matrices = tuple(entry for entry in plan.rungs if entry[0] not in DIAGONALS)
-    solve = Apart(memory.precision.factorized(), redundancy(objective))
-    return QuasiNewtonState.at(
-        here,
-        plan=replace(plan, rungs=matrices, product=inf) if matrices else plan,
-        factorize=Unridged(solve),
-        solve=solve,
-        level=memory.level,
-        budget=-float(WINDOW),
-        ridge=objective.penalty.prior,
-        account=((0, "the metric of a proximal pass"),),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -578,7 +535,25 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         solver, here = QuasiNewton(memory=self.memory, seed=self.seed), known(objective, state)
-        before = begin(objective, here, state.memory) if state.finish is None else state.finish.moved_to(here)
+        if state.finish is None:
+            # Diagonals and conjugate gradients are for where no matrix can be had: the memory is better than the first,
+            # and in a poor metric the second may take thousands of products. The steps that tell how good the memory is
+            # pay for nothing.
+            plan = Plan.of(objective, "auto", here)
+            matrices = tuple(entry for entry in plan.rungs if entry[0] not in DIAGONALS)
+            solve = Apart(state.memory.precision.factorized(), redundancy(objective))
+            before = QuasiNewtonState.at(
+                here,
+                plan=replace(plan, rungs=matrices, product=inf) if matrices else plan,
+                factorize=Unridged(solve),
+                solve=solve,
+                level=state.memory.level,
+                budget=-float(WINDOW),
+                ridge=objective.penalty.prior,
+                account=((0, "the metric of a proximal pass"),),
+            )
+        else:
+            before = state.finish.moved_to(here)
         after = solver.step(objective, before)
         shared = ("theta", "point", "stalled", "account", "remark", "unseen")
         return state.changed(finish=after, **{each: getattr(after, each) for each in shared})

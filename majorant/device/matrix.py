@@ -65,7 +65,7 @@ class TensorDesign(Design):
         precision: Precision = "double" if rows.dtype == torch.float64 or doubles_are_as_fast(where) else "single"
         return cls(rows.detach(), where, precision)
 
-    def bordered(self, weight: Any = None, center: Any = False) -> TensorDesign:
+    def with_constant(self, weight: Any = None, center: Any = False) -> TensorDesign:
         """Return the design with a column of ones, and columns that are far from zero measured from their means."""
         if center is False:
             return replace(self, constant=True)

@@ -15,10 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorant.callbacks import Fit, PassLine, ProgressLine
-from majorant.core.affine import FEW, read_csr
+from majorant.core.affine import read_csr
 from majorant.core.checks import Array, one_of, refuse_null_ending
 from majorant.core.labelled import CommonGram, Labelled, with_common
-from majorant.core.matrix import DenseDesign, Design
+from majorant.core.matrix import FEW, DenseDesign, Design
 from majorant.core.objective import Objective
 from majorant.core.result import Fitted, Outcome, Result, Solution, stream_result
 from majorant.core.rows import Reducer, Threads
@@ -630,7 +630,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                     like = Labelled(wide, labels, weight, constant=self.fit_intercept, center=far)
                     settings = {name: getattr(self, name) for name in SETTLED}
                     self._stream = Stream.begin(self._model(), like, self._ridge(), settings)
-                before = self._stream.having_seen(X, weight) if self._is_free else self._stream
+                before = self._stream.centred_for(X, weight) if self._is_free else self._stream
                 center = False if before.centre is None else before.centre
                 data = Labelled(wide, labels, weight, constant=self.fit_intercept, center=center)
                 self._centre = data.centre

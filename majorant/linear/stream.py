@@ -1,17 +1,17 @@
-"""What ``partial_fit`` remembers from call to call: parameters, their precision, where columns are measured from.
+"""Linear classifiers that learn from one chunk of rows at a time: ``partial_fit``, and the stream behind it.
 
-Measuring the columns of a stream from elsewhere, once it turns out that they are far from where it began.
-
-The intercept of a stream has a weak prior, centred at zero. That is harmless where columns are measured from near their
-means; far from them the intercept would have to be large. With b' = b + WΔ for a centre moved by Δ, precision and
-parameters change by a congruence, and the prior of the old intercept gives way to that of the new one.
+A stream is parameters, their precision (:class:`~majorant.core.proximal.ProximalStream`), and the centre that columns
+are measured from. Its intercept has a weak prior, centred at zero. That is harmless where columns are measured from
+near their means; far from them the intercept would have to be large. With b' = b + WΔ for a centre moved by Δ,
+precision and parameters change by a congruence, and the prior of the old intercept gives way to that of the new one.
 """
 
 from __future__ import annotations
 
 import warnings
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -24,19 +24,17 @@ from majorant.core.labelled import Labelled
 from majorant.core.line_search import best_step
 from majorant.core.objective import Objective
 from majorant.core.proximal import Memory, ProximalStream, prior_precision
+from majorant.core.rounding import CLEAR
+from majorant.core.threads import all_finite
 
-# Rows of one label in a row: they look sorted if there are so many, and it is as unlikely as that.
-LONG_RUN = 50
+# Fewer rows do not tell where a column is, nor whether labels are sorted; and have taught little that could be lost.
+FEW, ENOUGH = 50, 200
+# Rows per parameter beyond those: of as few as there are parameters any stream makes too much.
+PER_PARAMETER = 10
+# A probability of one label in so many rows in a row at which they look sorted by it.
 UNLIKELY = 1e-6
-NO_RUN = (0, 0)
-# Rows that may be forgotten.
-AT_FIRST = 200
-# Rows after which what was foreseen counts half.
-HALF_LIFE, HALF_LIFE_PER_PARAMETER = 500.0, 20.0
-# Rows that tell: of as few as there are parameters, any stream makes too much.
-ENOUGH_ROWS, ROWS_PER_PARAMETER = 200.0, 10.0
-# How much worse than even odds is worth a warning, and is so even if there were few rows for the parameters.
-WORSE, FAR_WORSE = 1.25, 2.0
+# Standard deviations between a column's mean and its centre that are too many.
+TOO_FAR = 10.0
 
 SORTED = (
     "so many rows in a row have had one label that they look sorted by it: a stream forgets most of what it learns "
@@ -50,22 +48,12 @@ LOST = (
 
 @dataclass(frozen=True)
 class Foreseen:
-    """How well rows were foreseen before they were learnt, those of long ago counting less."""
+    """Log loss of rows before they were learnt, and that of even odds; rows of long ago count less."""
 
     loss: float = 0.0
     at_even_odds: float = 0.0
     weight: float = 0.0
     rows: float = 0.0
-
-    def and_then(self, loss: float, at_even_odds: float, weight: float, rows: int, half_life: float) -> Foreseen:
-        """Return the account after more rows."""
-        kept = 0.5 ** (rows / half_life)
-        return Foreseen(
-            kept * self.loss + loss,
-            kept * self.at_even_odds + at_even_odds,
-            kept * self.weight + weight,
-            kept * self.rows + rows,
-        )
 
     def in_words(self) -> str:
         """Return a clause about it, or nothing before there is anything to say."""
@@ -73,13 +61,6 @@ class Foreseen:
             return ""
         loss, even = self.loss / self.weight, self.at_even_odds / self.weight
         return f"the latest rows were foreseen with a log loss of {loss:.3g} each (even odds: {even:.3g}); "
-
-    def is_worse_than_nothing(self, parameters: int) -> bool:
-        """Return whether even odds would have been better by far, on rows enough to tell."""
-        if self.loss > FAR_WORSE * self.at_even_odds:
-            return self.rows >= ENOUGH_ROWS
-        enough = ENOUGH_ROWS + ROWS_PER_PARAMETER * parameters
-        return self.rows >= enough and self.loss > WORSE * self.at_even_odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +73,7 @@ class Stream:
     learnt: ProximalStream
     centre: Array | None
     counts: Array  # of the labels, up to those of the run
-    run: tuple[int, int] = NO_RUN  # a label, and how many rows the latest chunks had that had no other
+    run: tuple[int, int] = (0, 0)  # a label, and how many rows the latest chunks had that had no other
     chunks: int = 0
     foreseen: Foreseen = Foreseen()
     moments: Moments | None = None
@@ -112,106 +93,76 @@ class Stream:
 
     @property
     def memory(self) -> Memory:
-        """What is remembered of the rows."""
+        """The precision of the parameters."""
         return self.learnt.memory
 
-    def having_seen(self, X: Any, weight: Array | None) -> Stream:
-        """Return the stream that knows where the columns of these rows are, and measures all from near there.
+    def centred_for(self, X: Any, weight: Array | None) -> Stream:
+        """Return the stream with the moments of these rows, and all columns measured from near their means.
 
         Means are compared with centres whenever the rows have doubled.
         """
-        now = Moments.of(X, weight)
-        moments = now if self.moments is None else self.moments + now
+        moments = Moments.of(X, weight)
+        moments = moments if self.moments is None else self.moments + moments
         stream = replace(self, moments=moments)
         if moments.rows < max(2 * self.looked_at, FEW):
             return stream
-        centre = np.zeros(X.shape[1]) if self.centre is None else self.centre
-        better = better_centre(moments, centre)
         stream = replace(stream, looked_at=moments.rows)
-        if better is None:
+        before = np.zeros(X.shape[1]) if self.centre is None else self.centre
+        centre = better_centre(moments, before)
+        if centre is None:
             return stream
-        if is_hopeless(moments, better - centre):
-            return stream._begun_again(better)
-        if not self.memory.movable:  # but there is little to lose at first
-            return stream._begun_again(better) if moments.rows < AT_FIRST else stream
-        return stream._measured_from(better, better - centre)
 
-    def _begun_again(self, centre: Array) -> Stream:
-        """Return the prior, from another centre: what was learnt from where nothing could be seen is forgotten."""
-        prior, p = prior_precision(self.ridge), len(centre) + 1
-        shape = self.memory.precision.compact().ndim
-        blocks = np.stack([np.diag(each) for each in prior.reshape(-1, p)]) if shape == 3 else np.diag(prior)
-        memory = self.memory.of(prior.copy() if shape == 1 else blocks)
-        return replace(self, centre=centre, learnt=self._learnt(np.zeros_like(self.theta), memory), foreseen=Foreseen())
-
-    def _measured_from(self, centre: Array, shift: Array) -> Stream:
-        n, p = self.model.coefficient_rows, len(shift) + 1
-        A = self.memory.precision.compact()
-        prior = prior_precision(self.ridge)[-1]
-        old, new = moved_precision(A if A.ndim == 3 else A.reshape(n, p, n, p), prior, shift)
-        theta = moved_parameters(old, new, self.theta, shift)
-        return replace(self, centre=centre, learnt=self._learnt(theta, self.memory.of(new.reshape(A.shape))))
-
-    def _learnt(self, theta: Array, memory: Memory) -> ProximalStream:
-        return replace(self.learnt, theta=theta, memory=memory)
+        # From so far away nothing could be learnt, and a diagonal cannot be moved: at first little is lost with it.
+        shift, p = centre - before, len(centre) + 1
+        hopeless = bool((CLEAR * np.abs(shift) > np.sqrt(moments.variance)).any())
+        A, prior = self.memory.precision.compact(), prior_precision(self.ridge)
+        if hopeless or (not self.memory.movable and moments.rows < ENOUGH):
+            blocks = np.stack([np.diag(part) for part in prior.reshape(-1, p)]) if A.ndim == 3 else np.diag(prior)
+            new, theta = prior.copy() if A.ndim == 1 else blocks, np.zeros_like(self.theta)
+            stream = replace(stream, foreseen=Foreseen())
+        elif not self.memory.movable:
+            return stream
+        else:
+            n = self.model.coefficient_rows
+            old, new = moved_precision(A if A.ndim == 3 else A.reshape(n, p, n, p), prior[-1], shift)
+            theta, new = moved_parameters(old, new, self.theta, shift), new.reshape(A.shape)
+        return replace(stream, centre=centre, learnt=replace(self.learnt, theta=theta, memory=self.memory.of(new)))
 
     def after(self, data: Labelled, rng: np.random.Generator | None) -> Stream:
         """Return the stream after one more chunk, its rows in random order if there is a generator for it."""
         learnt = self.learnt.learn(data if rng is None else data.take(rng.permutation(len(data))))
         before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, learnt.theta))
-        if after > before:
-            learnt = replace(learnt, theta=self._look_back(data, learnt.theta))
-        seen = replace(self._with_labels(data.y), foreseen=self._foreseen(data, before))
-        said = (*self.warnings, *(text for text in seen._due() if text not in self.warnings))
-        return replace(seen, learnt=learnt, chunks=self.chunks + 1, warnings=said)
+        if after > before:  # the best parameters on the way there
+            ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, learnt.theta - self.theta)
+            learnt = replace(learnt, theta=ray.at(min(best_step(ray), 1.0)))
 
-    def _due(self) -> list[str]:
-        """Return what is due now: rows that look sorted are reason enough to foresee others badly."""
-        if self.looks_sorted() or SORTED in self.warnings:
-            return [SORTED]
-        return [LOST] if self.foreseen.is_worse_than_nothing(len(self.theta)) else []
+        # Rows in a row that have one label.
+        (label, length), counts = self.run, self.counts.copy()
+        alone = bool((data.y == data.y[0]).all())
+        if alone and int(data.y[0]) == label:
+            run = label, length + len(data)
+        else:
+            counts[label] += length
+            run = (int(data.y[0]), len(data)) if alone else (0, 0)
+            counts += 0 if alone else np.bincount(data.y, minlength=len(counts))
+        share = (counts[run[0]] + 1) / (counts.sum() + len(counts))
+        sorted_by_label = run[1] >= FEW and share ** run[1] < UNLIKELY
 
-    def _foreseen(self, data: Labelled, loss: float) -> Foreseen:
-        if not self.chunks:  # there was nothing to foresee the first chunk by
-            return self.foreseen
-        weight = float(len(data) if data.weight is None else data.weight.sum())
-        even = weight * float(np.log(len(self.counts)))
-        half_life = HALF_LIFE + HALF_LIFE_PER_PARAMETER * len(self.theta)
-        return self.foreseen.and_then(loss, even, weight, len(data), half_life)
+        # Losses before rows were learnt; there was nothing to foresee the first chunk by.
+        enough, foreseen = ENOUGH + PER_PARAMETER * len(self.theta), self.foreseen
+        if self.chunks:
+            weight = float(len(data) if data.weight is None else data.weight.sum())
+            kept = 0.5 ** (len(data) / (2 * enough))
+            new = before, weight * float(np.log(len(counts))), weight, len(data)
+            foreseen = Foreseen(*(kept * old + more for old, more in zip(astuple(foreseen), new, strict=True)))
+        worst = (1 + 0.5 * sqrt(enough / max(foreseen.rows, 1.0))) * foreseen.at_even_odds  # few rows tell little
+        worse = foreseen.rows >= ENOUGH and foreseen.loss > worst
 
-    def looks_sorted(self) -> bool:
-        """Return whether so many rows in a row have had one label that it can hardly be chance."""
-        label, length = self.run
-        share = (self.counts[label] + 1) / (self.counts.sum() + len(self.counts))
-        return length >= LONG_RUN and share**length < UNLIKELY
-
-    def _look_back(self, data: Labelled, theta: Array) -> Array:
-        """Return better parameters on the way there, where the chunk's own loss has risen."""
-        ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, theta - self.theta)
-        return ray.at(min(best_step(ray), 1.0))
-
-    def _with_labels(self, labels: Array) -> Stream:
-        run, counts = self.run, self.counts.copy()
-        label = int(labels[0])
-        if label == run[0] and (labels == label).all():
-            return replace(self, run=(label, run[1] + len(labels)))
-        counts[run[0]] += run[1]
-        if (labels == label).all():
-            return replace(self, counts=counts, run=(label, len(labels)))
-        return replace(self, counts=counts + np.bincount(labels, minlength=len(counts)), run=NO_RUN)
-
-
-# Standard deviations between a column's mean and its centre that are too many.
-TOO_FAR = 10.0
-# And those beyond which what was learnt has no digits left to be moved.
-HOPELESS = 1e6
-# Fewer rows do not tell where a column is.
-FEW = 50
-
-
-def is_hopeless(moments: Moments, shift: Array) -> bool:
-    """Return whether columns are so far away that nothing could be learnt of them from there."""
-    return bool((np.abs(shift) > HOPELESS * np.sqrt(moments.variance)).any())
+        # Rows that look sorted are reason enough to foresee others badly.
+        due = (SORTED,) if sorted_by_label or SORTED in self.warnings else (LOST,) if worse else ()
+        said = (*self.warnings, *(text for text in due if text not in self.warnings))
+        chunks = self.chunks + 1
+        return replace(self, learnt=learnt, counts=counts, run=run, chunks=chunks, foreseen=foreseen, warnings=said)
 
 
 def better_centre(moments: Moments, centre: Array) -> Array | None:
@@ -243,38 +194,30 @@ def moved_parameters(old: Array, new: Array, theta: Array, shift: Array) -> Arra
     W = theta.reshape(len(old), -1).copy()
     W[:, -1] += W[:, :-1] @ shift
     if old.ndim == 3:
-        return np.concatenate([_solve(B, A @ w, 1) for A, B, w in zip(old, new, W, strict=True)])
+        return np.concatenate([steady_factor(B)(A @ w) for A, B, w in zip(old, new, W, strict=True)])
     d = W.size
-    return _solve(new.reshape(d, d), old.reshape(d, d) @ W.ravel(), len(old))
+    return steady_factor(new.reshape(d, d), len(old))(old.reshape(d, d) @ W.ravel())
 
 
-def _solve(A: Array, b: Array, classes: int) -> Array:
-    return steady_factor(A, classes)(b)
-
-
-STREAM = "stream"
+STREAM = "stream"  # the part of a model's file that holds it
 
 
 def take_up(model: Any, part: Any) -> None:
-    """Give a loaded model its stream."""
+    """Give a loaded model its stream; one that is damaged, or could not go on, is refused."""
     stream = part.get("state") if isinstance(part, dict) else None
     if not isinstance(stream, Stream) or not _suits(stream, *model.coef_.shape):
         raise ValueError("its stream is damaged: it is none of this model")
     if part.get("dtype") not in ("<f4", "<f8", ">f4", ">f8"):
         raise ValueError(f"data are in single or in double precision, got {part.get('dtype')!r:.80}")
     model._stream, model._centre, model._dtype = stream, stream.centre, np.dtype(part["dtype"])
-    _rehearse(model)
 
-
-def _rehearse(model: Any) -> None:
-    """Refuse a stream that could not go on, by a chunk of a row of each class that a copy learns."""
-    classes, moments = model.classes_, model._stream.moments
+    # A copy learns a chunk of a row of each class.
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            where = np.zeros(model.n_features_in_) if moments is None else moments.mean
-            copy = deepcopy(model).set_params(**model._stream.settings)
-            copy.partial_fit(np.tile(where, (len(classes), 1)).astype(model._dtype), classes)
+            where = np.zeros(model.n_features_in_) if stream.moments is None else stream.moments.mean
+            copy = deepcopy(model).set_params(**stream.settings)
+            copy.partial_fit(np.tile(where, (len(model.classes_), 1)).astype(model._dtype), model.classes_)
             goes_on = _suits(copy._stream, *model.coef_.shape) and bool(np.isfinite(copy.coef_).all())
     except Exception as problem:
         raise ValueError(
@@ -288,14 +231,10 @@ def _suits(stream: Stream, rows: int, columns: int) -> bool:
     """Return whether a stream has parameters, and is measured from a centre, as a model of this shape would."""
     if not isinstance(stream.learnt, ProximalStream) or not isinstance(stream.settings, dict):
         return False
-    size = rows * (columns + bool(stream.settings.get("fit_intercept")))
-    return _are_numbers(stream.learnt.theta, size) and (stream.centre is None or _are_numbers(stream.centre, columns))
-
-
-def _are_numbers(values: Any, size: int) -> bool:
-    is_vector = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.shape == (size,)
-    return is_vector and bool(np.isfinite(values).all())
-
-
-# What a stream cannot change its mind about.
-SETTLED = ("C", "penalty", "fit_intercept", "penalize_intercept", "feature_penalty", "solver", "intercept_scaling")
+    vectors = [(stream.learnt.theta, rows * (columns + bool(stream.settings.get("fit_intercept"))))]
+    if stream.centre is not None:
+        vectors.append((stream.centre, columns))
+    return all(
+        isinstance(vector, np.ndarray) and vector.dtype.kind == "f" and vector.shape == (size,) and all_finite(vector)
+        for vector, size in vectors
+    )

@@ -7,7 +7,6 @@ import scipy.sparse as sp
 
 from majorant import Binary, Labelled, Newton, Objective, QuasiNewton, minimize
 from majorant.core import certificates
-from majorant.core.affine import Constant
 from majorant.design import CsrDesign
 from tests.truth import Truth, centred, drawn
 
@@ -75,7 +74,7 @@ def test_of_more_parameters_it_is_looked_for_where_that_is_asked_for():
 def test_magnitudes_of_sparse_columns_measured_from_a_centre_are_not_written_out():
     rng = np.random.default_rng(0)
     X, centre = sp.random_array((40, 6), density=0.3, random_state=rng, format="csr"), rng.normal(size=6)
-    magnitude, total = Constant(CsrDesign(X), centre).absolute()
+    magnitude, total = CsrDesign(X, constant=True, origin=centre).absolute()
     expected = np.abs(np.column_stack([X.toarray() - centre, np.ones(40)]))
     assert magnitude.is_sparse
     np.testing.assert_allclose(magnitude.toarray(), expected, atol=1e-15)

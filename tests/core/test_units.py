@@ -78,7 +78,7 @@ def test_sparse_columns_without_zeros_are_centred_as_dense_ones_are():
     R = r.random((2, 300))
     np.testing.assert_allclose(sparse.pull_back_squares(R), dense.pull_back_squares(R), rtol=1e-9)
     np.testing.assert_array_equal(sparse.uncentred().dense()[:, :3], X)
-    assert isinstance(sparse.inner, CsrDesign)
+    assert isinstance(sparse, CsrDesign)
 
 
 def test_a_column_that_is_constant_where_rows_have_weight():

@@ -81,7 +81,7 @@ def test_a_constant_column_without_a_penalty_is_zero(device, solver, kind, const
         P = r.poisson(1.0, size=(rows, 4)).astype(float)
         y = np.argmax(P @ r.normal(size=(4, classes)) + r.gumbel(size=(rows, classes)), axis=1)
         X = torch.as_tensor(np.column_stack([P, np.full(rows, constant)]), dtype=kind, device=device)
-        assert not TensorDesign.of(X).bordered(None, center=True).toarray()[:, 4].any()
+        assert not TensorDesign.of(X).with_constant(None, center=True).toarray()[:, 4].any()
         model = LogisticRegression(C=np.inf, solver=solver).fit(X, y)
         reference = LogisticRegression(C=np.inf, solver=solver).fit(X.double().cpu().numpy(), y)
         assert model.result_.converged

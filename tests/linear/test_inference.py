@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from majorant import Choices, LogisticRegression
-from majorant.choice.basis import Collinear, may_be_collinear
+from majorant.choice.basis import Collinear, may_be_collinear, refuse_collinear
 from majorant.inference import Facts, covariance, in_columns, inverse, likelihood_ratio, ratio, row_scores, through
 from tests.oracles import finite_difference
 from tests.problems import every_row_problem, make
@@ -119,7 +119,7 @@ def test_what_cannot_be_known_has_an_infinite_variance():
 @pytest.mark.parametrize("rows", [6, 50])
 def test_collinear_columns_are_told_one_by_one(rows, monkeypatch):
     rng = np.random.default_rng(0)
-    monkeypatch.setattr("majorant.choice.basis.AT_A_TIME", 70)  # some sets at a time
+    monkeypatch.setattr("majorant.choice.basis.FACTOR_BLOCK", 70)  # some sets at a time
     X = rng.normal(size=(rows, 5)) * [1e-6, 1.0, 1e6, 1.0, 1.0]
     X[:, 3] = 2 * X[:, 1] - 1e-6 * X[:, 2]
     X[:, 4] = 1e9
@@ -128,7 +128,7 @@ def test_collinear_columns_are_told_one_by_one(rows, monkeypatch):
     found = Collinear.of(sets)
     assert [each.tolist() for each in found.groups()] == [[4], [1, 2, 3]]
     with pytest.raises(ValueError, match="column 'e' is constant"):
-        found.refuse("abcde")
+        refuse_collinear(found.groups(), "abcde")
 
 
 def test_a_hessian_says_whether_columns_may_be_collinear():
