@@ -29,8 +29,7 @@ import numpy as np
 
 from benchmarks import chain_stream, chain_tokens, report
 from majorant import ChainCRF
-from majorant.cli.conll import ColumnFile
-from majorant.cli.templates import CHUNKING
+from majorant.cli.conll import CHUNKING, ColumnFile
 from majorant.metrics import chunk_scores
 
 LEVEL = 1.001

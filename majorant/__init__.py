@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from majorant.linear.logistic_cv import LogisticRegressionCV
     from majorant.linear.multinomial import Binary, Multinomial
     from majorant.linear.path import logistic_regression_path
-    from majorant.linear.probe.linear_probe import LinearProbe
+    from majorant.linear.probe import LinearProbe
     from majorant.plotting import plot
     from majorant.sources import Chunks, Npy, Parquet, Source, Svmlight
     from majorant.tuning import tune
@@ -69,7 +69,7 @@ _HOMES = {
     "linear.logistic_cv": ("LogisticRegressionCV",),
     "linear.multinomial": ("Binary", "Multinomial"),
     "linear.path": ("logistic_regression_path",),
-    "linear.probe.linear_probe": ("LinearProbe",),
+    "linear.probe": ("LinearProbe",),
     "plotting": ("plot",),
     "sources": ("Chunks", "Npy", "Parquet", "Source", "Svmlight"),
     "tuning": ("tune",),
@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)
 
 
 __version__ = "0.2.0"

@@ -341,6 +341,8 @@ class Summary:
             lines.append("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip())
         return "\n".join([*lines, *self.notes])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         rows = [(name, *cells) for name, cells in zip(self.names, self._cells(), strict=True)]
         notes = map(paragraph, self.notes)

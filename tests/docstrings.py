@@ -40,6 +40,7 @@ FOR_PEOPLE = (
     "majorant.device.estimators",
     "majorant.estimators.",
     "majorant.linear.classifier",
+    "majorant.linear.held_out",
     "majorant.linear.inference",
     "majorant.linear.latent_logistic",
     "majorant.linear.logistic",

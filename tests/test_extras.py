@@ -10,7 +10,7 @@ import pytest
 
 import majorant
 from majorant.core.checks import EXTRAS, needed
-from majorant.linear.probe.scoring import Row, SweepTable
+from majorant.linear.probe import Row, SweepTable
 
 ROOT = Path(__file__).parent.parent
 CALL = re.compile(r"needed\((?:\"[\w.]+\"|module), .+?, \"(\w+)\"\)")

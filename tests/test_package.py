@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 def test_every_public_name_exists_and_is_documented():
     for name in majorant.__all__:
         assert getattr(majorant, name).__doc__, name
+    assert dir(majorant) == sorted(majorant.__all__)
 
 
 def test_version_is_that_of_the_project():

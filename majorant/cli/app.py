@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
@@ -13,17 +13,16 @@ import typer
 from typer.core import TyperGroup
 
 from majorant.cli.choice import choice
-from majorant.cli.compare import compare
+from majorant.cli.compare import compare, reproduce
+from majorant.cli.crf import ALSO as CRF_ALSO
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
 from majorant.cli.crf import crf
-from majorant.cli.evaluate import evaluate
 from majorant.cli.fit import fit
 from majorant.cli.info import info
-from majorant.cli.options import Command, WordLists, option
+from majorant.cli.options import Command, option
 from majorant.cli.output import fail, on_terminal
-from majorant.cli.predict import predict
+from majorant.cli.predict import evaluate, predict
 from majorant.cli.probe import probe
-from majorant.cli.reproduce import reproduce
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
@@ -35,7 +34,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
     "info": info,
 }
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
 # Sent by a system that shuts down, and by a terminal that closes; Windows has one of them only.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -71,7 +70,7 @@ class Application(TyperGroup):
         arguments = [word for word in given if word != "--debug"] or ["--help"]
         try:
             with _unwinding():
-                code = super().main(arguments, prog_name or "majorant", standalone_mode=False, **extra)
+                code = super().main(arguments, prog_name or "majorant", complete_var, standalone_mode=False, **extra)
             if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
                 fail("interrupted")
         except (Exception, KeyboardInterrupt, Ended) as problem:
@@ -100,22 +99,20 @@ def _unwinding() -> Iterator[None]:
 
 def build() -> typer.Typer:
     """Return the application; its help has colours and boxes only on a terminal."""
-    app = _group(start, COMMANDS, cls=Application)
-    app.add_typer(_group(crf, CRF_COMMANDS, invoke_without_command=True), name="crf")
-    return app
-
-
-def _group(start: Callable[..., None], commands: Mapping[str, Callable[..., None]], **settings: Any) -> typer.Typer:
-    group = typer.Typer(
-        rich_markup_mode="rich" if on_terminal() else None,
-        pretty_exceptions_enable=False,
-        add_completion=False,
-        **settings,
-    )
-    group.callback(help=_paragraphs(start))(start)
-    for name, command in commands.items():
-        group.command(name, cls=WordLists if name == "choice" else Command, help=_paragraphs(command))(command)
-    return group
+    groups = []
+    for start_of, commands, also, settings in (
+        (start, COMMANDS, {}, {"cls": Application, "add_completion": True}),
+        (crf, CRF_COMMANDS, CRF_ALSO, {"invoke_without_command": True, "add_completion": False}),
+    ):
+        group = typer.Typer(
+            rich_markup_mode="rich" if on_terminal() else None, pretty_exceptions_enable=False, **settings
+        )
+        group.callback(help=_paragraphs(start_of))(start_of)
+        for name, command in (*commands.items(), *also.items()):
+            group.command(name, cls=Command, help=_paragraphs(command), hidden=name in also)(command)
+        groups.append(group)
+    groups[0].add_typer(groups[1], name="crf")
+    return groups[0]
 
 
 def _paragraphs(command: Callable[..., None]) -> str:
@@ -144,7 +141,7 @@ def start(
     majorant fit flowers.csv --target species --model flowers.npz
     majorant predict flowers.npz new.csv --out species.csv
     majorant evaluate flowers.npz more.csv
-    majorant choice trips.csv --group trip --alternative mode --choice chosen --features price hours
+    majorant choice trips.csv --group trip --choice chosen --features price hours
     majorant probe features.npy labels.npy --model head.safetensors
     majorant crf train train.txt --template chunking --test test.txt
     """

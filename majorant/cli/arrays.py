@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant.cli.refusals import Refusal
+from majorant.cli.files import Refusal
 from majorant.core.checks import needed
 
 # Names by which features and labels are known, where a file holds several arrays and nobody says which.

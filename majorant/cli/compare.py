@@ -1,4 +1,4 @@
-"""``majorant compare``: solvers side by side on the user's own data."""
+"""``majorant compare`` and ``majorant reproduce``: solvers side by side, on one's own data or as in the papers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.options import SOLVERS, AsJson, Data, Learning, TableReading, Target, expanded, listed, option
+from majorant.cli.files import Refusal, in_options
+from majorant.cli.options import (
+    SOLVERS,
+    AsJson,
+    Data,
+    Learning,
+    Standardize,
+    TableReading,
+    Target,
+    argument,
+    expanded,
+    listed,
+    option,
+)
 from majorant.cli.output import on_terminal, show, show_json, show_table, spoken_warnings
-from majorant.cli.refusals import Refusal, in_options
 
 if TYPE_CHECKING:
     from majorant.cli.readers import Tables
@@ -21,6 +33,8 @@ if TYPE_CHECKING:
     from majorant.plotting import Entry
 
 COLUMNS = ("objective", "train_log_likelihood", "test_log_likelihood", "test_error", "passes", "seconds")
+
+WHAT = ("bound", "toy", "ecoli", "secstr", "mnist", "digit1", "text", "gisette", "mnist4v9", "latent", "all")
 
 comparing = functools.partial(option, panel="The comparison")
 
@@ -41,6 +55,7 @@ def compare(
     ] = None,
     test_size: Annotated[float, comparing("Share of each class to test on.", "SHARE")] = 0.1,
     seed: Annotated[int, comparing("Which rows these are.", "N")] = 0,
+    standardize: Standardize = True,
     *,
     learning: Learning,
     reading: TableReading,
@@ -49,11 +64,12 @@ def compare(
 
     Shows likelihood and error against passes, as a table and as curves. DATA is a file, or a data set by name such as
     ecoli. The gains of sgd and asgd are tuned on a grid of up to 600 settings first, and what that costs is shown
-    apart; nothing else here is tuned. Every parameter is penalised, the intercept too, as sbm needs it.
+    apart; nothing else here is tuned. Every parameter is penalised, the intercept too, as sbm needs it. Columns are
+    standardised, without which solvers of first order hardly move; data sets by name are as the papers have them.
 
     \b
     majorant compare ecoli --passes 5
-    majorant compare flowers.csv --target species --solvers auto,lbfgs,sgd --out flowers
+    majorant compare flowers.csv --target species --solvers auto,sgd --out f
     """
     names = listed(solvers)
     wrong = [name for name in names if name not in SOLVERS]
@@ -65,13 +81,15 @@ def compare(
         raise typer.BadParameter(f"--C must be positive, got {C:g}")
     penalty = ridge if ridge is not None else 1.0 if C is None else 1.0 / C
 
+    from majorant import datasets
     from majorant.core.files import replacing
     from majorant.linear.multinomial import Binary, Multinomial
     from majorant.plotting import Problem, draw_curves, versions
     from majorant.plotting import compare as compare_solvers
 
+    by_name = data in datasets.NAMES and not Path(data).exists()
     with spoken_warnings():
-        train, test, n = _read(reading.source(data), learning.wanted(target), test_size, seed)
+        train, test, n = _read(reading.source(data), learning.wanted(target, standardize), test_size, seed)
     if n < 2:
         raise Refusal(f"{data} holds one class only: there is nothing to tell apart")
     problem = Problem.of(Binary() if n == 2 else Multinomial(n), train, test, ridge=penalty)
@@ -99,7 +117,8 @@ def compare(
         return
     objective = problem.objective
     title = f"{data}: {len(objective.data)} rows, {objective.size} parameters, λ = {objective.ridge[0]:g}"
-    _show(f"{title}, mean of {runs} runs", rows)
+    how = "as they are" if by_name or not standardize else "standardised"
+    _show(f"{title}, columns {how}, mean of {runs} runs", rows)
     if out is not None:
         show(f"\ncurves and results are in {out}")
 
@@ -112,8 +131,9 @@ def _read(source: Tables, wanted: Wanted, share: float, seed: int) -> tuple[Labe
     from majorant.cli.schema import read_split, split
     from majorant.core.labelled import Labelled
 
-    if source.path in datasets.NAMES and not Path(source.path).exists():
-        X, y = datasets.load(source.path)  # with a constant column
+    path = source.paths[0]
+    if path in datasets.NAMES and not Path(path).exists():
+        X, y = datasets.load(path)  # with a constant column
         train, test = (Labelled(X[rows], y[rows]) for rows in split(y, share, seed))
         return train, test, int(y.max()) + 1
     data = read_split(source, wanted, share, seed)
@@ -145,7 +165,7 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
 
 
 def _show(title: str, rows: list[dict[str, Any]]) -> None:
-    header = ["solver", "passes", "seconds", "train log-lik", "test log-lik", "test error", "above optimum"]
+    header = ["solver", "passes", "seconds", "train log-lik", "test log-lik", "test error", "above optimum (relative)"]
     formats = dict(passes=".1f", seconds=".3f", train_log_likelihood=".4f", test_log_likelihood=".4f")
     formats |= dict(test_error=".4f", above_optimum=".1e")
     cells = []
@@ -166,3 +186,43 @@ def _show(title: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if row["failure"] is not None:
             show(f"\n{row['solver']} did not run: {in_options(row['failure'])}")
+
+
+# --- the papers -------------------------------------------------------------------------------------------
+
+
+def reproduce(
+    what: Annotated[str, argument(f"{', '.join(WHAT)}. gisette's stand-in is mnist4v9.", "WHAT")] = "ecoli",
+    runs: Annotated[int, option("Random starts of each solver; splits, of latent.", "N", min=1)] = 10,
+    passes: Annotated[float | None, option("Passes of a run; by default what suits the figure.", "N", min=1)] = None,
+    out: Annotated[Path, option("Where results, figures and report go.", "DIR")] = Path("out/reproduction"),
+    cv: Annotated[bool, option("Choose the ridge by cross-validation.", None, "--cv")] = False,
+    tune: Annotated[bool, option("Add SGD and ASGD with tuned gains to the paper's.", None, "--tune")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the experiments of the papers again.
+
+    It takes a source checkout of majorant. Runs the solvers of "Stochastic Bound Majorization" (Choromanska and Jebara,
+    2013) as the paper did, draws the curves, and writes a report of which claims hold. A finished run is kept and never
+    computed again, so an interrupted command goes on where it stopped.
+
+    \b
+    majorant reproduce ecoli
+    majorant reproduce all --tune --out out/all
+    majorant reproduce latent
+    """
+    if what not in WHAT:
+        raise typer.BadParameter(f"{what!r} is none of {', '.join(WHAT)}", param_hint="WHAT")
+    import majorant
+
+    if not (Path(majorant.__file__).parents[1] / "reproduction" / "__init__.py").is_file():
+        raise ValueError(
+            "the experiments are not part of the installed package: run this command in a source checkout of majorant, "
+            "where make demo installs what it takes"
+        )
+    from reproduction import command
+
+    if what == "latent":
+        command.latent_table(out, runs, as_json)
+    else:
+        command.figures_of_paper(what, out, as_json, runs=runs, passes=passes, cv=cv, tune=tune)

@@ -14,8 +14,19 @@ from typing import Annotated, Any, TextIO, TypeAlias
 import typer
 
 import majorant
-from majorant.cli.conll import DOCUMENT_START, ColumnFile, Sentence, batches, write_sentence
-from majorant.cli.model_file import EVALUATE, PREDICT, check_model_path, refuse_other_kinds
+from majorant.cli.conll import (
+    CHUNKING,
+    DOCUMENT_START,
+    ColumnFile,
+    Sentence,
+    TemplateSet,
+    batches,
+    read_templates,
+    window,
+    write_sentence,
+)
+from majorant.cli.files import Refusal, open_packing
+from majorant.cli.model_file import check_model_path, refuse_other_kinds
 from majorant.cli.options import CHAIN_SOLVERS, AsJson, Encoding, argument, either, expanded, listed, option, reading
 from majorant.cli.output import (
     check_writable,
@@ -27,14 +38,11 @@ from majorant.cli.output import (
     spoken_warnings,
     standard_output,
 )
-from majorant.cli.packing import open_packing
-from majorant.cli.refusals import Refusal
-from majorant.cli.templates import CHUNKING, TemplateSet, read_templates, window
 from majorant.core.files import replacing
 from majorant.metrics import are_chunk_labels, chunk_scores
 
 NAMED_TEMPLATES = ("window", "chunking")
-# Sentences tagged at a time.
+# Sentences that are tagged, or learnt from in one pass, at a time.
 BATCH = 1000
 
 fitting = functools.partial(option, panel="The model")
@@ -117,7 +125,7 @@ def crf(ctx: typer.Context) -> None:
     Train, tag and evaluate on CoNLL column files.
 
     \b
-    majorant crf train train.txt --template chunking --model chunks.npz --test test.txt
+    majorant crf train train.txt --template chunking --model chunks.npz
     majorant crf tag chunks.npz new.txt --out tagged.txt
     majorant crf eval chunks.npz test.txt
     """
@@ -145,7 +153,7 @@ def train(
         ),
     ] = False,
     classes: Annotated[str | None, streaming("All labels, as a,b,c: saves that pass.", "LABELS")] = None,
-    chunk_sentences: Annotated[int, streaming("Sentences of a chunk.", "N", min=1)] = 1000,
+    chunk_sentences: Annotated[int, streaming("Sentences of a chunk.", "N", min=1)] = BATCH,
 ) -> None:
     """Train a chain on files, and save it.
 
@@ -154,7 +162,7 @@ def train(
 
     \b
     majorant crf train train.txt.gz --template chunking --test test.txt.gz
-    majorant crf train part1.txt part2.txt --stream --classes B-NP,I-NP,O --model np.npz
+    majorant crf train part1.txt part2.txt --stream --classes B-NP,I-NP,O
     """
     path = model or f"{'stdin' if files[0] == '-' else Path(files[0]).name.split('.')[0]}.crf.npz"
     check_model_path(path, *files, *([test] if test else []))
@@ -218,7 +226,7 @@ def tag(
     majorant crf tag chunks.npz - < new.txt
     """
     check_writable(out, file, model)
-    tagger = Tagger.load(model, PREDICT)
+    tagger = Tagger.load(model, "predict")
     source = reading.file(file, tagger.skip)
     if out == "-":
         tagger.write(source, standard_output(), marginals)
@@ -244,7 +252,7 @@ def evaluate(
     \b
     majorant crf eval chunks.npz test.txt
     """
-    tagger = Tagger.load(model, EVALUATE)
+    tagger = Tagger.load(model, "evaluate")
     scores = tagger.measure(reading.file(file, tagger.skip), label_column)
     if as_json:
         show_json({"model": model, "data": file, **scores})
@@ -253,6 +261,8 @@ def evaluate(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"train": train, "tag": tag, "eval": evaluate}
+# The same by the names that other commands have.
+ALSO: dict[str, Callable[..., None]] = {"fit": train, "predict": tag, "evaluate": evaluate}
 
 
 # --- training and tagging ---------------------------------------------------------------------------------
@@ -268,7 +278,7 @@ class Tagger:
     skip: tuple[str, ...]
 
     @classmethod
-    def load(cls, path: str, purpose: int) -> Tagger:
+    def load(cls, path: str, purpose: str) -> Tagger:
         """Read a model that :meth:`save` wrote; one of another kind is refused with the command for that purpose."""
         refuse_other_kinds(path, ("ChainCRF",), purpose)
         estimator = majorant.ChainCRF.load(path)

@@ -26,8 +26,9 @@ import pyarrow as pa
 from pyarrow import compute
 from pyarrow import csv as arrow_csv
 
-from majorant.cli.refusals import NoRows, Refusal
-from majorant.cli.tables import Column, Table, is_number
+from majorant.cli.files import NoRows, Refusal
+from majorant.cli.tables import Table, is_number
+from majorant.sources.base import rows_per_chunk
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -35,8 +36,8 @@ NAMED = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 COMMENTS = ("#", "%", "//")
 # Lines that show the delimiter.
 SAMPLE = 20
-# Rows of a chunk if nobody says how many, and cells of one where there are many columns.
-CHUNK, CELLS = 20_000, 2**20
+# Rows of a chunk if nobody says how many; where there are many columns, fewer.
+CHUNK = 20_000
 QUOTE, SPACE, NEWLINE, RETURN = b'" \n\r'
 # Bytes that Arrow reads at a time.
 MOST = 2**31 - 1
@@ -50,7 +51,7 @@ def chunk_rows(rows: int | None, columns: int) -> int:
     >>> chunk_rows(None, 10), chunk_rows(None, 2**12), chunk_rows(7, 2**12)
     (20000, 256, 7)
     """
-    return max(min(CHUNK, CELLS // max(columns, 1)), 1) if rows is None else rows
+    return min(CHUNK, rows_per_chunk(columns)) if rows is None else rows
 
 
 def refuse_twice(names: Sequence[str], origin: str) -> None:
@@ -107,22 +108,23 @@ def read_csv(
         refuse_twice(names, origin)
     row, rows = 1, chunk_rows(rows, len(names))
 
-    def table(columns: Iterable[Any]) -> Table:
-        return Table(origin, {n: Column.of_cells(c, decimal) for n, c in zip(names, columns, strict=True)}, row)
-
     while batch := list(itertools.islice(lines, rows)):
         columns = arrow_columns(batch, len(names), mark)
         if columns is None:
             lines = itertools.chain(batch, lines)
             break
-        yield table(columns)
+        yield Table.of_cells(origin, names, columns, row, decimal)
         row, read = row + len(batch), read + len(batch)
     records = csv_records(lines, origin, mark, read)
     while parsed := list(itertools.islice(records, rows)):
         for place, record in enumerate(parsed):
             if len(record) != len(names):
-                _refuse_width(origin, row + place, record, names)
-        yield table(zip(*parsed, strict=True))
+                fields = f"{len(record)} field{'' if len(record) == 1 else 's'}"
+                there = "is 1 column" if len(names) == 1 else f"are {len(names)} columns"
+                mark = next((mark for cell in (names[0], record[0]) for mark in COMMENTS if cell.startswith(mark)), "")
+                hint = mark and f"say --comment '{mark}' if lines that begin so are comments"
+                raise Refusal(f"row {row + place} of {origin} has {fields}, but there {there}", hint)
+        yield Table.of_cells(origin, names, zip(*parsed, strict=True), row, decimal)
         row += len(parsed)
     if row == 1:
         raise NoRows(f"{origin} has a header but no rows")
@@ -130,29 +132,23 @@ def read_csv(
 
 def csv_records(lines: Iterable[str], origin: str, delimiter: str, read: int = 0) -> Iterator[list[str]]:
     """Yield the records of lines by the csv module, of which so many were read before."""
-    lines = map(str.strip, lines) if delimiter == " " else _without_blanks(lines, delimiter)
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+
+    def trimmed() -> Iterator[str]:
+        """Yield lines without spaces after their cells; the csv module leaves out those before. Quoted cells stay."""
+        before, quoted = re.compile(f" +(?={re.escape(delimiter)}|[\\r\\n]|$)"), False
+        for line in lines:
+            quotes = line.count('"')
+            yield line if quotes or quoted else before.sub("", line)
+            quoted ^= quotes % 2 == 1
+
+    lines = map(str.strip, lines) if delimiter == " " else lines
+    reader = csv.reader(
+        lines if delimiter == " " else trimmed(), delimiter=delimiter, skipinitialspace=True, strict=True
+    )
     try:
         yield from reader
     except csv.Error as problem:
         raise Refusal(f"{origin} is not well-formed near line {read + reader.line_num}: {problem}") from None
-
-
-def _without_blanks(lines: Iterable[str], delimiter: str) -> Iterator[str]:
-    """Yield lines without spaces after their cells; the csv module leaves out those before. Quoted cells stay."""
-    before, quoted = re.compile(f" +(?={re.escape(delimiter)}|[\\r\\n]|$)"), False
-    for line in lines:
-        quotes = line.count('"')
-        yield line if quotes or quoted else before.sub("", line)
-        quoted ^= quotes % 2 == 1
-
-
-def _refuse_width(origin: str, row: int, record: Sequence[str], names: Sequence[str]) -> None:
-    fields = f"{len(record)} field{'' if len(record) == 1 else 's'}"
-    columns = "is 1 column" if len(names) == 1 else f"are {len(names)} columns"
-    mark = next((mark for cell in (names[0], record[0]) for mark in COMMENTS if cell.startswith(mark)), None)
-    hint = "" if mark is None else f"say --comment '{mark}' if lines that begin so are comments"
-    raise Refusal(f"row {row} of {origin} has {fields}, but there {columns}", hint)
 
 
 def _find_delimiter(sample: list[str], decimal: str) -> str:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from majorant.cli.files import Refusal
 from majorant.cli.model_file import Unseen, check_model_path
 from majorant.cli.options import (
     SOLVERS,
     AsJson,
     Learning,
     ManyData,
+    Standardize,
     TableReading,
     Target,
     either,
@@ -31,12 +33,10 @@ from majorant.cli.options import (
     reading,
 )
 from majorant.cli.output import note, on_terminal, progress, show, show_json, spoken_warnings
-from majorant.cli.refusals import Refusal
 from majorant.core.checks import needed
 
 if TYPE_CHECKING:
     from majorant import LogisticRegression
-    from majorant.callbacks import PassLine
     from majorant.cli.readers import Tables
     from majorant.cli.schema import Schema, Wanted
     from majorant.cli.tables import Table
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # Solvers that ask for sums over rows alone, which workers can find.
 OF_SUMS = ("auto", "bbm", "newton", "lbfgs")
-# Seconds between checkpoints, and rows of a chunk of a stream.
-EVERY, CHUNK = 30.0, 20_000
+# Rows of a chunk of a stream.
+CHUNK = 20_000
 # Seconds that a scheduler has to answer, and then to name a worker.
 PATIENCE = 5.0
 LOCAL = re.compile(r"local(?::(\d+))?")
@@ -70,12 +70,26 @@ class Model:
         False
     )
     weight: Annotated[str | None, reading("Column of row weights.", "COL")] = None
+    standardize: Standardize = False
 
     def settings(self, seed: int) -> dict[str, Any]:
         """Return the settings of the estimator."""
-        settings = {name: value for name, value in vars(self).items() if name not in ("intercept", "weight")}
-        weights = _class_weight(self.class_weight)
-        return settings | {"fit_intercept": self.intercept, "class_weight": weights, "random_state": seed}
+        text: Any = self.class_weight
+        if text is not None and text != "balanced":
+            from majorant.cli.tables import find_classes, match_classes
+
+            pairs = [pair.rpartition("=") for pair in listed(text)]
+            try:
+                weights = {label: float(weight) for label, _, weight in pairs}
+            except ValueError:
+                raise typer.BadParameter(f"--class-weight must be balanced or such as yes=2,no=1, got {text}") from None
+            # Labels that are whole numbers are numbers.
+            classes = find_classes(weights, "class_weight")
+            labels = match_classes(list(weights), classes, "--class-weight", lambda row: row)
+            text = dict(zip(labels.tolist(), weights.values(), strict=True))
+        names = ("C", "solver", "tol", "max_iter", "penalize_intercept")
+        own = {name: getattr(self, name) for name in names}
+        return own | {"fit_intercept": self.intercept, "class_weight": text, "random_state": seed}
 
 
 @dataclass(frozen=True)
@@ -123,9 +137,7 @@ class OutOfCore:
         str | None,
         interrupted("Write now and then how far the fit has come, so that --resume can go on from there.", "FILE"),
     ] = None
-    every: Annotated[
-        float | None, interrupted(f"How often; {EVERY:.0f} by default, 0: each step.", "SECONDS", min=0)
-    ] = None
+    every: Annotated[float | None, interrupted("How often; 30 by default, 0: each step.", "SECONDS", min=0)] = None
     resume: Annotated[
         bool,
         interrupted(
@@ -190,14 +202,14 @@ def fit(
 
     \b
     majorant fit flowers.csv --target species --drop id --test-size 0.2
-    majorant fit clicks/ --target clicked --batches --checkpoint clicks.part.npz --resume
+    majorant fit clicks/ --target clicked --batches --checkpoint c.npz --resume
     majorant fit 'clicks-*.csv.gz' --target clicked --stream --classes 0,1
     """
     out_of_core.check(settings.solver, test_size)
-    source, wanted = reading.source(*data), learning.wanted(target, settings.weight)
+    source, wanted = reading.source(*data), learning.wanted(target, settings.standardize, settings.weight)
     if out_of_core.in_batches and "-" in source.paths:
         raise typer.BadParameter("--batches reads the rows again and again: name a file, not standard input")
-    first = data[0] if Path(data[0]).is_dir() else source.path
+    first = data[0] if Path(data[0]).is_dir() else source.paths[0]
     path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
     check_model_path(path, *source.paths)
     estimator_settings = settings.settings(seed)
@@ -208,8 +220,8 @@ def fit(
 
         callbacks: list[Any] = []
         if out_of_core.checkpoint is not None:
-            seconds = EVERY if out_of_core.every is None else out_of_core.every
-            callbacks.append(Checkpoint(out_of_core.checkpoint, seconds))
+            every = {} if out_of_core.every is None else {"every": out_of_core.every}
+            callbacks.append(Checkpoint(out_of_core.checkpoint, **every))
         if not out_of_core.in_batches and on_terminal(sys.stderr):
             callbacks.append(ProgressLine(transient=True))
         estimator = LogisticRegression(**estimator_settings, callbacks=callbacks)
@@ -246,24 +258,9 @@ def fit(
     show(done.result)
     show(f"model written to {path}")
     if done.test is not None:
-        from majorant.cli.scores import show_metrics
+        from majorant.cli.predict import show_metrics
 
         show_metrics(done.test, "Held out")
-
-
-def _class_weight(text: str | None) -> Any:
-    """Return "balanced", or a dict of weights by label; labels that are whole numbers are numbers."""
-    if text is None or text == "balanced":
-        return text
-    from majorant.cli.tables import find_classes, match_classes
-
-    pairs = [pair.rpartition("=") for pair in listed(text)]
-    try:
-        weights = {label: float(weight) for label, _, weight in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"--class-weight must be balanced or such as yes=2,no=1, got {text}") from None
-    labels = match_classes(list(weights), find_classes(weights, "class_weight"), "--class-weight", lambda row: row)
-    return dict(zip(labels.tolist(), weights.values(), strict=True))
 
 
 def _checkpoint_to_resume(out_of_core: OutOfCore, model: str, source: Tables) -> str | None:
@@ -303,8 +300,8 @@ def fit_whole(
     resume_from: str | None = None,
 ) -> Fit:
     """Train on all rows, or on all but a share that the model is then tested on."""
+    from majorant.cli.predict import measure
     from majorant.cli.schema import read_split
-    from majorant.cli.scores import measure
 
     data = read_split(source, wanted, share, seed)
     schema, classes = data.schema, data.classes
@@ -345,7 +342,7 @@ def fit_stream(source: Tables, wanted: Wanted, estimator: LogisticRegression, na
         first = next(complete_chunks(), None)
         if first is None:
             raise Refusal(f"{source.name} has no rows to learn from: each of them lacks a value")
-        schema, _ = Schema.learn(source, wanted, [first])
+        schema, _ = Schema.learn(source, wanted, lambda: [first])
     _check_class_weight(estimator, classes)
     seen = chunks = 0
     unseen = Unseen(schema)
@@ -371,21 +368,30 @@ def fit_batches(
 ) -> Fit:
     """Train on all rows, read pass by pass in chunks (of so many rows, if given), here or by workers of a scheduler.
 
-    Classes, categories, means and scales come from a first pass.
+    Classes, categories, means and scales come from a first pass, which copies what it reads: no file is parsed twice.
     """
     from majorant.callbacks import PassLine
-    from majorant.cli.schema import EncodedRows, Reading, Schema
+    from majorant.cli.schema import EncodedRows, Reading, Schema, TableCopy
 
     started = time.perf_counter()
+    copy = TableCopy() if scheduler is None else None
     if scheduler is not None:  # whose workers were started in other folders
         source = source.with_absolute_paths()
     line = PassLine()
+
+    def first_pass() -> Iterator[Table]:
+        line.begin("first pass")
+        for part in source.chunks(rows):
+            complete = wanted.complete(part)
+            line.watch(len(complete))
+            yield complete
+
     try:
         with connected(scheduler) as client:
-            schema, classes = Schema.learn(source, wanted, _FirstPass(source, wanted, rows, line))
+            schema, classes = Schema.learn(source, wanted, first_pass, copy)
             _check_class_weight(estimator, classes)
             line.begin("fitting", max(line.rows, 1))
-            encoded = EncodedRows(source, Reading(wanted, schema, classes, rows), line.watch)
+            encoded = EncodedRows(source, Reading(wanted, schema, classes, rows), line.watch, copy)
             estimator.set_params(callbacks=[*(estimator.callbacks or ()), line])
             try:
                 estimator.fit(encoded, executor=client, resume_from=resume_from)
@@ -398,23 +404,6 @@ def fit_batches(
     finally:
         line.end()
     return Fit(schema, line.total or 0, time.perf_counter() - started, str(estimator.result_))
-
-
-@dataclass(frozen=True)
-class _FirstPass:
-    """The complete rows of a table, chunk by chunk, again for each iteration; a line says how many were read."""
-
-    tables: Tables
-    wanted: Wanted
-    rows: int | None
-    line: PassLine
-
-    def __iter__(self) -> Iterator[Table]:
-        self.line.begin("first pass")
-        for part in self.tables.chunks(self.rows):
-            complete = self.wanted.complete(part)
-            self.line.watch(len(complete))
-            yield complete
 
 
 def _check_class_weight(estimator: LogisticRegression, classes: Array) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from majorant.cli.model_file import CHOICES, KINDS, PREDICT, TableModel, kind_saved, refuse_other_kinds
-from majorant.cli.options import AsJson, Model
+from majorant.cli.model_file import CHOICES, KINDS, TableModel, kind_saved, refuse_other_kinds
+from majorant.cli.options import AsJson, Model, Verbose
 from majorant.cli.output import show, show_json, show_sweep, show_table
 
 # Coefficients shown of each class, the largest first.
 SHOWN = 5
 
 
-def info(model: Model, as_json: AsJson = False) -> None:
+def info(model: Model, as_json: AsJson = False, verbose: Verbose = False) -> None:
     """Say what is in a saved model.
 
     Prints its classes, columns, settings and certificate, and the largest coefficients.
@@ -22,10 +22,10 @@ def info(model: Model, as_json: AsJson = False) -> None:
     """
     import majorant
 
-    refuse_other_kinds(model, (*KINDS, "ChainCRF"), PREDICT)
+    refuse_other_kinds(model, (*KINDS, "ChainCRF"), "predict")
     kind = kind_saved(model)
     if kind in CHOICES:
-        from majorant.cli.choice_fit import saved_choices
+        from majorant.cli.choice import saved_choices
 
         choices = saved_choices(model)
         if as_json:
@@ -40,7 +40,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
             show_json({"model": model, **facts, "sweep": [row._asdict() for row in probe.scores_.rows]})
         else:
             _show_facts(model, facts)
-            show_sweep(probe.scores_)
+            show_sweep(probe.scores_, verbose)
         return
     facts, coefficients = _of_chain(model) if kind == "ChainCRF" else _of_table(model)
     if as_json:

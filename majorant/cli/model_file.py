@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from majorant.cli.files import Refusal
 from majorant.cli.output import check_writable, warn
-from majorant.cli.refusals import Refusal
 from majorant.core.checks import Array, one_of
 
 if TYPE_CHECKING:
-    from majorant import LinearProbe, LogisticRegression
+    from majorant import LogisticRegression
     from majorant.cli.readers import Tables
     from majorant.cli.schema import Schema
     from majorant.cli.tables import Table
@@ -26,12 +26,11 @@ TENSORS = ".safetensors"
 CHOICES = ("ConditionalLogit", "LatentClassLogit")
 # What majorant predict and majorant evaluate read.
 KINDS = ("LogisticRegression", "LinearProbe", *CHOICES)
-# The commands that predict with a model, and that measure it.
+# The commands that read a model, by what they are for.
 READ_BY = {
-    **dict.fromkeys(KINDS, ("majorant predict", "majorant evaluate")),
-    "ChainCRF": ("majorant crf tag", "majorant crf eval"),
+    **{kind: {"predict": "majorant predict", "evaluate": "majorant evaluate"} for kind in KINDS},
+    "ChainCRF": {"predict": "majorant crf tag", "evaluate": "majorant crf eval"},
 }
-PREDICT, EVALUATE = 0, 1
 # Unseen values that a warning shows of each column, the most frequent first.
 SHOWN = 3
 
@@ -39,7 +38,7 @@ SHOWN = 3
 def kind_saved(path: str) -> str:
     """Return the name of the estimator that a file holds; what is no model is refused."""
     from majorant.estimators.saving import kind_of
-    from majorant.linear.probe.scoring import FORMAT
+    from majorant.linear.probe import FORMAT
 
     if Path(path).suffix != TENSORS:
         return kind_of(path)
@@ -55,7 +54,7 @@ def kind_saved(path: str) -> str:
     return "LinearProbe"
 
 
-def refuse_other_kinds(path: str, kinds: tuple[str, ...], purpose: int) -> None:
+def refuse_other_kinds(path: str, kinds: tuple[str, ...], purpose: str) -> None:
     """Refuse a model of another kind, and say what reads it; what is no model is refused where it is loaded."""
     try:
         kind = kind_saved(path)
@@ -135,6 +134,19 @@ class TableModel:
     notes: dict[str, Any]
 
     @classmethod
+    def of(cls, estimator: LogisticRegression, path: str) -> TableModel | None:
+        """Return an estimator with the schema that it was saved with, or None if that was from Python, without one."""
+        from majorant.cli.schema import Schema
+
+        notes = estimator.notes_
+        if not isinstance(notes, dict) or "schema" not in notes:
+            return None
+        try:
+            return cls(estimator, Schema.from_json(notes["schema"]), notes)
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise Refusal(f"{path} says how it reads columns, but that is damaged ({problem!s:.200})") from None
+
+    @classmethod
     def load(cls, path: str, *, target: str | None = None, missing: str | None = None) -> TableModel:
         """Read a model; another target or rule for missing values takes the place of its own."""
         from majorant import LogisticRegression
@@ -148,25 +160,11 @@ class TableModel:
             schema = replace(schema, missing=one_of("missing", missing, MISSING_RULES))
         return replace(found, schema=schema if target is None else replace(schema, target=target))
 
-    @classmethod
-    def of(cls, estimator: LogisticRegression, path: str) -> TableModel | None:
-        """Return an estimator with the schema that it was saved with, or None if that was from Python, without one."""
-        from majorant.cli.schema import Schema
-
-        notes = estimator.notes_
-        if not isinstance(notes, dict) or "schema" not in notes:
-            return None
-        try:
-            return cls(estimator, Schema.from_json(notes["schema"]), notes)
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise Refusal(f"{path} says how it reads columns, but that is damaged ({problem!s:.200})") from None
-
     def probabilities(self, source: Tables) -> Iterator[Predicted]:
         """Yield what is predicted, chunk by chunk; values that were not trained on are warned of at the end."""
-        unseen = Unseen(self.schema)
+        unseen, drop = Unseen(self.schema), self.schema.missing == "drop"
         for table in source.chunks():
             unseen.add(table)
-            drop = self.schema.missing == "drop"
             kept = self.schema.encoding.complete(table) if drop else np.ones(len(table), dtype=bool)
             complete = table if kept.all() else table.take(np.flatnonzero(kept))
             probability = np.zeros((0, len(self.estimator.classes_)))
@@ -174,13 +172,3 @@ class TableModel:
                 probability = self.estimator.predict_proba(self.schema.features(complete))
             yield Predicted(table, kept, complete, probability)
         unseen.tell(source.name)
-
-
-def probe_probabilities(probe: LinearProbe, X: Any) -> Iterator[Array]:
-    """Yield the probabilities of the classes for features, some rows at a time."""
-    from majorant.cli import csv_reader
-    from majorant.device.estimators import to_array
-
-    rows = csv_reader.chunk_rows(None, X.shape[1])
-    for start in range(0, len(X), rows):
-        yield probe.predict_proba(to_array(X[start : start + rows]))

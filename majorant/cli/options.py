@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
@@ -19,6 +20,8 @@ READING = "Reading the file"
 # As the help lists them: to ask the estimators would load everything, which help must not. A test holds them together.
 SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
 CHAIN_SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
+# Old spellings of options, which still work.
+RENAMED = {"choice": {"--out": "--model", "-o": "-m"}, "probe": {"--share": "--test-size"}}
 
 
 def option(help: str, metavar: str | None = None, *names: str, panel: str | None = None, **settings: Any) -> Any:
@@ -39,9 +42,16 @@ Data: TypeAlias = Annotated[str, argument(f"{READABLE}.", "DATA")]
 ManyData: TypeAlias = Annotated[list[str], argument(f"{READABLE}. {SEVERAL}", "DATA")]
 Model: TypeAlias = Annotated[str, argument("A model that majorant fit, choice or probe has written.", "MODEL")]
 Target: TypeAlias = Annotated[str | None, option("Column of the labels; svmlight and npz need none.", "COL")]
+Names: TypeAlias = list[str] | None
 Encoding: TypeAlias = Annotated[str, reading("Of text: utf-8, latin-1, utf-16 and so on.", "NAME")]
 Missing: TypeAlias = Annotated[str | None, reading("Missing values: error, mean (fill in) or drop (the row).", "RULE")]
 AsJson: TypeAlias = Annotated[bool, option("Print one JSON object and nothing else.", None, "--json")]
+Verbose: TypeAlias = Annotated[bool, option("Print all rows of the sweep over C.", None, "--verbose", "-v")]
+Standardize: TypeAlias = Annotated[
+    bool,
+    reading("Bring numbers to mean 0, deviation 1 first.", None, "--standardize/--no-standardize", show_default=False),
+]
+Seed: TypeAlias = Annotated[int, option("Of all that is random: which rows test, starts, orders.", "N")]
 FeaturesName: TypeAlias = Annotated[str | None, reading("Of the features of a probe, in a file of several.", "NAME")]
 LabelsName: TypeAlias = Annotated[str | None, reading("The same for the labels.", "NAME")]
 
@@ -84,18 +94,17 @@ class TableReading:
 class Learning:
     """What is learnt from a table: options of the commands that train, in a parameter of this type."""
 
-    features: Annotated[str | None, reading("Columns to use, as a,b,c; all by default.", "COLS")] = None
-    drop: Annotated[str | None, reading("Columns to leave out, as id,name.", "COLS")] = None
-    categorical: Annotated[str | None, reading("Columns of categories that look like numbers, as a,b.", "COLS")] = None
+    features: Annotated[Names, reading("Columns to use, as a,b,c; all by default.", "COLS")] = None
+    drop: Annotated[Names, reading("Columns to leave out, as id,name.", "COLS")] = None
+    categorical: Annotated[Names, reading("Columns of categories that look like numbers, as a,b.", "COLS")] = None
     missing: Missing = None
-    standardize: Annotated[bool, reading("Bring numbers to mean 0, deviation 1 first.", None, "--standardize")] = False
 
-    def wanted(self, target: str | None, weight: str | None = None) -> Wanted:
+    def wanted(self, target: str | None, standardize: bool, weight: str | None = None) -> Wanted:
         """Return what to learn, for a target."""
         from majorant.cli.schema import Wanted
 
         features, drop, categorical = (listed(names) for names in (self.features, self.drop, self.categorical))
-        return Wanted(target, weight, features, drop, self.missing or "error", self.standardize, categorical)
+        return Wanted(target, weight, features, drop, self.missing or "error", standardize, categorical)
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -127,7 +136,11 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Command(TyperCommand):
-    """A command whose help calls arguments as the usage does, without the types that typer puts beside them."""
+    """A command whose help calls arguments as the usage does, without the types that typer puts beside them.
+
+    An option that names columns takes all words up to the next option, or up to a file: ``--features price hours`` is
+    ``--features price,hours``. A list with commas is complete, so that something else may follow it.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -135,25 +148,22 @@ class Command(TyperCommand):
             if isinstance(param, TyperArgument):
                 vars(param).update(dict.fromkeys(("display_type", "display_type_rich"), lambda ctx: ""))
 
-
-class WordLists(Command):
-    """A command whose options that may be repeated take all words up to the next option.
-
-    ``--features price hours`` is ``--features price --features hours``. A list with commas is complete, so that
-    something else may follow it.
-    """
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""
-        several = {name for param in self.params if getattr(param, "multiple", False) for name in param.opts}
+        columns = {name for param in self.params if param.metavar == "COLS" for name in param.opts}
+        renamed = RENAMED.get(self.name or "", {})
         words: list[str] = []
-        current, taken = "", 0
-        for word in args:
+        current, taken = "", False
+        for given in args:
+            name, *value = given.split("=", 1)
+            word = "=".join([renamed.get(name, name), *value])
             if word.startswith("-"):
-                current, taken = (word if word in several else ""), 0
+                current, taken = (word if word in columns else ""), False
+            elif taken and ("*" in word or Path(word).exists()):
+                current = ""
             elif current:
-                words += [current] * (taken > 0)
-                taken += 1
+                words += [current] * taken
+                taken = True
             words.append(word)
             if "," in word:
                 current = ""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import numpy as np
 import typer
 
-from majorant.cli.refusals import Refusal, in_options
+from majorant.cli.files import Refusal, in_options
 
 if TYPE_CHECKING:
-    from majorant.linear.probe.scoring import SweepTable
+    from majorant.linear.probe import SweepTable
 
 
 class Moved(Protocol):
@@ -83,10 +83,13 @@ def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]],
     console.print(table, markup=False)
 
 
-def show_sweep(table: SweepTable) -> None:
-    """Print the table of a sweep over C, the best marked."""
+def show_sweep(table: SweepTable, verbose: bool) -> None:
+    """Print the table of a sweep over C, the best marked: the rows around it, or all."""
     rows = [("*" if k == table.best else "", *cells) for k, cells in enumerate(table.cells())]
-    show_table("Sweep over C", ["", *table], rows)
+    shown = rows if verbose else rows[max(table.best - 3, 0) : table.best + 4]
+    show_table("Sweep over C", ["", *table], shown)
+    if len(shown) < len(rows):
+        show(f"({len(rows)} rows in all: --verbose shows the others)")
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from majorant.cli.model_file import TENSORS, check_model_path
-from majorant.cli.options import AsJson, FeaturesName, LabelsName, argument, option
+from majorant.cli.options import AsJson, FeaturesName, LabelsName, Verbose, argument, option
 from majorant.cli.output import check_writable, progress, show, show_json, show_sweep, spoken_warnings
 
 if TYPE_CHECKING:
-    from majorant.linear.probe.scoring import Row
+    from majorant.linear.probe import Row
 
 scoring = functools.partial(option, panel="Choosing C")
 
@@ -25,8 +25,9 @@ def probe(
     model: Annotated[str | None, option("The probe to write: .npz or .safetensors.", "FILE", "--model", "-m")] = None,
     plot: Annotated[str | None, option("Draw score and loss over C.", "FILE")] = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     cs: Annotated[str, scoring("Points between 1e-6 and 1e5, or 0.1,1,10.", "COUNT|LIST")] = "45",
-    share: Annotated[float, scoring("Of each class, to score on.", "SHARE")] = 0.1,
+    test_size: Annotated[float, scoring("Share of each class to score on.", "SHARE")] = 0.1,
     validation: Annotated[
         tuple[str, str] | None, scoring("Score on these instead of a share.", "FEATURES LABELS")
     ] = None,
@@ -48,22 +49,26 @@ def probe(
 
     \b
     majorant probe features.npy labels.npy --model head.safetensors
-    majorant probe train.npz --validation val.npz val.npz --test test.npz test.npz --plot sweep.png
+    majorant probe train.npz --validation val.npz val.npz --plot sweep.png
     majorant probe shards/ labels.npy --device cuda --json
     """
     from majorant import LinearProbe
     from majorant.cli import arrays
-    from majorant.linear.probe.linear_probe import probe_grid
+    from majorant.linear.probe import probe_grid
 
     def read(features: str, labels: str) -> tuple[Any, Any]:
         X, y = arrays.rows(features, labels, (features_name, labels_name))
         return arrays.on_device(X, device), y
 
+    try:
+        grid: Any = int(cs) if cs.strip().isdecimal() else [float(word) for word in cs.split(",") if word.strip()]
+    except ValueError:
+        raise typer.BadParameter(f"--cs must be a number of points or such as 0.1,1,10, got {cs}") from None
     check_model_path(model, features, *([labels] if labels else []), suffixes=(".npz", TENSORS))
     check_writable(plot, features)
     X, y = read(features, labels or features)
-    held = share if validation is None else read(*validation)
-    settings: dict[str, Any] = dict(Cs=_grid(cs), validation=held, metric=metric, patience=patience or None)
+    held = test_size if validation is None else read(*validation)
+    settings: dict[str, Any] = dict(Cs=grid, validation=held, metric=metric, patience=patience or None)
     settings |= dict(random_state=seed, standardize=standardize, tol=tol)
     done, started = 0, time.perf_counter()
     with spoken_warnings(), progress("sweeping") as move:
@@ -94,7 +99,7 @@ def probe(
     if as_json:
         show_json({**facts, **written, "sweep": [row._asdict() for row in table.rows]})
         return
-    show_sweep(table)
+    show_sweep(table, verbose)
     show(f"\nbest C = {found.C_:.4g}, held-out {found.metric} {best.score:.4f}, loss {best.loss:.4f}")
     show(f"head of {len(y)} rows, {facts['features']} features, {facts['classes']} classes: {found.result_}")
     if tested is not None:
@@ -103,10 +108,3 @@ def probe(
         if path is not None:
             show(f"{what} written to {path}")
     show(f"{seconds:.1f} s in all")
-
-
-def _grid(text: str) -> Any:
-    try:
-        return int(text) if text.strip().isdecimal() else [float(word) for word in text.split(",") if word.strip()]
-    except ValueError:
-        raise typer.BadParameter(f"--cs must be a number of points or such as 0.1,1,10, got {text}") from None

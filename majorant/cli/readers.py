@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import io
-import itertools
 import os
 import re
-from bisect import bisect_right
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from majorant.cli.csv_reader import CHUNK, chunk_rows, read_csv, refuse_twice
-from majorant.cli.packing import PACKED, known_encoding, named_failures, open_unpacked, standard_input
-from majorant.cli.refusals import NoRows, Refusal
-from majorant.cli.tables import LABELS, Column, Matrix, MixedColumns, Table, join_tables
+from majorant.cli.csv_reader import chunk_rows, read_csv, refuse_twice
+from majorant.cli.files import PACKED, NoRows, Refusal, known_encoding, named_failures, open_unpacked, standard_input
+from majorant.cli.tables import LABELS, MixedColumns, Table, is_string, join_tables
 from majorant.core.checks import one_of, whole
 from majorant.sources.base import found_files, rows_per_chunk
+from majorant.sources.files import open_parquet, read_row_groups, read_svmlight, row_group_runs
 
 FORMATS = ("csv", "tsv", "parquet", "svmlight", "npz")
 SUFFIXES = {f".{name}": name for name in FORMATS} | {".tab": "tsv", ".pq": "parquet"}
 SUFFIXES |= dict.fromkeys((".svm", ".libsvm"), "svmlight")
 SVMLIGHT_LINE = re.compile(rb"[+-]?[\d.eE+-]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?\s*")
-# Bytes of the svmlight lines of a chunk, if nobody says how many these are.
-STRETCH = 2**23
-# Bytes that are read of a column of Parquet at a time: of row groups of millions of rows, not all is then in memory.
-BUFFER = 2**20
 # Rows of a row group that is written.
 GROUP = 2**17
 
@@ -43,40 +38,17 @@ T = TypeVar("T")
 # --- formats ----------------------------------------------------------------------------------------------
 
 
-def read_svmlight(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Matrix]:
+def matrices_of_svmlight(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Table]:
     """Yield matrices of at most so many rows; column i is the feature written as i."""
-    from sklearn.datasets import load_svmlight_file
-
-    def parse(lines: list[bytes], first_row: int) -> Any:
-        try:
-            return load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
-        except ValueError as problem:
-            if len(lines) == 1:
-                raise Refusal(f"{origin} is not svmlight text, in row {first_row}: {problem}") from None
-            for place, line in enumerate(lines):
-                parse([line], first_row + place)
-            raise
-
-    lines = (line for line in file if line.split(b"#", 1)[0].strip())
     first_row = 1
-    while True:
-        batch: list[bytes] = []
-        size = 0
-        for line in itertools.islice(lines, CHUNK if rows is None else rows):
-            batch.append(line)
-            size += len(line)
-            if rows is None and size >= STRETCH:
-                break
-        if not batch:
-            break
-        X, y = parse(batch, first_row)
-        yield Matrix(origin, {LABELS: Column(y, "numbers")}, first_row, X=X)
-        first_row += len(batch)
+    for X, y in read_svmlight(file, f"{origin} is not svmlight text, in row", 1, rows, zero_based=True):
+        yield Table(origin, pa.table({LABELS: y}), first_row, X=X)
+        first_row += len(y)
     if first_row == 1:
         raise NoRows(f"{origin} is empty")
 
 
-def read_npz(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Matrix]:
+def matrices_of_npz(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Table]:
     """Yield the arrays X and y of a NumPy archive; without y the rows have no labels."""
     try:
         with np.load(file, allow_pickle=False) as archive:
@@ -89,65 +61,37 @@ def read_npz(file: BinaryIO, origin: str, rows: int | None) -> Iterator[Matrix]:
     y = arrays.get("y", np.full(len(X), np.nan))
     if y.shape != (len(X),):
         raise Refusal(f"y of {origin} must have one label per row of X ({len(X)}), got shape {y.shape}")
+    labels = pa.array(list(map(str, y)), pa.string()) if y.dtype.kind in "US" else pa.array(y.astype(float))
     rows = chunk_rows(rows, X.shape[1])
     for start in range(0, len(X), rows):
-        part = y[start : start + rows]
-        if y.dtype.kind in "US":
-            labels = Column(pa.array(map(str, part), pa.string()), "text")
-        else:
-            labels = Column(part.astype(float), "numbers")
-        yield Matrix(origin, {LABELS: labels}, start + 1, X=X[start : start + rows])
+        yield Table(origin, pa.table({LABELS: labels[start : start + rows]}), start + 1, X=X[start : start + rows])
 
 
-def read_parquet(file: BinaryIO, origin: str, rows: int | None, groups: Sequence[int] | None = None) -> Iterator[Table]:
+def tables_of_parquet(
+    file: BinaryIO, origin: str, rows: int | None, groups: Sequence[int] | None = None
+) -> Iterator[Table]:
     """Yield tables of at most so many rows, of all row groups or of some."""
-    opened = _open_parquet(file, origin)
-    names, sizes = opened.schema_arrow.names, _sizes_of_groups(opened)
+    opened = open_parquet(file, origin, chunk_rows(rows, 1))
+    names, chosen = opened.schema_arrow.names, range(opened.num_row_groups) if groups is None else groups
     refuse_twice(names, origin)
-    chosen = range(len(sizes)) if groups is None else groups
-    before = sum(sizes[: chosen[0]]) if chosen else 0
-    ends, seen = list(itertools.accumulate(sizes[number] for number in chosen)), 0
-    batches = opened.iter_batches(batch_size=chunk_rows(rows, len(names)), row_groups=list(chosen))
-    while True:
-        try:
-            batch = next(batches, None)
-        except (pa.ArrowException, OSError) as problem:
-            group = chosen[min(bisect_right(ends, seen), len(ends) - 1)]
-            raise Refusal(f"row group {group} of {origin} cannot be read ({problem})") from None
-        if batch is None:
-            break
+    row = first = 1 + sum(opened.metadata.row_group(number).num_rows for number in range(chosen[0] if chosen else 0))
+    for batch in read_row_groups(opened, chosen, chunk_rows(rows, len(names)), origin):
+        columns = {}
+        for name, column in zip(names, batch.columns, strict=True):
+            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            kind = column.type
+            if is_string(kind):
+                column = compute.if_else(compute.equal(column, ""), None, column)
+            elif pa.types.is_decimal(kind):
+                column = pa.array(np.array(column.to_pylist(), dtype=np.float64))
+            elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+                column = column.cast("float64")
+            columns[name] = column
         if batch.num_rows:
-            columns = {name: _parquet_column(array) for name, array in zip(names, batch.columns, strict=True)}
-            yield Table(origin, columns, before + seen + 1)
-            seen += batch.num_rows
-    if groups is None and not seen:
+            yield Table(origin, pa.table(columns), row)
+        row += batch.num_rows
+    if groups is None and row == first:
         raise NoRows(f"{origin} has no rows")
-
-
-def _open_parquet(file: BinaryIO, origin: str) -> Any:
-    try:
-        return parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
-    except (pa.ArrowInvalid, OSError) as problem:
-        raise Refusal(f"{origin} is not a Parquet file, or is incomplete ({problem})") from None
-
-
-def _sizes_of_groups(opened: Any) -> list[int]:
-    return [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
-
-
-def _parquet_column(array: Any) -> Column:
-    types = pa.types
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind = array.type
-    if types.is_string(kind) or types.is_large_string(kind):
-        return Column(compute.if_else(compute.equal(array, ""), None, array), "text")
-    if types.is_decimal(kind):
-        return Column(np.array(array.to_pylist(), dtype=np.float64), "numbers")
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        values = np.array(array.cast("float64").to_numpy(zero_copy_only=False))
-        return Column(values, "truth" if types.is_boolean(kind) else "numbers")
-    return Column(array, str(kind))
 
 
 @contextmanager
@@ -171,8 +115,49 @@ def parquet_writer(path: Any, types: dict[str, str]) -> Iterator[Callable[[dict[
 # --- files ------------------------------------------------------------------------------------------------
 
 
+class Tables(ABC):
+    """A table in one file or several."""
+
+    sources: tuple[Source, ...]
+    name: str  # what to call it in a sentence
+
+    @property
+    def paths(self) -> list[str]:
+        """The files."""
+        return [source.path for source in self.sources]
+
+    @property
+    def named(self) -> bool:
+        """Whether the columns have names, in all files or in none."""
+        first, *others = self.sources
+        for other in others:
+            if (other.kind in NUMBERED) != (first.kind in NUMBERED):
+                raise Refusal(f"{other.name} is {other.kind}, which cannot be read together with {first.kind}")
+        return first.kind not in NUMBERED
+
+    @abstractmethod
+    def chunks(self, rows: int | None = None) -> Iterator[Table]:
+        """Yield the table in parts of at most so many rows, or of as many as take little memory; it is never whole."""
+
+    @abstractmethod
+    def pieces(self) -> list[Source]:
+        """Return parts that can be read apart from each other: runs of row groups of Parquet, or files."""
+
+    @abstractmethod
+    def with_absolute_paths(self) -> Self:
+        """Return the same files by names that hold in whatever folder a worker has been started."""
+
+    def read(self, text: frozenset[str] = frozenset()) -> Table:
+        """Return the whole table; the columns in ``text`` are kept as they are written."""
+
+        def whole(text: frozenset[str]) -> Table:
+            return join_tables([part.compact(text) for part in self.chunks()], text)
+
+        return replace(settle_types(whole, text), origin=self.name, first_row=1)
+
+
 @dataclass(frozen=True)
-class Source:
+class Source(Tables):
     """A table in a file, which may be packed; ``-`` is standard input."""
 
     path: str
@@ -193,9 +178,14 @@ class Source:
         one_of("decimal", self.decimal, (".", ","))
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Return what to call it in a sentence."""
         return "standard input" if self.path == "-" else self.path
+
+    @property
+    def sources(self) -> tuple[Source, ...]:  # type: ignore[override]
+        """Return the file, of which there is one."""
+        return (self,)
 
     @cached_property
     def kind(self) -> str:
@@ -210,52 +200,33 @@ class Source:
             line = file.readline(2**20)
         return "parquet" if line.startswith(b"PAR1") else "svmlight" if SVMLIGHT_LINE.fullmatch(line) else "csv"
 
-    @property
-    def paths(self) -> list[str]:
-        """Return the file, of which there is one."""
-        return [self.path]
-
-    @property
-    def named(self) -> bool:
-        """Whether the columns have names."""
-        return self.kind in ("csv", "tsv", "parquet")
-
     def chunks(self, rows: int | None = None) -> Iterator[Table]:
-        """Yield the table in parts of at most so many rows, or of as many as take little memory; it is never whole."""
+        """Yield the table in parts."""
         if rows is not None:
             whole("rows of a chunk", rows, least=1)
         with named_failures(self.name), self._open() as file:
             if self.kind == "parquet":
-                yield from read_parquet(file, self.name, rows, self.groups)
+                yield from tables_of_parquet(file, self.name, rows, self.groups)
             elif self.kind == "svmlight":
-                yield from read_svmlight(file, self.name, rows)
+                yield from matrices_of_svmlight(file, self.name, rows)
             elif self.kind == "npz":
-                yield from read_npz(file, self.name, rows)
+                yield from matrices_of_npz(file, self.name, rows)
             else:
                 delimiter = self.delimiter or ("\t" if self.kind == "tsv" else None)
                 with io.TextIOWrapper(file, encoding=known_encoding(self.encoding), newline="") as lines:
                     yield from read_csv(lines, self.name, rows, delimiter, self.header, self.decimal, self.comment)
 
     def pieces(self) -> list[Source]:
-        """Return parts that can be read apart from each other: runs of row groups of Parquet, or the file."""
+        """Return runs of row groups of Parquet, or the file."""
         if self.kind != "parquet" or self.groups is not None:
             return [self]
         with self._open() as file:
-            opened = _open_parquet(file, self.name)
-            enough, rows = rows_per_chunk(len(opened.schema_arrow.names)), 0
-            runs: list[tuple[int, ...]] = [()]
-            for number, size in enumerate(_sizes_of_groups(opened)):
-                if rows >= enough:
-                    runs, rows = [*runs, ()], 0
-                runs[-1], rows = (*runs[-1], number), rows + size
-        return [replace(self, groups=groups) for groups in runs if groups]
-
-    def read(self, text: frozenset[str] = frozenset()) -> Table:
-        """Return the whole table; the columns in ``text`` are kept as they are written."""
-        return read_whole(self.chunks, text)
+            opened = open_parquet(file, self.name)
+            runs = row_group_runs(opened.metadata, rows_per_chunk(len(opened.schema_arrow.names)))
+            return [replace(self, groups=groups) for groups, _ in runs]
 
     def with_absolute_paths(self) -> Source:
-        """Return the same file by a name that holds in whatever folder a worker has been started."""
+        """Return the same file."""
         return replace(self, path=os.path.abspath(self.path))
 
     def _open(self) -> BinaryIO:
@@ -267,8 +238,11 @@ class Source:
         return open_unpacked(self.path)
 
 
+NUMBERED = ("svmlight", "npz")
+
+
 @dataclass(frozen=True)
-class Files:
+class Files(Tables):
     """Files that are read one after the other. Columns are known by their names, in whatever order; some may be empty.
 
     Rows are numbered file by file where they are read in chunks, and through all of them where they are read at once.
@@ -277,32 +251,13 @@ class Files:
     sources: tuple[Source, ...]
 
     @property
-    def path(self) -> str:
-        """Return the first of them."""
-        return self.sources[0].path
-
-    @property
-    def paths(self) -> list[str]:
-        """Return all of them."""
-        return [source.path for source in self.sources]
-
-    @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Return what to call them in a sentence."""
         more = len(self.sources) - 1
         return f"{self.sources[0].name} and {more} more file{'s' if more > 1 else ''}"
 
-    @property
-    def named(self) -> bool:
-        """Whether the columns have names, in all files or in none."""
-        first = self.sources[0]
-        for other in self.sources:
-            if other.named != first.named:
-                raise Refusal(f"{other.name} is {other.kind}, which cannot be read together with {first.kind}")
-        return first.named
-
     def chunks(self, rows: int | None = None) -> Iterator[Table]:
-        """Yield parts of at most so many rows, none of which is of two files."""
+        """Yield parts, none of which is of two files."""
         empty: NoRows | None = None
         seen = False
         for source in self.sources:
@@ -315,20 +270,13 @@ class Files:
         if not seen and empty is not None:
             raise empty
 
-    def read(self, text: frozenset[str] = frozenset()) -> Table:
-        """Return the whole table; the columns in ``text`` are kept as they are written."""
-        return replace(read_whole(self.chunks, text), origin=self.name, first_row=1)
-
-    def with_absolute_paths(self) -> Files:
-        """Return the same files by names that hold in whatever folder a worker has been started."""
-        return Files(tuple(source.with_absolute_paths() for source in self.sources))
-
     def pieces(self) -> list[Source]:
-        """Return parts that can be read apart from each other."""
+        """Return the pieces of all files."""
         return [piece for source in self.sources for piece in source.pieces()]
 
-
-Tables: TypeAlias = Source | Files
+    def with_absolute_paths(self) -> Files:
+        """Return the same files."""
+        return Files(tuple(source.with_absolute_paths() for source in self.sources))
 
 
 def files_of(path: str) -> list[str]:
@@ -347,19 +295,6 @@ def files_of(path: str) -> list[str]:
         raise Refusal(f"no file matches {path}")
     files = [name for name in found if not Path(name).is_dir()]
     return files or [file for folder in found for file in files_of(folder)]
-
-
-def read_whole(chunks: Callable[[], Iterator[Table]], text: frozenset[str]) -> Table:
-    """Return the table of some chunks; the columns in ``text`` are kept as they are written."""
-
-    def read(text: frozenset[str]) -> Table:
-        parts = []
-        for part in chunks():
-            columns = {name: column if name in text else column.compact() for name, column in part.columns.items()}
-            parts.append(replace(part, columns=columns))
-        return join_tables(parts, text)
-
-    return settle_types(read, text)
 
 
 def settle_types(read: Callable[[frozenset[str]], T], text: frozenset[str]) -> T:

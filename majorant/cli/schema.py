@@ -7,23 +7,24 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 
+from majorant.cli.files import NoRows, Refusal
 from majorant.cli.readers import Source, Tables, settle_types
-from majorant.cli.refusals import NoRows, Refusal
 from majorant.cli.tables import (
     LABELS,
+    MEASURED,
     OTHER_DECIMAL,
-    Column,
-    Matrix,
     MixedColumns,
     Table,
     find_classes,
     is_number,
+    is_string,
     looks_numeric,
     match_classes,
     widened,
@@ -31,17 +32,17 @@ from majorant.cli.tables import (
 from majorant.core.checks import Array, one_of
 from majorant.sources.base import Chunk, Labels, Piece, as_rows
 from majorant.sources.base import Source as Rows
+from majorant.sources.cache import ChunkCache
 
 MISSING_RULES = ("error", "mean", "drop")
 # No name, or that which pandas gives to an index that has none: in CSV that was read and written again, and in Parquet.
 NO_NAME = re.compile(r"|Unnamed: 0|__index_level_\d+__")
-# A column of that many different strings, more than one for every two rows, is a name and not a category.
-MOST_CATEGORIES = 50
-# A word in at most that share of the cells of a measured quantity is a slip. Numbers measure something if there are
-# that many different ones, or that many of which few occur twice; with fewer, numbers may be names such as 1, 2 and 3+.
-STRAY, MEASURED, HARDLY_REPEATED = 0.1, 20, 5
-# Among such names, a word is a slip if it stands in one cell of at least that many.
-ONE_OF = 50
+# More different strings than that, and more than one for every two rows, are names of rows and no categories; one word
+# in a column with as many numbers is a slip, however few of them differ.
+MANY = 50
+# Words in at most that share of the cells of a measured quantity are slips. Numbers measure something if MEASURED of
+# them differ, or if few of at least so many occur twice; with fewer, numbers may be names such as 1, 2 and 3+.
+STRAY, HARDLY_REPEATED = 0.1, 5
 # Below this share of non-zeros the features are kept as a sparse matrix.
 DENSE = 0.2
 
@@ -58,21 +59,6 @@ class Numeric:
     center: float = 0.0
     scale: float = 1.0
 
-    @property
-    def names(self) -> list[str]:
-        """Return the name of the feature."""
-        return [self.name]
-
-    def encode(self, table: Table, missing: str) -> Array:
-        """Return the feature as one column."""
-        values = table.numbers(self.name)
-        refuse_missing(table, self.name, missing)
-        if np.isinf(values).any():
-            row = table.row(int(np.argmax(np.isinf(values))))
-            raise Refusal(f"column {self.name!r} of {table.origin} is infinite in row {row}")
-        filled = np.where(np.isnan(values), self.mean, values)
-        return ((filled - self.center) / self.scale)[:, None]
-
 
 @dataclass(frozen=True)
 class Category:
@@ -80,19 +66,6 @@ class Category:
 
     name: str
     levels: tuple[str, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the features."""
-        return [f"{self.name}={level}" for level in self.levels]
-
-    def encode(self, table: Table, missing: str) -> Any:
-        """Return the features as a sparse matrix."""
-        refuse_missing(table, self.name, missing)
-        number = {level: i for i, level in enumerate(self.levels)}
-        found = np.array([number.get(value or "", -1) for value in table.text(self.name)])
-        rows = np.flatnonzero(found >= 0)
-        return sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=(len(found), len(self.levels)))
 
 
 @dataclass(frozen=True)
@@ -103,18 +76,36 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the features."""
-        return [name for part in self.parts for name in part.names]
+        """Names of the features."""
+        names: list[str] = []
+        for part in self.parts:
+            names += [part.name] if isinstance(part, Numeric) else [f"{part.name}={level}" for level in part.levels]
+        return names
 
     @property
     def levels(self) -> dict[str, int]:
-        """Return how many different values each column of text has."""
+        """How many different values each column of text has."""
         return {part.name: len(part.levels) for part in self.parts if isinstance(part, Category)}
 
     def encode(self, table: Table, missing: str) -> Any:
         """Return the features, dense or, where most of them are zero, sparse. Other columns are left out."""
         self._check(table)
-        blocks: list[Any] = [part.encode(table, missing) for part in self.parts]
+        blocks: list[Any] = []
+        for part in self.parts:
+            refuse_missing(table, part.name, missing)
+            if isinstance(part, Category):
+                number = {level: i for i, level in enumerate(part.levels)}
+                found = np.array([number.get(value or "", -1) for value in table.text(part.name)])
+                rows = np.flatnonzero(found >= 0)
+                shape = len(found), len(part.levels)
+                blocks.append(sp.csr_matrix((np.ones(len(rows)), (rows, found[rows])), shape=shape))
+            else:
+                values = table.numbers(part.name)
+                if np.isinf(values).any():
+                    row = table.row(int(np.argmax(np.isinf(values))))
+                    raise Refusal(f"column {part.name!r} of {table.origin} is infinite in row {row}")
+                filled = np.where(np.isnan(values), part.mean, values)
+                blocks.append(((filled - part.center) / part.scale)[:, None])
         if len(self.parts) < DENSE * len(self.names):
             return sp.hstack(blocks, format="csr")
         return np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
@@ -122,10 +113,12 @@ class Columns:
     def unseen(self, table: Table) -> dict[str, Counter[str]]:
         """Return for each column of text which values are none of its levels, and how often they occur."""
         self._check(table)
-        unseen = {p.name: table.column(p.name).counts() for p in self.parts if isinstance(p, Category)}
+        unseen = {}
         for part in self.parts:
-            for level in part.levels if isinstance(part, Category) else ():
-                unseen[part.name].pop(level, None)
+            if isinstance(part, Category):
+                counts = unseen[part.name] = table.counts(part.name)
+                for level in part.levels:
+                    counts.pop(level, None)
         return unseen
 
     def complete(self, table: Table) -> Array:
@@ -134,7 +127,7 @@ class Columns:
         return table.complete_rows(part.name for part in self.parts)
 
     def _check(self, table: Table) -> None:
-        if isinstance(table, Matrix):
+        if table.X is not None:
             raise Refusal(f"the model was trained on named columns, which {table.origin} does not have")
         absent = [part.name for part in self.parts if part.name not in table.columns]
         if absent:
@@ -144,7 +137,7 @@ class Columns:
 
 def refuse_missing(table: Table, name: str, missing: str) -> None:
     """Raise if a value is missing and nothing is to be put in its place."""
-    lacking = table.column(name).missing() if missing != "mean" else np.zeros(0)
+    lacking = table.missing(name) if missing != "mean" else np.zeros(0)
     if lacking.any():
         where = f"lacks a value in row {table.row(int(np.argmax(lacking)))} ({int(lacking.sum())} in all)"
         raise Refusal(
@@ -159,70 +152,72 @@ def empty_column(name: str, origin: str, rows: int) -> Refusal:
 
 
 @dataclass
-class _Moments:
-    """Count, mean and sum of squares about the mean of a column (Chan, Golub & LeVeque 1983)."""
+class ColumnFacts:
+    """What is known of a column so far.
 
+    Of numbers that is their count, mean and sum of squares about the mean (Chan, Golub & LeVeque 1983); of text, how
+    often it has each value, the mark of fractions had it been numbers, and the first cell that is none.
+    """
+
+    is_text: bool
+    decimal: str | None
+    empty: bool = True
     count: int = 0
     mean: float = 0.0
     squares: float = 0.0
-    empty: bool = True
+    levels: Counter[str] = field(default_factory=Counter)
+    first_word: tuple[str, str] | None = None  # and its file
 
-    def update(self, values: Array) -> None:
+    def update(self, name: str, table: Table) -> None:
+        """Take note of more rows."""
+        if self.is_text:
+            self.levels.update(table.counts(name))
+            self.empty = not self.levels
+            column = table.named(name)
+            if self.first_word is None and is_string(column.type) and self.decimal is not None:
+                place = table.parsed(name)
+                if isinstance(place, int):
+                    self.first_word = f"{column[place].as_py()!r:.80} in row {table.row(place)}", table.origin
+            return
+        values = table.numbers(name)
         self.empty &= bool(np.isnan(values).all())
         seen = values[np.isfinite(values)]
-        if not len(seen):
-            return
-        total, mean = self.count + len(seen), float(seen.mean())
-        apart = mean - self.mean
-        self.squares += float(((seen - mean) ** 2).sum()) + apart**2 * self.count * len(seen) / total
-        self.mean += apart * len(seen) / total
-        self.count = total
+        if len(seen):
+            total, mean = self.count + len(seen), float(seen.mean())
+            apart = mean - self.mean
+            self.squares += float(((seen - mean) ** 2).sum()) + apart**2 * self.count * len(seen) / total
+            self.mean += apart * len(seen) / total
+            self.count = total
 
-    def finish(self, name: str, standardize: bool) -> Numeric:
+    def feature(self, name: str, standardize: bool) -> Numeric | Category:
+        """Return how the column becomes features."""
+        if self.is_text:
+            return Category(name, tuple(sorted(self.levels)))
         if not standardize:
             return Numeric(name, self.mean)
         deviation = float(np.sqrt(self.squares / max(self.count, 1)))
         return Numeric(name, self.mean, self.mean, deviation if deviation > 0 else 1.0)
 
-
-@dataclass
-class _Levels:
-    """How often a column of text has each value; ``decimal`` is the mark of fractions, had it been numbers."""
-
-    decimal: str | None
-    counts: Counter[str] = field(default_factory=Counter)
-    first_word: tuple[str, str] | None = None  # the first cell that is no number, and its file
-
-    @property
-    def empty(self) -> bool:
-        return not self.counts
-
-    def update(self, name: str, table: Table) -> None:
-        column = table.column(name)
-        self.counts.update(column.counts())
-        if self.first_word is None and column.kind == "cells" and isinstance(place := column.numbers(), int):
-            cell = f"{column.values[place].as_py()!r:.80}"
-            self.first_word = f"{cell} in row {table.row(place)}", table.origin
-
-    def question(self, name: str, chosen: bool, rows: int) -> None:
-        """Refuse a column that holds no categories: numbers in another notation or but for a few cells, names of rows.
+    def refuse_no_categories(self, name: str, chosen: bool, rows: int) -> None:
+        """Refuse text that holds no categories: numbers in another notation or but for a few cells, names of rows.
 
         Columns that were chosen by name may hold names of rows, and of another notation is only warned.
         """
-        if self.decimal is not None and all(map(looks_numeric, self.counts)):
-            misread = sorted(level for level in self.counts if not is_number(level, self.decimal))
+        levels, decimal = self.levels, self.decimal
+        if decimal is not None and all(map(looks_numeric, levels)):
+            misread = sorted(level for level in levels if not is_number(level, decimal))
             if misread:
                 sentence = f"column {name!r} holds numbers such as {misread[0]!r} that are taken for text"
                 if not chosen:
                     more = f"; or leave it out with --drop {name}, or choose it as text with --features"
                     raise Refusal(sentence, OTHER_DECIMAL + more)
                 warnings.warn(f"{sentence}; {OTHER_DECIMAL}", stacklevel=2)
-        if self.decimal is not None and self.first_word is not None:
-            filled = self.counts.total()
-            other = [count for level, count in self.counts.items() if not is_number(level, self.decimal)]
-            words, numbers = sum(other), len(self.counts) - len(other)
+        if decimal is not None and self.first_word is not None:
+            filled = levels.total()
+            other = [count for level, count in levels.items() if not is_number(level, decimal)]
+            words, numbers = sum(other), len(levels) - len(other)
             measured = numbers >= MEASURED or (numbers >= HARDLY_REPEATED and 2 * numbers >= filled - words)
-            if words <= max(STRAY * filled, 1) and (measured or (words == 1 and filled >= ONE_OF)):
+            if words <= max(STRAY * filled, 1) and (measured or (words == 1 and filled >= MANY)):
                 where, origin = self.first_word
                 more = "" if words == 1 else f" ({words} such cells in all)"
                 raise Refusal(
@@ -230,9 +225,9 @@ class _Levels:
                     f"mend that cell, empty it if its value is missing, or say --categorical {name!r} if its values "
                     "are categories",
                 )
-        if not chosen and len(self.counts) > max(MOST_CATEGORIES, rows / 2):
+        if not chosen and len(levels) > max(MANY, rows / 2):
             raise Refusal(
-                f"column {name!r} has {len(self.counts)} different strings in {rows} rows, as the name of a row does",
+                f"column {name!r} has {len(levels)} different strings in {rows} rows, as the name of a row does",
                 f"leave it out with --drop {name}, or list the columns to use with --features",
             )
 
@@ -242,7 +237,7 @@ class ColumnLearner:
 
     def __init__(self, wanted: Wanted, names: Sequence[str], text: frozenset[str]) -> None:
         self.wanted, self.names, self.text = wanted, names, text | frozenset(wanted.categorical)
-        self._seen: dict[str, _Moments | _Levels] = {}
+        self._facts: dict[str, ColumnFacts] = {}
         self._mixed: set[str] = set()
         self._rows, self._origin = 0, ""
 
@@ -250,20 +245,16 @@ class ColumnLearner:
         """Take note of more rows."""
         self._rows, self._origin = self._rows + len(table), table.origin
         for name in self.names:
-            column = table.column(name)
-            is_text = name in self.text or column.is_text
-            if self.wanted.missing != "mean" and (lacking := column.missing()).any():
+            is_text = name in self.text or table.is_text(name)
+            if self.wanted.missing != "mean" and (lacking := table.missing(name)).any():
                 if lacking.all() and len(table) > 1:
                     raise empty_column(name, table.origin, len(table))
                 refuse_missing(table, name, self.wanted.missing)
-            decimal = column.decimal if column.kind == "cells" else None
-            seen = self._seen.setdefault(name, _Levels(decimal) if is_text else _Moments())
-            if isinstance(seen, _Levels):
-                seen.update(name, table)
-            elif is_text:
+            facts = self._facts.setdefault(name, ColumnFacts(is_text, table.decimal))
+            if is_text and not facts.is_text:
                 self._mixed.add(name)
             else:
-                seen.update(table.numbers(name))
+                facts.update(name, table)
 
     def finish(self) -> Columns:
         """Return what was learnt, without columns that are empty throughout.
@@ -272,20 +263,16 @@ class ColumnLearner:
         """
         if self._mixed:
             raise MixedColumns(self._mixed)
-        empty = [empty_column(name, self._origin, self._rows) for name, seen in self._seen.items() if seen.empty]
-        if len(empty) == len(self._seen):
+        empty = [empty_column(name, self._origin, self._rows) for name, facts in self._facts.items() if facts.empty]
+        if len(empty) == len(self._facts):
             raise empty[0]
         for problem in empty:
             warnings.warn(f"{problem.args[0]}: it is left out", stacklevel=2)
-        parts: list[Numeric | Category] = []
-        for name, seen in self._seen.items():
-            if isinstance(seen, _Moments) and not seen.empty:
-                parts.append(seen.finish(name, self.wanted.standardize))
-            elif isinstance(seen, _Levels) and not seen.empty:
-                if name not in self.wanted.categorical:
-                    seen.question(name, bool(self.wanted.features), self._rows)
-                parts.append(Category(name, tuple(sorted(seen.counts))))
-        return Columns(tuple(parts))
+        filled = {name: facts for name, facts in self._facts.items() if not facts.empty}
+        for name, facts in filled.items():
+            if facts.is_text and name not in self.wanted.categorical:
+                facts.refuse_no_categories(name, bool(self.wanted.features), self._rows)
+        return Columns(tuple(facts.feature(name, self.wanted.standardize) for name, facts in filled.items()))
 
 
 # --- features by number -----------------------------------------------------------------------------------
@@ -301,17 +288,17 @@ class Indices:
 
     @property
     def names(self) -> list[str]:
-        """Return what to call the features."""
+        """What to call the features."""
         return [str(self.first + i) for i in range(self.width)]
 
     @property
     def levels(self) -> dict[str, int]:
-        """Return nothing: no column is text."""
+        """Nothing: no column is text."""
         return {}
 
     def encode(self, table: Table, missing: str) -> Any:
         """Return the features; those that the model does not know are left out, those that are absent are zero."""
-        if not isinstance(table, Matrix):
+        if table.X is None:
             raise Refusal(f"the model was trained on features without names (svmlight, npz), not on {table.origin}")
         X, stop = table.X, self.first + self.width
         if X.shape[1] < stop:
@@ -350,7 +337,6 @@ class IndexLearner:
 
     def update(self, table: Table) -> None:
         """Take note of more rows."""
-        assert isinstance(table, Matrix)
         X = table.X
         self._rows += len(table)
         # svmlight counts from 1; a file that has a feature 0, and any array, counts from 0.
@@ -398,7 +384,7 @@ class Wanted:
     def check(self, source: Tables) -> None:
         """Refuse what does not go with the format."""
         if source.named and self.target is None:
-            raise _no_target(next(source.chunks(1)).columns, source.name)
+            refuse_no_target(next(source.chunks(1)).columns, source.name)
         if not source.named and (self.target or self.weight or self.features or self.drop or self.categorical):
             raise Refusal(
                 f"the columns of {source.name} have no names",
@@ -422,6 +408,10 @@ class Wanted:
             raise Refusal(f"{table.origin} has no columns left to learn from")
         return names
 
+    def used(self, table: Table) -> list[str]:
+        """Return the names of the features, and those of target and weight."""
+        return [name for name in (*self.columns(table), self.target, self.weight) if name is not None]
+
     def nameless(self, table: Table) -> list[str]:
         """Return the columns that have no name, and that no option names all the same: they are no features."""
         named = (self.target, self.weight, *self.features, *self.drop)
@@ -429,10 +419,9 @@ class Wanted:
 
     def complete(self, table: Table) -> Table:
         """Return the rows to learn from: those that lack nothing, if such are to be dropped."""
-        if self.missing != "drop" or isinstance(table, Matrix):
+        if self.missing != "drop" or table.X is not None:
             return table
-        used = [name for name in (*self.columns(table), self.target, self.weight) if name is not None]
-        kept = table.complete_rows(used)
+        kept = table.complete_rows(self.used(table))
         return table if kept.all() else table.take(np.flatnonzero(kept))
 
 
@@ -455,16 +444,15 @@ class Schema:
 
     def weights(self, table: Table) -> Array | None:
         """Return the weights of the rows, if there are any."""
-        if self.weight is None or isinstance(table, Matrix):
+        if self.weight is None or table.X is not None:
             return None
-        weights = Numeric(self.weight, 1.0).encode(table, "error")[:, 0]
+        weights = Columns((Numeric(self.weight, 1.0),)).encode(table, "error")[:, 0]
         refuse_negative(weights, self.weight, table)
         return weights
 
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
-        kind = "columns" if isinstance(self.encoding, Columns) else "indices"
-        return {**asdict(self), "kind": kind}
+        return {**asdict(self), "kind": "columns" if isinstance(self.encoding, Columns) else "indices"}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
@@ -472,10 +460,11 @@ class Schema:
         found = data["encoding"]
         encoding: Columns | Indices
         if data["kind"] == "columns":
+            parts = found["parts"]
             encoding = Columns(
                 tuple(
                     Category(part["name"], tuple(part["levels"])) if "levels" in part else Numeric(**part)
-                    for part in found["parts"]
+                    for part in parts
                 )
             )
         else:
@@ -484,31 +473,52 @@ class Schema:
         return cls(encoding, data["target"], data["weight"], data["missing"])
 
     @classmethod
-    def learn(cls, source: Tables, wanted: Wanted, parts: Iterable[Table] | None = None) -> tuple[Self, Array]:
-        """Return the schema and the classes, from one pass over a source, or from some parts of it."""
+    def learn(
+        cls,
+        source: Tables,
+        wanted: Wanted,
+        read: Callable[[], Iterable[Table]] | None = None,
+        copy: TableCopy | None = None,
+    ) -> tuple[Self, Array]:
+        """Return the schema and the classes, from one pass over a source, or over what a function reads of it.
+
+        What is read is written to a copy, if there is one.
+        """
         wanted.check(source)
 
         def one_pass(text: frozenset[str]) -> tuple[Self, Array]:
             learner: ColumnLearner | IndexLearner | None = None
             labels: set[str] = set()
             first: Table | None = None
-            for part in source.chunks() if parts is None else parts:
+            if copy is not None:
+                copy.clear()
+            for part in (source.chunks if read is None else read)():
                 table = wanted.complete(part)
                 if learner is None:
                     first = part
-                    if isinstance(table, Matrix):
+                    if table.X is not None:
                         learner = IndexLearner(wanted.standardize)
                     else:
                         learner = ColumnLearner(wanted, wanted.columns(table), text)
                 if len(table):
                     learner.update(table)
                     labels.update(read_labels(table, wanted.target))
+                    if copy is not None:
+                        used = (
+                            table if table.X is not None else replace(table, data=table.data.select(wanted.used(table)))
+                        )
+                        copy.add(used.compact(text | wanted.as_written))
             if learner is None or first is None or not labels:
                 raise Refusal("there are no rows to learn from: each of them lacks a value")
             classes = find_classes(labels, wanted.target or "label")
             encoding = learner.finish()
-            for name in () if isinstance(first, Matrix) else wanted.nameless(first):
-                _warn_of_nameless(first.columns[name], name, first.origin)
+            for name in () if first.X is not None else wanted.nameless(first):
+                which = f"column {name!r}" if name else "a column without a name"
+                values = first.parsed(name) if first.usable(name) and not first.is_text(name) else 0
+                counts = isinstance(values, np.ndarray) and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
+                why = "counts the rows, as an index that pandas wrote does, and" if counts else "is no feature: it"
+                remedy = "give it another name in the file to use it"
+                warnings.warn(f"{which} in {first.origin} {why} is left out; {remedy}", stacklevel=2)
             return cls(encoding, wanted.target, wanted.weight, wanted.missing), classes
 
         return settle_types(one_pass, frozenset())
@@ -516,14 +526,14 @@ class Schema:
 
 def read_labels(table: Table, target: str | None) -> list[str]:
     """Return the labels as text, refusing a row that has none."""
-    name = LABELS if isinstance(table, Matrix) else target
+    name = LABELS if table.X is not None else target
     if name is None:
-        raise _no_target(table.columns, table.origin)
+        refuse_no_target(table.columns, table.origin)
     labels = table.text(name)
     if None in labels:
         where = f"row {table.row(labels.index(None))} of {table.origin}"
         raise Refusal(f"{where} has no label", "say --missing drop to leave such rows out")
-    return [label for label in labels if label is not None]
+    return labels  # type: ignore[return-value]
 
 
 def refuse_negative(weights: Array, name: str, table: Table) -> None:
@@ -534,17 +544,10 @@ def refuse_negative(weights: Array, name: str, table: Table) -> None:
         raise Refusal(f"column {name!r} of {table.origin} holds {where}")
 
 
-def _no_target(columns: Iterable[str], origin: str) -> Refusal:
+def refuse_no_target(columns: Iterable[str], origin: str) -> NoReturn:
+    """Ask for the column of the labels."""
     names = ", ".join(filter(None, columns))
-    return Refusal(f"choose the column of {origin} to predict with --target; it has {names}")
-
-
-def _warn_of_nameless(column: Column, name: str, origin: str) -> None:
-    which = f"column {name!r}" if name else "a column without a name"
-    values = column.numbers() if column.usable and not column.is_text else 0
-    counts = isinstance(values, np.ndarray) and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
-    why = "counts the rows, as an index that pandas wrote does, and" if counts else "is no feature: it"
-    warnings.warn(f"{which} in {origin} {why} is left out; give it another name in the file to use it", stacklevel=2)
+    raise Refusal(f"choose the column of {origin} to predict with --target; it has {names}")
 
 
 # --- rows to train on -------------------------------------------------------------------------------------
@@ -566,16 +569,16 @@ def read_split(source: Tables, wanted: Wanted, share: float | None, seed: int) -
     whole = source.read(wanted.as_written)
     table = wanted.complete(whole)
     if not len(table):
-        for column in () if isinstance(whole, Matrix) else wanted.columns(whole):
-            if whole.column(column).missing().all():
+        for column in () if whole.X is not None else wanted.columns(whole):
+            if whole.missing(column).all():
                 raise empty_column(column, whole.origin, len(whole))
         raise Refusal(f"{source.name} has no rows to learn from: each of them lacks a value")
     if share is None:
-        return Split(table, None, *Schema.learn(source, wanted, [table]))
+        return Split(table, None, *Schema.learn(source, wanted, lambda: [table]))
     codes = np.unique(read_labels(table, wanted.target), return_inverse=True)[1]
     train, test = split(codes, share, seed)
     part = table.take(train)
-    return Split(part, table.take(test), *Schema.learn(source, wanted, [part]))
+    return Split(part, table.take(test), *Schema.learn(source, wanted, lambda: [part]))
 
 
 def split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
@@ -601,6 +604,42 @@ def split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
     return np.flatnonzero(~testing), np.flatnonzero(testing)
 
 
+class TableCopy:
+    """Tables in a temporary file as they were first read, so that no file is read and parsed twice.
+
+    Where the disk has no room the copy is closed, and they have to be read from where they came.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._cache, self._tables = ChunkCache(), list[tuple[Table, tuple[int, int]]]()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all tables that were added are in the file."""
+        return self._cache.is_open
+
+    def add(self, table: Table) -> None:
+        """Write a table."""
+        sink, X = pa.BufferOutputStream(), table.X
+        with pa.ipc.new_stream(sink, table.data.schema) as stream:
+            stream.write_table(table.data)
+        matrix = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, None, None)
+        self._cache.add((np.frombuffer(sink.getvalue(), np.uint8), table.taken, *matrix))
+        rest = replace(table, data=table.data.schema.empty_table(), X=None, taken=None, _parsed={})
+        self._tables.append((rest, (0, 0) if X is None else X.shape))
+
+    def chunks(self, rows: int | None = None) -> Iterator[Table]:
+        """Yield the tables."""
+        for number, (table, shape) in enumerate(self._tables):
+            data, taken, *matrix = self._cache[number]
+            X = matrix[0] if matrix[1] is None else sp.csr_matrix(tuple(matrix), shape=shape)
+            yield replace(table, data=pa.ipc.open_stream(pa.py_buffer(data)).read_all(), X=X, taken=taken)
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """How tables become rows: by what was learnt of their columns, without those that lack what they must have."""
@@ -613,9 +652,9 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class EncodedPiece:
-    """A file, or some row groups of one."""
+    """A file, some row groups of one, or a copy."""
 
-    source: Source
+    source: Source | TableCopy
     reading: Reading
 
     def read(self) -> Iterator[Chunk]:
@@ -623,7 +662,8 @@ class EncodedPiece:
         wanted, schema, classes = self.reading.wanted, self.reading.schema, self.reading.classes
         with suppress(NoRows):
             for part in self.source.chunks(self.reading.rows):
-                table = wanted.complete(part)
+                # A copy holds complete rows alone, and no column that is not used.
+                table = part if isinstance(self.source, TableCopy) else wanted.complete(part)
                 if len(table):
                     labels = Labels(classes, np.searchsorted(classes, schema.labels(table, classes)))
                     X = as_rows(schema.features(table))
@@ -632,12 +672,15 @@ class EncodedPiece:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows(Rows):
-    """The rows of a table that is read again and again; one piece for each file, or for some row groups of Parquet."""
+    """The rows of a table that is read again and again: a copy, if there is one, or a piece for each file or part."""
 
     tables: Tables
     reading: Reading
     watcher: Callable[[int], None] | None = None  # told how many rows were read
+    copy: TableCopy | None = None
 
     def pieces(self) -> Sequence[Piece]:
         """Return the pieces."""
+        if self.copy is not None and self.copy.is_open:
+            return [EncodedPiece(self.copy, self.reading)]
         return [EncodedPiece(source, self.reading) for source in self.tables.pieces()]

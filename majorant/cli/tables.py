@@ -1,14 +1,13 @@
-"""Tables in memory: named columns of text or numbers, or a matrix of numbered features, and what cells mean."""
+"""Tables in memory: Arrow's columns of text or numbers, or a matrix of numbered features, and what cells mean."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from pyarrow import compute
 
-from majorant.cli.refusals import Refusal
+from majorant.cli.files import LISTED, Refusal
 from majorant.core.checks import Array, refuse_null_ending
 
 # Cells of text files where a value is missing; the question mark is that of the UCI repository.
@@ -27,20 +26,14 @@ WITH_COMMA = re.compile(r"\s*[+-]?(\d+(,\d+)+(\.\d*)?|\d+(\.\d{3})+,\d+)([eE][+-
 # 7, -1, +1 and 2.0 are numbers of classes; 007 is a name.
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)(\.0*)?")
 FRACTION = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-# More different fractions are a quantity, not classes.
-MOST_FRACTIONS = 20
-# Names that a message lists.
-LISTED = 20
+# As many different fractions are a quantity, and no classes; as many different numbers measure something.
+MEASURED = 20
 OTHER_DECIMAL = "say --decimal , (or .) if that is the mark before a fraction; marks between thousands are not read"
 
 
 def is_number(cell: str, decimal: str = ".") -> bool:
     """Return whether a cell reads as a number; Python's 1_000 does not."""
-    try:
-        _float(cell, decimal)
-    except ValueError:
-        return False
-    return True
+    return isinstance(read_numbers([cell], decimal), np.ndarray) and cell.lower() not in TRUTH
 
 
 def looks_numeric(cell: str) -> bool:
@@ -60,16 +53,12 @@ def read_numbers(cells: Sequence[str | None], decimal: str = ".") -> Array | int
     values = np.empty(len(cells))
     for place, cell in enumerate(cells):
         try:
-            values[place] = np.nan if cell is None else _float(cell, decimal)
+            values[place] = np.nan if cell is None else float(cell.replace(decimal, "."))
         except ValueError:
             return place
+        if cell is not None and ("_" in cell or (decimal != "." and "." in cell)):  # 1_000 is a number to Python
+            return place
     return values
-
-
-def _float(cell: str, decimal: str) -> float:
-    if "_" in cell or (decimal != "." and "." in cell):
-        raise ValueError
-    return float(cell.replace(decimal, "."))
 
 
 class MixedColumns(Exception):
@@ -79,184 +68,172 @@ class MixedColumns(Exception):
         self.names = frozenset(names)
 
 
-class Column:
-    """A column of a table: an Arrow array of strings or an array of floats, null or NaN where a value is missing.
+LABELS = "the labels"
 
-    Its kind is "cells" of a text file, which are numbers if all of them look so (``decimal`` is the mark before a
-    fraction), or all are true or false; "text", "numbers" or "truth", where the file says so; or the name of a type
-    that no model can use.
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of named columns, or of a matrix ``X`` whose columns are known by number, as in svmlight and npz files.
+
+    Columns are Arrow's: of strings, floats or truth values, or of a type that no model can use. Strings of a text file
+    (``decimal`` is its mark before a fraction) are numbers where all of a column look so, or are true or false; those
+    of Parquet (``decimal`` is None) are text. A value that is missing is null or NaN. Beside a matrix there is one
+    column, of labels.
     """
 
-    def __init__(self, values: Any, kind: str, decimal: str = ".") -> None:
-        self.values, self.kind, self.decimal = values, kind, decimal
+    origin: str
+    data: pa.Table
+    first_row: int = 1  # the number of the first in its file, counted from 1
+    decimal: str | None = None
+    X: Any = None
+    taken: Array | None = None  # rows of the table that this one was taken from
+    _parsed: dict[str, Array | int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_cells(cls, cells: Any, decimal: str = ".") -> Self:
-        """Return the cells of a text file, a list or an Arrow array of strings, as a column."""
-        cells = pa.array(cells, pa.string()) if isinstance(cells, list | tuple) else cells
-        missing = compute.is_in(cells, value_set=pa.array(MISSING))
-        return cls(compute.if_else(missing, None, cells), "cells", decimal)
+    def of_cells(cls, origin: str, names: Sequence[str], cells: Iterable[Any], row: int, decimal: str) -> Self:
+        """Return the cells of a text file by column, Arrow arrays or lists of strings; null where one is missing."""
+        arrays = {}  # of columns without a name, the last
+        for name, column in zip(names, cells, strict=True):
+            column = pa.array(column, pa.string()) if isinstance(column, list | tuple) else column
+            missing = compute.is_in(column, value_set=pa.array(MISSING))
+            arrays[name] = compute.if_else(missing, None, column)
+        return cls(origin, pa.table(arrays), row, decimal)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return int(self.data.num_rows)
 
     @property
-    def is_text(self) -> bool:
-        """Whether there is a value that is neither a number nor missing."""
-        return self.kind == "text" or (self.kind == "cells" and isinstance(self._read, int))
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.data.column_names)
 
-    @property
-    def usable(self) -> bool:
-        """Whether the values are numbers or text, not dates and the like."""
-        return self.kind in ("cells", "text", "numbers", "truth")
+    def named(self, name: str) -> pa.ChunkedArray:
+        """Return a column, or say which columns there are."""
+        names = self.columns
+        if name not in names:
+            shown = ", ".join(column or "one without a name" for column in names[:LISTED])
+            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            close = difflib.get_close_matches(name, filter(None, names), 1)
+            hint = f"did you mean {close[0]!r}?" if close else ""
+            raise Refusal(f"{self.origin} has no column {name!r}; it has {shown}{more}", hint)
+        return self.data.column(name)
 
-    def numbers(self) -> Array | int:
-        """Return floats, NaN where a value is missing; or the place of the first value that is no number."""
-        return self.values if self.kind in ("numbers", "truth") else self._read
+    def column(self, name: str, remedy: str = "leave it out with --drop") -> pa.ChunkedArray:
+        """Return a column that a model can use."""
+        found = self.named(name)
+        if not self.usable(name):
+            sentence = f"column {name!r} of {self.origin} is of type {found.type}, neither numbers nor text"
+            raise Refusal(sentence, remedy and f"{remedy} {name}")
+        return found
 
-    @cached_property
-    def _read(self) -> Array | int:
-        """What reading the cells as numbers gives; Arrow reads what is known to be a number to Python as well."""
-        cells = self.values
-        if self.decimal != "." and not compute.any(compute.match_substring(cells, ".")).as_py():
-            cells = compute.replace_substring(cells, self.decimal, ".")
-        with suppress(pa.ArrowInvalid):  # a word, or a number with blanks around it
-            found = compute.cast(cells, pa.float64())
-            # nan(1) is a number to Arrow; so is 1.5 where the mark before a fraction is a comma.
-            odd = cells is self.values and self.decimal != "."
-            if not odd and not compute.any(compute.invert(compute.is_finite(found))).as_py():
-                return np.asarray(found.to_numpy(zero_copy_only=False), np.float64)
-        return read_numbers(self.text(), self.decimal)
+    def usable(self, name: str) -> bool:
+        """Return whether a column holds numbers, truth values or text, not dates and the like."""
+        kind = self.data.column(name).type
+        return bool(is_string(kind) or pa.types.is_float64(kind) or pa.types.is_boolean(kind))
 
-    def text(self) -> list[str | None]:
-        """Return strings, None where a value is missing; equal ones are one object."""
-        if self.kind in ("cells", "text"):
-            encoded = self.values.dictionary_encode()
+    def parsed(self, name: str) -> Array | int:
+        """Return a column as floats, NaN where a value is missing; or the place of the first that is no number.
+
+        Arrow reads what is known to be a number to Python as well.
+        """
+        if name in self._parsed:
+            return self._parsed[name]
+        column = self.column(name)
+        if not is_string(column.type):
+            parsed: Array | int = np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
+        else:
+            mark = self.decimal or "."
+            points = mark == "." or compute.any(compute.match_substring(column, ".")).as_py()
+            cells, parsed = column if points else compute.replace_substring(column, mark, "."), -1
+            with suppress(pa.ArrowInvalid):  # a word, or a number with blanks around it
+                values = compute.cast(cells, pa.float64())
+                # nan(1) is a number to Arrow; so is 1.5 where the mark before a fraction is a comma.
+                odd = points and mark != "."
+                if not odd and not compute.any(compute.invert(compute.is_finite(values))).as_py():
+                    parsed = np.asarray(values.to_numpy(), np.float64)
+            if isinstance(parsed, int):
+                parsed = read_numbers(self.text(name), mark)
+        self._parsed[name] = parsed
+        return parsed
+
+    def is_text(self, name: str) -> bool:
+        """Return whether a column holds a value that is neither a number nor missing."""
+        string = is_string(self.column(name).type)
+        return string and (self.decimal is None or isinstance(self.parsed(name), int))
+
+    def numbers(self, name: str) -> Array:
+        """Return a column as floats, NaN where missing."""
+        parsed = self.parsed(name)
+        if isinstance(parsed, int):
+            cell = self.data.column(name)[parsed].as_py()
+            hint = OTHER_DECIMAL if looks_numeric(cell) else "mend that cell, or empty it if its value is missing"
+            where = f"{cell!r:.80}, which is not a number (row {self.row(parsed)})"
+            raise Refusal(f"column {name!r} of {self.origin} holds {where}", hint)
+        return parsed
+
+    def text(self, name: str) -> list[str | None]:
+        """Return a column as strings, None where a value is missing; equal ones are one object."""
+        column = self.column(name)
+        if is_string(column.type):
+            encoded = column.combine_chunks().dictionary_encode()
             words, places = encoded.dictionary.to_pylist(), encoded.indices.to_pylist()
             return [None if place is None else words[place] for place in places]
-        different, codes = np.unique(self.values, return_inverse=True)  # labels are few
-        if self.kind == "truth":
+        different, codes = np.unique(column.cast(pa.float64()).to_numpy(), return_inverse=True)  # labels are few
+        if pa.types.is_boolean(column.type):
             names = [None if v != v else "true" if v else "false" for v in different.tolist()]
         else:
             names = [None if v != v else str(int(v)) if v.is_integer() else repr(v) for v in different.tolist()]
         return [names[code] for code in codes.tolist()]
 
-    def counts(self) -> Counter[str]:
+    def counts(self, name: str) -> Counter[str]:
         """Return how often each value of text occurs, in the order of their first rows."""
-        if self.kind in ("numbers", "truth"):
-            return Counter(value for value in self.text() if value is not None)
-        found = compute.value_counts(self.values.drop_null())
+        column = self.column(name)
+        if not is_string(column.type):
+            return Counter(value for value in self.text(name) if value is not None)
+        found = compute.value_counts(column.drop_null())
         return Counter(dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)))
 
-    def missing(self) -> Array:
+    def missing(self, name: str) -> Array:
         """Return which rows lack a value."""
-        if self.is_text:
-            return np.asarray(self.values.is_null().to_numpy(zero_copy_only=False))
-        return np.isnan(self.numbers())
-
-    def take(self, rows: Array) -> Column:
-        """Return the given rows."""
-        taken = self.values[rows] if isinstance(self.values, np.ndarray) else self.values.take(pa.array(rows))
-        column = Column(taken, self.kind, self.decimal)
-        if self.kind == "cells" and isinstance(self._read, np.ndarray):
-            column._read = self._read[rows]
-        return column
-
-    def compact(self) -> Column:
-        """Return cells that are numbers as such, which take less memory, and any other column as it is."""
-        return self if self.kind != "cells" or self.is_text else Column(self.numbers(), "numbers")
-
-
-def join_columns(parts: Sequence[Column]) -> Column:
-    """Return columns of several tables end to end."""
-    kinds = {part.kind for part in parts}
-    if kinds <= {"numbers", "truth"}:
-        return Column(np.concatenate([part.values for part in parts]), "truth" if kinds == {"truth"} else "numbers")
-    if not parts[0].usable:
-        return Column(pa.nulls(sum(map(len, parts))), parts[0].kind)
-    words = [part for part in parts if part.kind in ("cells", "text")]
-    values = pa.concat_arrays([part.values.cast(pa.large_string()) for part in words])
-    return Column(values, words[0].kind, words[0].decimal)
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Rows of named columns; ``first_row`` is the number of the first in its file, counted from 1."""
-
-    origin: str
-    columns: dict[str, Column]
-    first_row: int = 1
-    taken: Array | None = None  # rows of the table that this one was taken from
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def named(self, name: str) -> Column:
-        """Return a column, or say which columns there are."""
-        if name not in self.columns:
-            shown = ", ".join(column or "one without a name" for column in list(self.columns)[:LISTED])
-            more = f" and {len(self.columns) - LISTED} more" if len(self.columns) > LISTED else ""
-            close = difflib.get_close_matches(name, filter(None, self.columns), 1)
-            hint = f"did you mean {close[0]!r}?" if close else ""
-            raise Refusal(f"{self.origin} has no column {name!r}; it has {shown}{more}", hint)
-        return self.columns[name]
-
-    def column(self, name: str, remedy: str = "leave it out with --drop") -> Column:
-        """Return a column that a model can use."""
-        found = self.named(name)
-        if not found.usable:
-            sentence = f"column {name!r} of {self.origin} is of type {found.kind}, neither numbers nor text"
-            raise Refusal(sentence, remedy and f"{remedy} {name}")
-        return found
-
-    def numbers(self, name: str) -> Array:
-        """Return a column as floats, NaN where missing."""
-        column = self.column(name)
-        found = column.numbers()
-        if isinstance(found, int):
-            cell = column.values[found].as_py()
-            hint = OTHER_DECIMAL if looks_numeric(cell) else "mend that cell, or empty it if its value is missing"
-            where = f"{cell!r:.80}, which is not a number (row {self.row(found)})"
-            raise Refusal(f"column {name!r} of {self.origin} holds {where}", hint)
-        return found
-
-    def text(self, name: str) -> list[str | None]:
-        """Return a column as strings, None where missing."""
-        return self.column(name).text()
-
-    def is_text(self, name: str) -> bool:
-        """Return whether a column holds text."""
-        return self.column(name).is_text
-
-    def take(self, rows: Array) -> Self:
-        """Return the given rows; they keep their numbers."""
-        columns = {name: column.take(rows) for name, column in self.columns.items()}
-        return replace(self, columns=columns, taken=rows if self.taken is None else self.taken[rows])
-
-    def row(self, place: int) -> int:
-        """Return the number that a row has in its file, counted from 1."""
-        return self.first_row + (place if self.taken is None else int(self.taken[place]))
+        if self.is_text(name):
+            return np.asarray(self.data.column(name).is_null().to_numpy())
+        return np.isnan(self.numbers(name))
 
     def complete_rows(self, names: Iterable[str]) -> Array:
         """Return which rows have a value in each of the columns."""
         lacking = np.zeros(len(self), dtype=bool)
         for name in names:
-            lacking |= self.column(name).missing()
+            lacking |= self.missing(name)
         return ~lacking
-
-
-LABELS = "the labels"
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix(Table):
-    """Rows of a matrix whose columns are known by number, as in svmlight and npz files; its one column is of labels."""
-
-    X: Any = None
 
     def take(self, rows: Array) -> Self:
         """Return the given rows; they keep their numbers."""
-        return replace(super().take(rows), X=self.X[rows])
+        return replace(
+            self,
+            data=self.data.take(pa.array(rows)),
+            X=None if self.X is None else self.X[rows],
+            taken=rows if self.taken is None else self.taken[rows],
+            _parsed={name: part[rows] for name, part in self._parsed.items() if isinstance(part, np.ndarray)},
+        )
+
+    def row(self, place: int) -> int:
+        """Return the number that a row has in its file, counted from 1."""
+        return self.first_row + (place if self.taken is None else int(self.taken[place]))
+
+    def compact(self, text: Collection[str]) -> Self:
+        """Return cells that are numbers as such, which take less memory, but for columns in ``text``."""
+        if self.decimal is None:
+            return self
+        data = self.data
+        for place, name in enumerate(self.columns):
+            if name not in text and is_string(data.column(name).type) and not self.is_text(name):
+                data = data.set_column(place, name, pa.array(self.numbers(name)))
+        return replace(self, data=data)
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Return whether a type is one of strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def widened(X: Any, width: int) -> Any:
@@ -264,29 +241,37 @@ def widened(X: Any, width: int) -> Any:
     return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
-def join_tables(parts: Sequence[Table], text: frozenset[str]) -> Table:
+def join_tables(parts: Sequence[Table], text: Collection[str]) -> Table:
     """Return one table of its parts; raises :class:`MixedColumns` where they disagree about columns not in ``text``."""
     first = parts[0]
     # A column without a name is used by nobody: not all files need it.
     names = [name for name in first.columns if name or all(name in part.columns for part in parts)]
-    by_name = {name: [part.named(name) for part in parts] for name in names}
-    mixed = [
-        name
-        for name, columns in by_name.items()
-        if name not in text and 0 < sum(column.kind in ("cells", "text") for column in columns) < len(columns)
-    ]
+    joined, mixed = {}, []
+    for name in names:
+        columns = [part.named(name) for part in parts]
+        strings = [is_string(column.type) for column in columns]
+        if any(strings):
+            if name not in text and not all(strings):
+                mixed.append(name)
+            # Positions of large strings are 64 bits long: all of them may be more than 2 GB.
+            columns = [
+                (column if string else pa.chunked_array([part.text(name)], pa.string())).cast(pa.large_string())
+                for part, column, string in zip(parts, columns, strings, strict=True)
+            ]
+        elif len({column.type for column in columns}) > 1:
+            columns = [column.cast(pa.float64()) for column in columns]
+        joined[name] = pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
     if mixed:
         raise MixedColumns(mixed)
-    whole = {name: join_columns(columns) for name, columns in by_name.items()}
-    if not isinstance(first, Matrix):
-        return Table(first.origin, whole, first.first_row)
-    matrices = [part.X for part in parts if isinstance(part, Matrix)]
-    if not sp.issparse(first.X):
-        return Matrix(first.origin, whole, first.first_row, X=np.vstack(matrices))
-    width = max(X.shape[1] for X in matrices)
-    return Matrix(
-        first.origin, whole, first.first_row, X=sp.vstack([widened(X, width) for X in matrices], format="csr")
-    )
+    X = first.X
+    if X is not None and len(parts) > 1:
+        matrices = [part.X for part in parts]
+        if sp.issparse(X):
+            width = max(matrix.shape[1] for matrix in matrices)
+            X = sp.vstack([widened(matrix, width) for matrix in matrices], format="csr")
+        else:
+            X = np.vstack(matrices)
+    return Table(first.origin, pa.table(joined), first.first_row, first.decimal, X)
 
 
 def find_classes(labels: Iterable[str], target: str) -> Array:
@@ -301,7 +286,7 @@ def find_classes(labels: Iterable[str], target: str) -> Array:
     if different and all(WHOLE.fullmatch(label) for label in different):
         return np.unique([int(float(label)) for label in different])
     fractions = [label for label in different if FRACTION.fullmatch(label)]
-    if len(fractions) > MOST_FRACTIONS:
+    if len(fractions) > MEASURED:
         raise Refusal(
             f"target {target!r} holds {len(different)} different numbers such as {fractions[0]}: "
             "a quantity, not the names of classes"

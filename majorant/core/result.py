@@ -122,6 +122,8 @@ class Result:
     def __str__(self) -> str:
         return self.message
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         account = [(str(step), words) for step, words in self.account]
         return paragraph(self.message) + (table(("from step", "steps are made with"), account) if account else "")
@@ -320,6 +322,9 @@ class Solution:
     cuts: Any = None
     certificate: Any = None
     stopping: Any = None
+
+    def __repr__(self) -> str:
+        return f"{len(self.params):,} parameters: {self.result}"
 
     def _repr_html_(self) -> str:
         solver = paragraph(f"{self.solver!r}, {len(self.params):,} parameters")

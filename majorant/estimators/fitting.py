@@ -257,7 +257,7 @@ def run(
 # Endings that a user should hear of; a stream or an early stop is what was asked for.
 UNWANTED = (Outcome.STEP_LIMIT, Outcome.NON_FINITE, Outcome.UNBOUNDED)
 # Files whose lines no warning points to: those of this package, and scikit-learn's that call its methods.
-INSIDE = (str(Path(__file__).parents[1]) + os.sep, str(Path(sklearn.__file__).parent / "callback") + os.sep)
+INSIDE = (str(Path(__file__).parent.parent) + os.sep, str(Path(sklearn.__file__).parent / "callback") + os.sep)
 
 
 def publish(estimator: Any, fitted: Fitted) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -12,7 +12,9 @@ from scipy.special import xlogy
 from majorant.core.checks import Array
 from majorant.core.labelled import Labelled
 from majorant.core.objective import Objective
-from majorant.inference import Facts, covariance, row_scores, through
+
+if TYPE_CHECKING:
+    from majorant.inference import Facts
 
 SOURCES = {
     "hessian": "standard errors from the inverse Hessian",
@@ -90,6 +92,8 @@ def estimates(
     Of more than two classes, they are those against the first: softmax coefficients may all move together. Where
     ``null_totals`` is the number of classes, the null model has an intercept for each; otherwise all of it is zero.
     """
+    from majorant.inference import Facts, covariance, row_scores, through
+
     model, data = objective.model.as_rows(), objective.whole
     assert isinstance(data, Labelled)
     centre = model.design(data).centre

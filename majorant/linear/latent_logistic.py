@@ -1,11 +1,4 @@
-"""Classifiers with hidden states as files.
-
-How many hidden states each class has, and what is added to its scores, as people say it.
-
-What a fitted classifier with hidden states can do: scores, probabilities, and which state a row is in.
-
-``LatentLogisticRegression``: classes that are mixtures of hidden states.
-"""
+"""``LatentLogisticRegression``: a logistic regression whose classes are mixtures of hidden states."""
 
 from __future__ import annotations
 
@@ -13,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -29,11 +22,10 @@ from majorant.core.kernels.partition import log_partition, log_partition_and_pro
 from majorant.core.labelled import Labelled
 from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
-from majorant.core.result import Fitted, Outcome, Progress, Result
+from majorant.core.result import Fitted, Outcome, Progress
 from majorant.core.rows import Threads
 from majorant.core.run import best_of, minimize, with_spread
 from majorant.core.threads import mapped, sharing, threads
-from majorant.estimators import saving
 from majorant.estimators.base import (
     Estimator,
     StepCount,
@@ -61,33 +53,34 @@ from majorant.estimators.fitting import (
     with_callbacks,
 )
 from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.saving import Field, all_or_nothing, are_any, are_positive
+from majorant.estimators.saving import Field, all_or_nothing, are_any, are_positive, linear_fields
 from majorant.linear.classifier import joined_params, split_params
 from majorant.linear.latent import LatentMultinomial
 from majorant.linear.logistic import LogisticRegression
 
-FIELDS = {
-    **saving.linear_fields("rows"),
-    "states": Field("iu", ("classes",), are_positive),
-    "restarts": Field("f", ("restarts",), are_any, needed=False),
-    "state_shares": Field("f", ("states",), needed=False),
-}
+SOLVERS = ("auto", "bbm", "lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
+# Settings that a logistic regression without hidden states takes as they are.
+SHARED = (
+    "C",
+    "fit_intercept",
+    "penalize_intercept",
+    "class_weight",
+    "solver",
+    "tol",
+    "max_iter",
+    "warm_start",
+    "random_state",
+    "n_jobs",
+    "verbose",
+    "callbacks",
+)
 
 
-class LatentClassifierFiles(Estimator):
-    """``save`` and ``load``, for classifiers with hidden states."""
-
-    _fields = FIELDS
-
-    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        rows, states, shares = len(arrays["coef"]), arrays["states"].astype(np.int64), arrays.get("state_shares")
-        total = int(states.sum()) if states.max(initial=0) <= max(rows, 2) else 0  # larger ones might overflow
-        if len(states) < 2 or rows != (1 if total == 2 else total) or (shares is not None and len(shares) != total):
-            raise ValueError(f"the array 'states' does not go with {rows} rows of coefficients")
-        if "feature_names" in arrays:
-            arrays = arrays | {"feature_names": arrays["feature_names"].astype(object)}
-        super()._restore(path, facts, arrays | {"states": states})
-        self.n_features_in_ = self.coef_.shape[1]
+# The best of several starts goes on until its gradient promises so much less than the tolerance: rows that are repeated
+# and rows that are weighted then give the same to all digits that matter.
+FINISH = 1e-8
+# So many saddles are left.
+SADDLES = 2
 
 
 def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
@@ -102,17 +95,15 @@ def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
         unknown = [label for label in n_latent if label not in classes.tolist()]
         if unknown:
             raise ValueError(f"n_latent names classes that y does not hold: {unknown}")
-        return tuple(_count(n_latent.get(label, 1), label) for label in classes.tolist())
-    if np.ndim(n_latent) == 0:
-        return (_count(n_latent),) * len(classes)
-    counts = np.asarray(n_latent)
-    if counts.shape != (len(classes),):
-        raise ValueError(f"n_latent must have one number for each of {len(classes)} classes, got {n_latent!r:.80}")
-    return tuple(_count(count, label) for count, label in zip(counts.tolist(), classes.tolist(), strict=True))
-
-
-def _count(value: Any, label: Any = None) -> int:
-    return whole("n_latent" if label is None else f"n_latent of class {label!r}", value, least=1)
+        counts = [n_latent.get(label, 1) for label in classes.tolist()]
+    elif np.ndim(n_latent) == 0:
+        return (whole("n_latent", n_latent, least=1),) * len(classes)
+    else:
+        counts = np.asarray(n_latent).tolist()
+        if np.shape(n_latent) != (len(classes),):
+            raise ValueError(f"n_latent must have one number for each of {len(classes)} classes, got {n_latent!r:.80}")
+    pairs = zip(counts, classes.tolist(), strict=True)
+    return tuple(whole(f"n_latent of class {label!r}", count, least=1) for count, label in pairs)
 
 
 def check_enough_rows(states: tuple[int, ...], classes: Array, labels: Array, weight: Array | None) -> None:
@@ -151,16 +142,79 @@ def read_class_offset(offset: Any, rows: int, classes: int) -> Array | None:
     return np.column_stack([np.zeros(rows), given]) if given.ndim == 1 else given
 
 
-class LatentClassifier(ClassifierMixin, LatentClassifierFiles):  # type: ignore[misc]
-    """Prediction from ``coef_``, ``intercept_``, ``classes_`` and ``states_``.
+class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator):  # type: ignore[misc]
+    """Logistic regression whose classes own hidden states: p(y|x) = Σ_m p(y, m|x), p(y, m|x) ∝ exp(w_{ym}ᵀx + b_{ym}).
 
-    An ``offset`` is added to the scores of all states of a class: shape (n_samples,) for two classes, else (n_samples,
-    n_classes).
+    Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ ‖w_{ym}‖² (the objective reported is that divided by C). With one state
+    for every class it *is* :class:`~majorant.LogisticRegression`. With more the loss is not convex: fits from several
+    random starts are made, each of which never rises, and the best is kept. It is stationary, and no saddle as far as a
+    dozen gradients tell; nothing is certified.
+
+    Parameters
+    ----------
+    n_latent : int, sequence of int, or dict
+        Hidden states of every class, of each class in the order of ``classes_``, or of those classes that have more
+        than one.
+    C : float
+        Inverse of the penalty on the coefficients of every state; ``np.inf`` for none.
+    fit_intercept, penalize_intercept : bool
+        Whether states have intercepts, and whether these are penalised like coefficients.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    n_init : int
+        Starts. A warm start is one.
+    solver : str
+        "auto" (quasi-Newton steps scaled by the curvature of log Z), "bbm" (the bound), "lbfgs", "newton" (with the
+        Hessian of log Z, which is positive), "proximal", "sbm", "sbm-lowrank".
+    tol : float
+        Starts are left when the gradient, in the metric of the curvature, promises to gain less than this share of the
+        objective; the best goes on as far as double precision allows, nearly.
+    max_iter : int
+        Steps of each start; for the stochastic solvers, passes over the data.
+    warm_start : bool
+        Start from the coefficients of the previous fit, and only there.
+    random_state : int, RandomState or None
+        Seed of the starts. None is a seed as well: fits are the same every time.
+    n_jobs : int or None
+        Threads, which share the starts; all cores if −1. If None, as for ``LogisticRegression``. Coefficients are the
+        same for any number.
+    verbose : int
+        1 shows a line of progress on standard error, one start after the other.
+    callbacks : list, optional
+        As for ``LogisticRegression``; they follow one start after the other.
+
+    Attributes
+    ----------
+    classes_, n_features_in_
+        As in scikit-learn.
+    states_ : array of shape (n_classes,)
+        Hidden states of each class.
+    coef_, intercept_ : arrays of shape (n_states, n_features) and (n_states,)
+        Of the states of all classes, those of a class side by side, the one that most of its rows are in first. With
+        one state for every class as in ``LogisticRegression``.
+    state_shares_ : array of shape (n_states,)
+        How much of its class each state stands for, summing to one for each class.
+    restarts_ : array of shape (n_init,)
+        Objective where each start has led; infinite where it failed.
+    n_iter_, trace_, result_
+        Of the best start, as for ``LogisticRegression``; the result says how the others compare.
+    gap_ : float
+        NaN; with one state for every class certified as in ``LogisticRegression``.
 
     Examples
     --------
+    No line separates these, but two for each class do:
+
     >>> import numpy as np
     >>> import majorant
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = majorant.LatentLogisticRegression(n_latent=2, C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), model.result_.outcome.value
+    (True, 'stationary')
+
+    Two states of a class on either side of another class:
+
     >>> X = np.array([[-3.0], [-2.0], [0.0], [0.1], [2.0], [3.0]])
     >>> y = np.array(["far", "far", "near", "near", "far", "far"])
     >>> model = majorant.LatentLogisticRegression({"far": 2}, C=10.0).fit(X, y)
@@ -185,10 +239,204 @@ class LatentClassifier(ClassifierMixin, LatentClassifierFiles):  # type: ignore[
     (6, 3)
     """
 
+    def __init__(
+        self,
+        n_latent: Any = 2,
+        *,
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        class_weight: Any = None,
+        n_init: int = 5,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self.n_latent = n_latent
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.class_weight = class_weight
+        self.n_init = n_init
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+
     classes_: Array
     coef_: Array
     intercept_: Array
-    states_: Array  # how many each class has
+    states_: Array
+    state_shares_: Array
+    restarts_: Array
+    n_features_in_: int
+    n_iter_ = StepCount()
+    _dtype: Any
+    _centre: Array | None = None
+
+    # --- fitting ------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, resume_from: Any = None) -> Self:
+        """Fit to rows X with labels y.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        y : array of labels, shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+        offset : array, optional
+            Added to the scores of all states of a class, as for ``LogisticRegression``: shape (n_samples,) for two
+            classes, of which it is that of the second, (n_samples, n_classes) for more.
+        resume_from : str or Path, optional
+            A file of :class:`~majorant.Checkpoint`, as for ``LogisticRegression``; ``n_init`` has to be 1.
+
+        Returns
+        -------
+        estimator
+            Fitted.
+        """
+        with all_or_nothing(self):
+            self._check_settings()
+            if resume_from is not None and self.n_init > 1:
+                raise ValueError(f"resume_from goes on with one fit: n_init must be 1, got {self.n_init}")
+            refuse_null_ending("y", y)
+            rows, y = validated(self, X, y, reset=True)
+            check_classification_targets(y)
+            check_labels(y)
+            classes, labels = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(f"y must hold at least two classes, got only one class: {classes.tolist()[0]!r}")
+            states = read_states(self.n_latent, classes)
+            if set(states) == {1}:
+                return self._fit_without_states(X, y, sample_weight, offset, resume_from)
+            weight = with_class_weight(self.class_weight, classes, y, read_weights(sample_weight, rows))
+            is_free = self.fit_intercept and not self.penalize_intercept
+            if is_free and only_class(labels if weight is None else labels[weight > 0]) is not None:
+                return self._fit_one_class(states, X, y, sample_weight, offset)
+            offset = read_class_offset(offset, rows.shape[0], len(classes))
+            if weight is not None and not weight.all():  # rows that weigh nothing, whatever they hold, are no rows
+                rows, labels, weight, offset = take_rows(np.flatnonzero(weight), rows, labels, weight, offset)
+            return self._fit(classes, states, rows, labels, weight, offset, resume_from)
+
+    def _fit_one_class(self, states: tuple[int, ...], X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
+        """Fit rows of one class as without hidden states; those of a class share its intercept."""
+        self._fit_without_states(X, y, sample_weight, offset, None)
+        if len(self.coef_) < len(states):  # of two classes one score stands against zero
+            self.coef_ = np.vstack([-0.5 * self.coef_, 0.5 * self.coef_])
+            self.intercept_ = np.append(-0.5 * self.intercept_, 0.5 * self.intercept_)
+        self.states_, counts = np.array(states), np.array(states)
+        self.coef_ = np.repeat(self.coef_, counts, axis=0)
+        self.intercept_ = np.repeat(self.intercept_ - np.log(counts), counts)
+        self.intercept_ -= self.intercept_.mean()
+        self.state_shares_ = np.repeat(1.0 / counts, counts)
+        self.__dict__.pop("coef_error_", None)
+        self.__dict__.pop("intercept_error_", None)
+        return self
+
+    def _fit_without_states(self, X: Any, y: Any, sample_weight: Any, offset: Any, resume_from: Any) -> Self:
+        model = LogisticRegression(**{name: getattr(self, name) for name in SHARED})
+        if self.warm_start and hasattr(self, "coef_") and len(self.coef_) == len(self.intercept_):
+            model.coef_, model.intercept_, model.classes_ = self.coef_, self.intercept_, self.classes_
+        hand_over(self, model)
+        model.fit(X, y, sample_weight, offset, resume_from=resume_from)
+        for name, value in vars(model).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        self.states_ = np.ones(len(self.classes_), dtype=int)
+        self.state_shares_ = np.ones(len(self.classes_))
+        # Of rows of one class F falls towards zero, and there are no steps.
+        self.restarts_ = model.trace_["objective"][-1:] if hasattr(model, "trace_") else np.zeros(1)
+        return self
+
+    def _fit(
+        self,
+        classes: Array,
+        states: tuple[int, ...],
+        X: Any,
+        labels: Array,
+        weight: Array | None,
+        offset: Array | None,
+        resume_from: Any,
+    ) -> Self:
+        check_enough_rows(states, classes, labels, weight)
+        before = self._previous(classes, states)
+        self.classes_, self.states_, self._dtype = classes, np.array(states), X.dtype
+        numbers = (X.nnz if issparse(X) else X.size) * sum(states)
+        with sharing(fit_threads(self.n_jobs, numbers * self.n_init)):
+            objective = self._objective(X, labels, weight, offset)
+            self._centre = objective.model.as_rows().design(objective.like).centre
+            saving = Saving(self, objective, self.classes_.tolist)
+            interrupted = resumed(resume_from, self, saving)
+            tasks = StepTasks(self, X, lambda: classes[labels], self._attributes)
+            self._solve(objective, self._starts(objective, before, interrupted), tasks, saving)
+        return self
+
+    def _solve(self, objective: Objective, starts: list[Any], tasks: StepTasks, saving: Saving) -> None:
+        lines = [ProgressLine()] if self.verbose else []
+        callbacks = [*(self.callbacks or ()), *lines, *tasks.followers]
+        fit = Fit(objective.model, self._read_more, saving)
+        solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
+
+        def run(start: Array | Progress, tol: float = self.tol, saddles: int = 0) -> tuple[Fitted, float, Followers]:
+            """Return a fit, F where it has ended (∞ if it failed), and what knows how far it has come."""
+            with Followers(callbacks, fit, start) as followers:
+                solution = minimize(
+                    objective,
+                    solver,
+                    start=start,
+                    tol=tol,
+                    max_steps=self.max_iter,
+                    callback=followers,
+                    threads=None,
+                    saddles=saddles,
+                )
+            fitted = followers.finish(objective, solution)
+            failed = fitted.result.outcome is Outcome.NON_FINITE
+            return fitted, inf if failed else objective.with_ledger().value(fitted.params), followers
+
+        # The best of the starts goes on nearly as far as double precision allows.
+        runs = [run(start) for start in starts] if callbacks else mapped(run, starts)
+        (best, _, followers), self.restarts_ = best_of(runs, lambda run: run[1])
+        if best.result.outcome is Outcome.STATIONARY:
+            assert followers.progress is not None
+            best, value, _ = run(followers.progress(), FINISH * self.tol, SADDLES)
+            if not best.result.converged and predicted_decrease(objective, best) <= self.tol:
+                best = replace(best, result=replace(best.result, outcome=Outcome.STATIONARY))
+            self.restarts_[self.restarts_.argmin()] = value
+        else:  # the last of the starts that callbacks have followed need not be the best
+            for callback in callbacks:
+                if isinstance(callback, Callback):
+                    callback.finish(best)
+        best = replace(best, result=with_spread(best.result, self.restarts_))
+        self._publish(self._in_order(objective, best))
+        tasks.end()
+        if is_disappointing(objective, best):
+            warn(best.result)
+
+    def _in_order(self, objective: Objective, fitted: Fitted) -> Fitted:
+        """Return the fit with the states of each class by how many rows they stand for."""
+        model, data = objective.model, objective.whole
+        assert isinstance(model, LatentMultinomial)
+        assert isinstance(data, Labelled)
+        Q = model.posterior(model.scores(fitted.params, data), data)
+        totals = Q.sum(axis=1) if data.weight is None else Q @ data.weight
+        order = np.lexsort((-totals, model.owner))
+        of_class = np.add.reduceat(totals, model.first[:-1])
+        self.state_shares_ = totals[order] / np.maximum(of_class, np.finfo(float).tiny)[model.owner]
+        W = fitted.params.reshape(len(order), -1)[order]
+        return replace(fitted, params=W.ravel())
+
+    # --- prediction ---------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return log p(y|x) less its mean over classes, (n_samples, n_classes); of two classes, log p(1|x)/p(0|x).
@@ -323,299 +571,24 @@ class LatentClassifier(ClassifierMixin, LatentClassifierFiles):  # type: ignore[
             raise ValueError(f"y holds classes that were not fitted: {unknown.tolist()}")
         return np.searchsorted(self.classes_, labels)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.non_deterministic = False
-        return tags
+    # --- files --------------------------------------------------------------------------------------------
 
+    _fields: ClassVar[dict[str, Field]] = {
+        **linear_fields("rows"),
+        "states": Field("iu", ("classes",), are_positive),
+        "restarts": Field("f", ("restarts",), are_any, needed=False),
+        "state_shares": Field("f", ("states",), needed=False),
+    }
 
-SOLVERS = ("auto", "bbm", "lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
-# Settings that a logistic regression without hidden states takes as they are.
-SHARED = (
-    "C",
-    "fit_intercept",
-    "penalize_intercept",
-    "class_weight",
-    "solver",
-    "tol",
-    "max_iter",
-    "warm_start",
-    "random_state",
-    "n_jobs",
-    "verbose",
-    "callbacks",
-)
-
-
-# The best of several starts goes on until its gradient promises so much less than the tolerance: rows that are repeated
-# and rows that are weighted then give the same to all digits that matter.
-FINISH = 1e-8
-# So many saddles are left.
-SADDLES = 2
-
-
-class LatentLogisticRegression(CallbackSupportMixin, LatentClassifier):  # type: ignore[misc]
-    """Logistic regression whose classes own hidden states: p(y|x) = Σ_m p(y, m|x), p(y, m|x) ∝ exp(w_{ym}ᵀx + b_{ym}).
-
-    Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ ‖w_{ym}‖² (the objective reported is that divided by C). With one state
-    for every class it *is* :class:`~majorant.LogisticRegression`. With more the loss is not convex: fits from several
-    random starts are made, each of which never rises, and the best is kept. It is stationary, and no saddle as far as a
-    dozen gradients tell; nothing is certified.
-
-    Parameters
-    ----------
-    n_latent : int, sequence of int, or dict
-        Hidden states of every class, of each class in the order of ``classes_``, or of those classes that have more
-        than one.
-    C : float
-        Inverse of the penalty on the coefficients of every state; ``np.inf`` for none.
-    fit_intercept, penalize_intercept : bool
-        Whether states have intercepts, and whether these are penalised like coefficients.
-    class_weight : dict, "balanced" or None
-        As in scikit-learn.
-    n_init : int
-        Starts. A warm start is one.
-    solver : str
-        "auto" (quasi-Newton steps scaled by the curvature of log Z), "bbm" (the bound), "lbfgs", "newton" (with the
-        Hessian of log Z, which is positive), "proximal", "sbm", "sbm-lowrank".
-    tol : float
-        Starts are left when the gradient, in the metric of the curvature, promises to gain less than this share of the
-        objective; the best goes on as far as double precision allows, nearly.
-    max_iter : int
-        Steps of each start; for the stochastic solvers, passes over the data.
-    warm_start : bool
-        Start from the coefficients of the previous fit, and only there.
-    random_state : int, RandomState or None
-        Seed of the starts. None is a seed as well: fits are the same every time.
-    n_jobs : int or None
-        Threads, which share the starts; all cores if −1. If None, as for ``LogisticRegression``. Coefficients are the
-        same for any number.
-    verbose : int
-        1 shows a line of progress on standard error, one start after the other.
-    callbacks : list, optional
-        As for ``LogisticRegression``; they follow one start after the other.
-
-    Attributes
-    ----------
-    classes_, n_features_in_
-        As in scikit-learn.
-    states_ : array of shape (n_classes,)
-        Hidden states of each class.
-    coef_, intercept_ : arrays of shape (n_states, n_features) and (n_states,)
-        Of the states of all classes, those of a class side by side, the one that most of its rows are in first. With
-        one state for every class as in ``LogisticRegression``.
-    state_shares_ : array of shape (n_states,)
-        How much of its class each state stands for, summing to one for each class.
-    restarts_ : array of shape (n_init,)
-        Objective where each start has led; infinite where it failed.
-    n_iter_, trace_, result_
-        Of the best start, as for ``LogisticRegression``; the result says how the others compare.
-    gap_ : float
-        NaN; with one state for every class certified as in ``LogisticRegression``.
-
-    Examples
-    --------
-    No line separates these, but two for each class do:
-
-    >>> import numpy as np
-    >>> import majorant
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> y = X[:, 0] * X[:, 1] > 0
-    >>> model = majorant.LatentLogisticRegression(n_latent=2, C=10.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.95), model.result_.outcome.value
-    (True, 'stationary')
-    """
-
-    def __init__(
-        self,
-        n_latent: Any = 2,
-        *,
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: Any = None,
-        n_init: int = 5,
-        solver: str = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ) -> None:
-        self.n_latent = n_latent
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.n_init = n_init
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-
-    n_iter_ = StepCount()
-    result_: Result
-    restarts_: Array
-    _dtype: Any
-    _centre: Array | None = None
-
-    # --- fitting ------------------------------------------------------------------------------------------
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, resume_from: Any = None) -> Self:
-        """Fit to rows X with labels y.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
-        y : array of labels, shape (n_samples,)
-        sample_weight : array of shape (n_samples,), optional
-        offset : array, optional
-            Added to the scores of all states of a class, as for ``LogisticRegression``: shape (n_samples,) for two
-            classes, of which it is that of the second, (n_samples, n_classes) for more.
-        resume_from : str or Path, optional
-            A file of :class:`~majorant.Checkpoint`, as for ``LogisticRegression``; ``n_init`` has to be 1.
-
-        Returns
-        -------
-        estimator
-            Fitted.
-        """
-        with all_or_nothing(self):
-            self._check_settings()
-            if resume_from is not None and self.n_init > 1:
-                raise ValueError(f"resume_from goes on with one fit: n_init must be 1, got {self.n_init}")
-            refuse_null_ending("y", y)
-            rows, y = validated(self, X, y, reset=True)
-            check_classification_targets(y)
-            check_labels(y)
-            classes, labels = np.unique(y, return_inverse=True)
-            if len(classes) < 2:
-                raise ValueError(f"y must hold at least two classes, got only one class: {classes.tolist()[0]!r}")
-            states = read_states(self.n_latent, classes)
-            if set(states) == {1}:
-                return self._fit_without_states(X, y, sample_weight, offset, resume_from)
-            weight = with_class_weight(self.class_weight, classes, y, read_weights(sample_weight, rows))
-            is_free = self.fit_intercept and not self.penalize_intercept
-            if is_free and only_class(labels if weight is None else labels[weight > 0]) is not None:
-                return self._fit_one_class(states, X, y, sample_weight, offset)
-            offset = read_class_offset(offset, rows.shape[0], len(classes))
-            return self._fit(classes, states, *_that_count(rows, labels, weight, offset), resume_from)
-
-    def _fit_one_class(self, states: tuple[int, ...], X: Any, y: Any, sample_weight: Any, offset: Any) -> Self:
-        """Fit rows of one class as without hidden states; those of a class share its intercept."""
-        self._fit_without_states(X, y, sample_weight, offset, None)
-        if len(self.coef_) < len(states):  # of two classes one score stands against zero
-            self.coef_ = np.vstack([-0.5 * self.coef_, 0.5 * self.coef_])
-            self.intercept_ = np.append(-0.5 * self.intercept_, 0.5 * self.intercept_)
-        self.states_, counts = np.array(states), np.array(states)
-        self.coef_ = np.repeat(self.coef_, counts, axis=0)
-        self.intercept_ = np.repeat(self.intercept_ - np.log(counts), counts)
-        self.intercept_ -= self.intercept_.mean()
-        self.state_shares_ = np.repeat(1.0 / counts, counts)
-        self.__dict__.pop("coef_error_", None)
-        self.__dict__.pop("intercept_error_", None)
-        return self
-
-    def _fit_without_states(self, X: Any, y: Any, sample_weight: Any, offset: Any, resume_from: Any) -> Self:
-        model = LogisticRegression(**{name: getattr(self, name) for name in SHARED})
-        if self.warm_start and hasattr(self, "coef_") and len(self.coef_) == len(self.intercept_):
-            model.coef_, model.intercept_, model.classes_ = self.coef_, self.intercept_, self.classes_
-        hand_over(self, model)
-        model.fit(X, y, sample_weight, offset, resume_from=resume_from)
-        for name, value in vars(model).items():
-            if name.endswith("_"):
-                setattr(self, name, value)
-        self.states_ = np.ones(len(self.classes_), dtype=int)
-        self.state_shares_ = np.ones(len(self.classes_))
-        # Of rows of one class F falls towards zero, and there are no steps.
-        self.restarts_ = model.trace_["objective"][-1:] if hasattr(model, "trace_") else np.zeros(1)
-        return self
-
-    def _fit(
-        self,
-        classes: Array,
-        states: tuple[int, ...],
-        X: Any,
-        labels: Array,
-        weight: Array | None,
-        offset: Array | None,
-        resume_from: Any,
-    ) -> Self:
-        check_enough_rows(states, classes, labels, weight)
-        before = self._previous(classes, states)
-        self.classes_, self.states_, self._dtype = classes, np.array(states), X.dtype
-        numbers = (X.nnz if issparse(X) else X.size) * sum(states)
-        with sharing(fit_threads(self.n_jobs, numbers * self.n_init)):
-            objective = self._objective(X, labels, weight, offset)
-            self._centre = objective.model.as_rows().design(objective.like).centre
-            saving = Saving(self, objective, self.classes_.tolist)
-            interrupted = resumed(resume_from, self, saving)
-            tasks = StepTasks(self, X, lambda: classes[labels], self._attributes)
-            self._solve(objective, self._starts(objective, before, interrupted), tasks, saving)
-        return self
-
-    def _solve(self, objective: Objective, starts: list[Any], tasks: StepTasks, saving: Saving) -> None:
-        lines = [ProgressLine()] if self.verbose else []
-        callbacks = [*(self.callbacks or ()), *lines, *tasks.followers]
-        fit = Fit(objective.model, self._read_more, saving)
-        solver = named_solver(self.solver, objective, seed=self._seed(), warm=True)
-
-        def run(start: Array | Progress, tol: float = self.tol, saddles: int = 0) -> tuple[Fitted, float, Followers]:
-            """Return a fit, F where it has ended (∞ if it failed), and what knows how far it has come."""
-            with Followers(callbacks, fit, start) as followers:
-                solution = minimize(
-                    objective,
-                    solver,
-                    start=start,
-                    tol=tol,
-                    max_steps=self.max_iter,
-                    callback=followers,
-                    threads=None,
-                    saddles=saddles,
-                )
-            fitted = followers.finish(objective, solution)
-            failed = fitted.result.outcome is Outcome.NON_FINITE
-            return fitted, inf if failed else objective.with_ledger().value(fitted.params), followers
-
-        # The best of the starts goes on nearly as far as double precision allows.
-        runs = [run(start) for start in starts] if callbacks else mapped(run, starts)
-        (best, _, followers), self.restarts_ = best_of(runs, lambda run: run[1])
-        if best.result.outcome is Outcome.STATIONARY:
-            assert followers.progress is not None
-            best, value, _ = run(followers.progress(), FINISH * self.tol, SADDLES)
-            if not best.result.converged and predicted_decrease(objective, best) <= self.tol:
-                best = replace(best, result=replace(best.result, outcome=Outcome.STATIONARY))
-            self.restarts_[self.restarts_.argmin()] = value
-        else:  # the last of the starts that callbacks have followed need not be the best
-            for callback in callbacks:
-                if isinstance(callback, Callback):
-                    callback.finish(best)
-        best = replace(best, result=with_spread(best.result, self.restarts_))
-        self._publish(self._in_order(objective, best))
-        tasks.end()
-        if is_disappointing(objective, best):
-            warn(best.result)
-
-    def _in_order(self, objective: Objective, fitted: Fitted) -> Fitted:
-        """Return the fit with the states of each class by how many rows they stand for."""
-        model, data = objective.model, objective.whole
-        assert isinstance(model, LatentMultinomial)
-        assert isinstance(data, Labelled)
-        Q = model.posterior(model.scores(fitted.params, data), data)
-        totals = Q.sum(axis=1) if data.weight is None else Q @ data.weight
-        order = np.lexsort((-totals, model.owner))
-        of_class = np.add.reduceat(totals, model.first[:-1])
-        self.state_shares_ = totals[order] / np.maximum(of_class, np.finfo(float).tiny)[model.owner]
-        W = fitted.params.reshape(len(order), -1)[order]
-        return replace(fitted, params=W.ravel())
+    def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        rows, states, shares = len(arrays["coef"]), arrays["states"].astype(np.int64), arrays.get("state_shares")
+        total = int(states.sum()) if states.max(initial=0) <= max(rows, 2) else 0  # larger ones might overflow
+        if len(states) < 2 or rows != (1 if total == 2 else total) or (shares is not None and len(shares) != total):
+            raise ValueError(f"the array 'states' does not go with {rows} rows of coefficients")
+        if "feature_names" in arrays:
+            arrays = arrays | {"feature_names": arrays["feature_names"].astype(object)}
+        super()._restore(path, facts, arrays | {"states": states})
+        self.n_features_in_ = self.coef_.shape[1]
 
     # --- what these are made of ---------------------------------------------------------------------------
 
@@ -648,7 +621,9 @@ class LatentLogisticRegression(CallbackSupportMixin, LatentClassifier):  # type:
         if interrupted is not None:
             return [interrupted]
         if before is not None:
-            return [self._params(*before)]
+            coef, intercept = before
+            W = joined_params(coef.astype(np.float64), intercept if self.fit_intercept else None, self._centre)
+            return [(W - W.mean(axis=0)).ravel()]
         seeds = np.random.SeedSequence(self._seed()).generate_state(self.n_init)
         return [objective.first_params(int(seed)) for seed in seeds]
 
@@ -660,15 +635,9 @@ class LatentLogisticRegression(CallbackSupportMixin, LatentClassifier):  # type:
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
         same = np.array_equal(self.classes_, classes) and tuple(self.states_) == states
+        same = same and self.coef_.shape[1] == self.n_features_in_
         finite = np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()
-        return (self.coef_, self.intercept_) if same and finite and self._has_width() else None
-
-    def _has_width(self) -> bool:
-        return bool(self.coef_.shape[1] == self.n_features_in_)
-
-    def _params(self, coef: Array, intercept: Array) -> Array:
-        W = joined_params(coef.astype(np.float64), intercept if self.fit_intercept else None, self._centre)
-        return (W - W.mean(axis=0)).ravel()
+        return (self.coef_, self.intercept_) if same and finite else None
 
     def _attributes(self, theta: Array) -> dict[str, Array]:
         W = theta.reshape(int(self.states_.sum()), -1)
@@ -681,17 +650,11 @@ class LatentLogisticRegression(CallbackSupportMixin, LatentClassifier):  # type:
 
     def _read_more(self, X: Any, y: Any) -> Labelled:
         X, y = validated(self, X, y, reset=False)
-        return Labelled(X, self._numbers(y, X.shape[0]), constant=self.fit_intercept, center=self._center_again())
+        center = False if self._centre is None else self._centre
+        return Labelled(X, self._numbers(y, X.shape[0]), constant=self.fit_intercept, center=center)
 
-    def _center_again(self) -> Any:
-        return False if self._centre is None else self._centre
-
-
-def _that_count(
-    X: Any, labels: Array, weight: Array | None, offset: Array | None
-) -> tuple[Any, Array, Array | None, Array | None]:
-    """Return the rows that weigh something: others, whatever they hold, are no rows."""
-    if weight is None or weight.all():
-        return X, labels, weight, offset
-    X, labels, weight, offset = take_rows(np.flatnonzero(weight), X, labels, weight, offset)
-    return X, labels, weight, offset
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = False
+        return tags

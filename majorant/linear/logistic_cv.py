@@ -241,6 +241,13 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
     ((2, 1, 3), True)
     """
 
+    C_: Any  # a number, or by class
+    Cs_: Array
+    l1_ratio_: Any
+    l1_ratios_: Array
+    coefs_paths_: Any
+    scores_: Any
+
     # The weights of rows that ``score`` is given are the scorer's to ask for.
     __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 

@@ -40,10 +40,10 @@ class RegularizationPath(NamedTuple):
         return table(("C", "steps", "gap"), [(f"{C:.4g}", str(int(n)), f"{gap:.2g}") for C, n, gap in rows])
 
 
-def read_grid(Cs: Any, weakest: float = 4.0, strongest: float = -4.0) -> Array:
-    """Return the grid: so many points between powers of ten, or the points themselves, as they are given."""
+def read_grid(Cs: Any) -> Array:
+    """Return the grid: so many points between 10⁻⁴ and 10⁴, or the points themselves, as they are given."""
     if is_count(Cs):
-        return np.logspace(strongest, weakest, int(Cs))
+        return np.logspace(-4, 4, int(Cs))
     try:
         grid = np.asarray(Cs, dtype=np.float64)
     except (TypeError, ValueError):

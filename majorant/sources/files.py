@@ -318,7 +318,7 @@ class SvmlightPiece:
         settings = dict(n_features=n_features, dtype=self.source.dtype, zero_based=self.source.zero_based)
         try:
             with PACKED.get(self.path.suffix, open)(self.path, "rb") as file:
-                for X, y in read_svmlight(file, str(self.path), **settings):
+                for X, y in read_svmlight(file, f"{self.path}, row", **settings):
                     if np.isfinite(y).all() and (y == np.round(y)).all() and np.abs(y).max(initial=0) < 2.0**53:
                         y = y.astype(np.int64)  # whole numbers, which scikit-learn's reader returns as floats
                     yield Chunk.of(X, y, None, str(self.path), first, n_features is None)
@@ -330,11 +330,11 @@ class SvmlightPiece:
 
 
 def read_svmlight(
-    file: BinaryIO, name: str, first: int = 0, rows: int | None = None, **settings: Any
+    file: BinaryIO, place: str, first: int = 0, rows: int | None = None, **settings: Any
 ) -> Iterator[tuple[Any, Array]]:
     """Yield rows and labels of svmlight text, those of a few megabytes of lines at a time, or at most so many.
 
-    A line that is wrong is refused by the number of its row, of which ``first`` is that of the first.
+    A line that is wrong is refused by the number of its row, of which ``first`` is the first, after ``place``.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -354,8 +354,8 @@ def read_svmlight(
                     text = line[:60].decode(errors="replace")
                     from_zero = settings.get("zero_based") is False and "index 0" in str(of_line)
                     hint = "; pass zero_based=True if columns are counted from 0" if from_zero else ""
-                    raise ValueError(f"{name}, row {row}: {of_line} in {text!r}{hint}") from None
-            raise ValueError(f"{name}: {problem}") from None
+                    raise ValueError(f"{place} {row}: {of_line} in {text!r}{hint}") from None
+            raise ValueError(f"{place}s from {first} on: {problem}") from None
         size = rows or max(len(y), 1)
         yield from ((X[begin : begin + size], y[begin : begin + size]) for begin in range(0, len(y), size))
         first += len(y)

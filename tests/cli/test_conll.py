@@ -10,8 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from majorant.cli.conll import ColumnFile, Sentence, batches, write_sentence
-from majorant.cli.templates import CHUNKING, Template, TemplateSet, parse_templates, read_templates, window
+from majorant.cli.conll import (
+    CHUNKING,
+    ColumnFile,
+    Sentence,
+    Template,
+    TemplateSet,
+    batches,
+    parse_templates,
+    read_templates,
+    window,
+    write_sentence,
+)
 
 TEXT = "He PRP B-NP\nslept VBD B-VP\n\n\n# # B-NP\nwell RB O"
 COLUMNS = [(("He", "slept"), ("PRP", "VBD"), ("B-NP", "B-VP")), (("#", "well"), ("#", "RB"), ("B-NP", "O"))]

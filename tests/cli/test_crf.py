@@ -13,8 +13,7 @@ pytest.importorskip("typer")
 
 
 import majorant
-from majorant.cli.conll import ColumnFile
-from majorant.cli.templates import CHUNKING, TemplateSet
+from majorant.cli.conll import CHUNKING, ColumnFile, TemplateSet
 from majorant.metrics import chunk_scores
 from tests.commands import call, invoke
 

@@ -12,7 +12,7 @@ pytest.importorskip("typer")
 
 from majorant.cli import csv_reader
 from majorant.cli.readers import Source
-from majorant.cli.tables import Column
+from majorant.cli.tables import Table
 
 # Two rows at a time, so that there are borders to get wrong.
 ROWS = 2
@@ -211,7 +211,7 @@ def test_any_file(tmp_path_factory, rows, delimiter, quoting, data):
 
 
 def test_equal_cells_are_one_object():
-    cells = Column.of_cells(["a 1", "b", "a 1", ""]).text()
+    cells = Table.of_cells("t", ["a"], [["a 1", "b", "a 1", ""]], 1, ".").text("a")
     assert cells == ["a 1", "b", "a 1", None]
     assert cells[0] is cells[2]
 

@@ -17,7 +17,7 @@ pytest.importorskip("typer")
 
 import majorant
 from majorant.cli import csv_reader
-from majorant.cli.refusals import Refusal
+from majorant.cli.files import Refusal
 from tests.commands import call, flowers, invoke, read, shell, shell_of_several, warned, write
 
 

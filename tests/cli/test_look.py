@@ -43,6 +43,37 @@ def test_a_mistyped_column_is_guessed_at(folder):
     assert "did you mean 'length'?" in call("predict", "m.npz", data, "--keep", "lenght", code=1)
 
 
+def test_options_are_called_the_same_everywhere(folder):
+    data = write(folder / "t.csv", flowers())
+    for features in (["length,width"], ["length", "width"], ["length", "--features", "width"]):
+        for order in ([data, "--features", *features], ["--features", *features, data]):
+            call("fit", *order, "--target", "kind", "-m", "m.npz")
+            assert list(majorant.LogisticRegression.load("m.npz").notes_["schema"]["encoding"]["parts"][1]) == [
+                "name",
+                "mean",
+                "center",
+                "scale",
+            ]
+    for command, flags in (("fit", "--model --test-size"), ("choice", "--model"), ("probe", "--model --test-size")):
+        said = call(command, "--help")
+        assert all(flag in said for flag in flags.split())
+        assert "--share" not in said
+        assert "--out" not in said
+    for ours, theirs in (("tag", "predict"), ("eval", "evaluate"), ("train", "fit")):
+        assert call("crf", theirs, "--help").splitlines()[2:] == call("crf", ours, "--help").splitlines()[2:]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_a_terminal(command):
+    assert max(map(len, call(*command.split(), "--help").splitlines())) <= 80
+
+
+def test_shells_complete_commands():
+    assert "--install-completion" in call("--help")
+    words = {"_MAJORANT_COMPLETE": "complete_bash", "COMP_WORDS": "majorant pro", "COMP_CWORD": "1"}
+    assert shell(env={**os.environ, **words}).stdout.split() == ["probe"]
+
+
 def test_wrong_usage_points_to_the_help_of_the_command():
     # The runner of these tests calls the program root.
     assert call("choice", "t.csv", code=2).endswith("Missing option '--group'. (root choice --help shows how)\n")

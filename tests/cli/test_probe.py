@@ -60,6 +60,15 @@ def test_info_says_what_is_in_a_probe(folder):
     assert "trained on" in said
 
 
+def test_rows_around_the_best_are_shown_and_all_if_asked(folder):
+    few = call("probe", "X.npy", "y.npy", "-m", "probe.npz")
+    every = call("probe", "X.npy", "y.npy", "--verbose")
+    assert few.count("\n") < every.count("\n")
+    assert "rows in all: --verbose shows the others" in few
+    assert "--verbose" not in every
+    assert call("info", "probe.npz").count("\n") < call("info", "probe.npz", "--verbose").count("\n")
+
+
 def test_rows_of_their_own_score(folder):
     np.savez("val.npz", X=X[:40], y=Y[:40])
     found = probed("X.npy", "y.npy", "--validation", "val.npz", "val.npz")
@@ -125,7 +134,8 @@ def test_what_cannot_be_read_is_said_in_a_line(folder):
 
 def test_wrong_flags_are_named_as_flags(folder):
     both = "X.npy", "y.npy"
-    assert "--share must lie between 0 and 1, got 2.0" in call("probe", *both, "--share", "2", code=1)
+    for flag in ("--test-size", "--share"):  # the second is its old name
+        assert "--test-size must lie between 0 and 1, got 2.0" in call("probe", *both, flag, "2", code=1)
     assert "--metric must be one of" in call("probe", *both, "--metric", "speed", code=1)
     assert "--cs must be a number of points or such as 0.1,1,10" in call("probe", *both, "--cs", "a", code=2)
     assert "there is no folder" in call("probe", *both, "-m", "nowhere/p.npz", code=1)

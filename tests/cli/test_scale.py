@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LogisticRegression, callbacks
-from majorant.cli import scores
+from majorant.cli import predict
 from majorant.cli.readers import files_of
 from majorant.cli.schema import Schema
 from tests.commands import call, flowers, invoke, read, shell, warned, write, write_svmlight
@@ -270,6 +270,24 @@ def warned_of(*arguments):
     return "".join(line for line in result.stderr.splitlines(keepends=True) if "limit" not in line)
 
 
+@pytest.mark.parametrize("room", [True, False])
+def test_a_fit_in_batches_parses_a_file_once(folder, monkeypatch, room):
+    """Where there is room for a copy; the model is the same without."""
+    from majorant.cli import readers
+    from majorant.sources import cache
+
+    data = write(folder / "t.csv", flowers())
+    fit = ("fit", data, *COLUMNS, "--batches", "--chunk-rows", "50", "--standardize")
+    call(*fit, "-m", "m.npz")
+    read = []
+    monkeypatch.setattr(readers, "read_csv", lambda *given, real=readers.read_csv: read.append(1) or real(*given))
+    monkeypatch.setattr(cache, "SHARE", cache.SHARE if room else 0.0)
+    call(*fit, "-m", "n.npz")
+    read = len(read)  # a row for the names of the columns, and all of them
+    assert read == 1 if room else read > 2
+    same_models("m.npz", "n.npz", atol=0)
+
+
 def test_other_fits_are_not_resumed(folder):
     data = write(folder / "t.csv", flowers())
     keep = ("--batches", "--checkpoint", "c.npz", "-m", "m.npz")
@@ -322,7 +340,7 @@ def test_scores_add_up():
         y = classes[rng.integers(n, size=200)]
         P = np.maximum(P, 0.005)
         predicted = classes[P.argmax(axis=1)]
-        tally = scores.Tally(classes)
+        tally = predict.Tally(classes)
         for some in np.array_split(np.arange(200), 7):
             tally.add(y[some], P[some])
         found = tally.metrics()

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from majorant.cli import tables
 from majorant.cli.readers import Source
 from majorant.cli.schema import Schema, Wanted
-from majorant.cli.tables import Column, Matrix, find_classes, match_classes, read_numbers
+from majorant.cli.tables import Table, find_classes, match_classes, read_numbers
 
 ROWS = [
     (1.5, "red", "yes"),
@@ -42,7 +42,7 @@ def write_parquet(path, columns):
 def learn(path, target="kind", source=None, **wanted):
     source = source or Source(path)
     table = source.read(frozenset({target}))
-    return (*Schema.learn(source, Wanted(target, **wanted), [table]), table)
+    return (*Schema.learn(source, Wanted(target, **wanted), lambda: [table]), table)
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def test_a_column_that_turns_to_text_late_is_text_from_the_start(tmp_path, monke
     path = write_csv(tmp_path / "t.csv", rows)
     monkeypatch.setattr(Source.chunks, "__defaults__", (3,))
     source = Source(path)
-    whole = Schema.learn(source, Wanted("kind"), [source.read(frozenset({"kind"}))])
+    whole = Schema.learn(source, Wanted("kind"), lambda: [source.read(frozenset({"kind"}))])
     streamed = Schema.learn(source, Wanted("kind"))
     assert whole[0] == streamed[0]
     assert whole[0].encoding.names[:7] == [f"size={c}" for c in ["1", "2", "3", "4", "5", "6", "seven"]]
@@ -217,18 +217,18 @@ def test_columns_that_turn_to_text_late_cost_one_more_read(tmp_path, monkeypatch
     assert len(opened) == 2
     table = source.read(frozenset({"kind"}))
     assert len(opened) == 4
-    assert Schema.learn(source, wanted, [table])[0] == streamed
+    assert Schema.learn(source, wanted, lambda: [table])[0] == streamed
     assert list(streamed.encoding.levels) == list("abcde")
 
 
 def test_what_a_column_is_is_asked_once(monkeypatch):
     tried = []
     monkeypatch.setattr(tables, "read_numbers", lambda *cells, real=read_numbers: tried.append(1) or real(*cells))
-    words, numbers = Column.of_cells(["1", "a"]), Column.of_cells([" 1", ""])
+    table = Table.of_cells("t", ["words", "numbers"], [["1", "a"], [" 1", ""]], 1, ".")
     for _ in range(3):
-        assert (words.is_text, numbers.is_text) == (True, False)
-        assert words.numbers() == 1  # the place of the first word
-        np.testing.assert_array_equal(numbers.take(np.array([1, 0])).numbers(), [np.nan, 1])
+        assert (table.is_text("words"), table.is_text("numbers")) == (True, False)
+        assert table.parsed("words") == 1  # the place of the first word
+        np.testing.assert_array_equal(table.take(np.array([1, 0])).numbers("numbers"), [np.nan, 1])
     assert len(tried) == 2
 
 
@@ -348,8 +348,8 @@ def test_chunks_learn_what_the_whole_does(tmp_path):
     ]
     path = write_csv(tmp_path / "t.csv", rows)
     source, wanted = Source(path), Wanted("kind", standardize=True)
-    whole, _ = Schema.learn(source, wanted, [source.read()])
-    parts, _ = Schema.learn(source, wanted, list(source.chunks(7)))
+    whole, _ = Schema.learn(source, wanted, lambda: [source.read()])
+    parts, _ = Schema.learn(source, wanted, lambda: source.chunks(7))
     X = whole.features(source.read())
     np.testing.assert_allclose(parts.features(source.read()), X, rtol=1e-12)
     np.testing.assert_allclose([X[:, 0].mean(), X[:, 0].std()], [0, 1], atol=1e-12)
@@ -359,7 +359,7 @@ def test_chunks_learn_what_the_whole_does(tmp_path):
 def test_scaling_a_sparse_matrix_in_chunks(tmp_path):
     (tmp_path / "t.svm").write_text("0 1:1\n1 3:2\n0 1:3 2:1\n")
     source = Source(str(tmp_path / "t.svm"))
-    schema, _ = Schema.learn(source, Wanted(None, standardize=True), list(source.chunks(1)))
+    schema, _ = Schema.learn(source, Wanted(None, standardize=True), lambda: source.chunks(1))
     X = np.array([[1.0, 0, 0], [0, 0, 2], [3, 1, 0]])
     np.testing.assert_allclose(dense(schema.features(source.read())), X / X.std(axis=0))
 
@@ -435,7 +435,7 @@ def test_a_matrix_is_no_table(tmp_path):
     schema, _, table = learn(write_csv(tmp_path / "t.csv"))
     (tmp_path / "t.svm").write_text("1 1:2\n0 1:3\n")
     matrix = Source(str(tmp_path / "t.svm")).read()
-    assert isinstance(matrix, Matrix)
+    assert matrix.X is not None
     with pytest.raises(ValueError, match="named columns"):
         schema.features(matrix)
     with pytest.raises(ValueError, match="without names"):

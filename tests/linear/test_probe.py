@@ -14,8 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import majorant
 from majorant import LinearProbe, LogisticRegression
-from majorant.linear.probe.features import draw, foretold, in_chunks, losses_and_best, moments
-from majorant.linear.probe.scoring import Score, Turning
+from majorant.linear.held_out import Score, Turning, draw, foretold, in_chunks, losses_and_best, moments
 
 GRID = [1e-3, 1e-2, 0.1, 1.0, 10.0]
 
@@ -99,7 +98,7 @@ def test_sparse_and_narrow_rows_are_the_same_rows():
 
 def test_moments_are_those_of_numpy_whatever_the_chunks(monkeypatch):
     X = embeddings()[0] + 100.0
-    monkeypatch.setattr("majorant.linear.probe.features.TOGETHER", 200)
+    monkeypatch.setattr("majorant.linear.held_out.TOGETHER", 200)
     assert len(list(in_chunks(*X.shape))) > 10
     for rows in (X, sparse.csr_array(X), X.astype(np.float32)):
         found = moments(rows)

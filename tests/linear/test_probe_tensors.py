@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="tensors need PyTorch, which is no part of t
 import torch
 
 from majorant import LinearProbe
-from majorant.linear.probe.features import losses_and_best, moments, take
+from majorant.linear.held_out import losses_and_best, moments, take
 from tests.linear.test_probe import GRID, embeddings
 from tests.linear.test_probe_many import counted_at_zero, several_label_sets
 

@@ -1,1 +1,0 @@
-"""Linear probes: a head on frozen features, its penalty chosen by a sweep."""
