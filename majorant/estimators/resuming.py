@@ -156,5 +156,8 @@ def _is_whole(part: Any) -> bool:
     counted = type(progress.steps) is int and 0 <= progress.steps <= most
     if not counted or not isinstance(steps, np.ndarray) or steps.dtype.kind != "f" or not (steps <= most).all():
         return False
+    memories = progress.memories
+    if not isinstance(memories, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in memories):
+        return False
     has_theta = isinstance(state.theta, np.ndarray) and state.theta.ndim == 1 and state.theta.dtype.kind == "f"
     return has_theta and isinstance(state.point, Point | None)

@@ -87,7 +87,7 @@ def test_words_take_fewer_passes_than_without(monkeypatch):
     y = [[f"l{w % 5 if rng.random() < 0.9 else rng.integers(5)}" for w in each] for each in words]
     monkeypatch.setattr(source, "BLOCK", 2**12)
     passes = []
-    for suits in (ascent.suits, lambda objective, theta: False):
+    for suits in (ascent.suits, lambda objective: False):
         monkeypatch.setattr(ascent, "suits", suits)
         model = ChainCRF(c2=0.1, tol=1e-3).fit(Chunks(lambda: iter([(X, y)])))
         assert model.result_.converged

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Choices, ConditionalLogit, Enumerated, Objective, QuasiNewton, minimize
-from majorant.choice import conditional_logit, enumerated
+from majorant.choice import enumerated, inference
 from majorant.core import preconditioners
 from majorant.core.files import decode, encode
 from majorant.core.preconditioners import hessian_by_blocks
@@ -35,8 +35,8 @@ def drawn(seed, *, sets=12, alternatives=5, shared=2, own=(2, 3), apart=1.0):
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
     monkeypatch.setattr(enumerated, "COMMON", (0.8, 0.5))
-    monkeypatch.setattr(preconditioners, "LARGEST_HESSIAN", 0)
-    monkeypatch.setattr(conditional_logit, "LARGEST_HESSIAN", 0)
+    monkeypatch.setattr(preconditioners, "LARGEST", 0)
+    monkeypatch.setattr(inference, "LARGEST_HESSIAN", 0)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -100,7 +100,7 @@ def test_a_singular_arrow_still_scales_steps():
 @pytest.mark.parametrize("whole", [False, True], ids=["each block", "by blocks"])
 def test_quasi_newton_buys_it_and_lands_at_the_optimum(monkeypatch, whole):
     if whole:
-        monkeypatch.setattr(preconditioners.HessianByBlocks, "price", lambda self, prices: 0.0)
+        monkeypatch.setattr(preconditioners.HessianByBlocks, "price", lambda self, prices: (0.0, 0.0))
     data = drawn(0, sets=400, alternatives=12, own=(4, 4), apart=1e-3)
     F = Objective(Enumerated(), data, ridge=1e-6)
     found = minimize(F, QuasiNewton(), tol=1e-10, largest_hessian=0)
@@ -119,7 +119,7 @@ def long(data):
 def test_many_parameters_have_standard_errors(monkeypatch, tmp_path):
     arrays = long(drawn(2, sets=600, alternatives=6))
     by_blocks = ConditionalLogit(C=100.0, solver="lbfgs").fit(*arrays)
-    monkeypatch.setattr(conditional_logit, "LARGEST_HESSIAN", 5_000)
+    monkeypatch.setattr(inference, "LARGEST_HESSIAN", 5_000)
     whole = ConditionalLogit(C=100.0).fit(*arrays)
     np.testing.assert_allclose(by_blocks.coef_, whole.coef_, rtol=1e-8, atol=1e-10)
     errors = whole.summary().std_errors

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import majorant
-from majorant import Labelled, Multinomial, Objective, QuasiNewton, minimize
-from majorant.core import preconditioners
+from majorant import Labelled, Multinomial, Objective
 from majorant.curvature import Centred
 
 
@@ -86,15 +85,3 @@ def test_it_is_closer_to_the_hessian():
         return np.log(np.linalg.eigvals(np.linalg.solve(M + λ, H + λ)).real).std()
 
     assert spread(labels=True) < 0.85 * spread(labels=False)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_steps_are_fewer(seed, monkeypatch):
-    X, y = blobs(seed, 8_000, 20, 12, apart=1.0)
-    F, solver = Objective(Multinomial(12), Labelled(X, y), ridge=1.0), QuasiNewton(curvature="kronecker")
-    rough = minimize(F, QuasiNewton(curvature="diagonal"), tol=1e-2).params  # at zero labels tell nothing
-    found = minimize(F, solver, start=rough, tol=1e-8)
-    monkeypatch.setattr(preconditioners, "_has_labels", lambda prices, point: False)
-    without = minimize(F, solver, start=rough, tol=1e-8)
-    assert found.trace["step"][-1] <= 0.8 * without.trace["step"][-1]
-    np.testing.assert_allclose(found.params, without.params, atol=1e-3)

@@ -76,7 +76,7 @@ def untuned(monkeypatch):
     def tune(objective, schedules, **_):
         return SimpleNamespace(best=SGD(gain=0.01, schedule=schedules[-1], seed=3))
 
-    monkeypatch.setattr("majorant.estimators.fitting.tune", tune)
+    monkeypatch.setattr("majorant.tuning.tune", tune)
 
 
 # --- to the last bit --------------------------------------------------------------------------------------

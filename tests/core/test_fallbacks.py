@@ -72,7 +72,7 @@ def test_the_finish_of_the_proximal_solver_takes_no_step_that_rises(monkeypatch)
     F = problems.make(problems.multinomial)
     solver = ProximalMajorization()
     state = solver.step(F, solver.start(F, np.zeros(F.size)))
-    monkeypatch.setattr("majorant.core.policy.best_point_along", lambda F, here, *rest, **more: (above(F, here), 1.0))
+    monkeypatch.setattr("majorant.core.policy.best_step", lambda ray, *rest: -1.0)
     found = solver.step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)
@@ -107,7 +107,7 @@ def test_a_sweep_of_the_dual_that_rises_is_not_kept(monkeypatch):
     F = Objective(Binary(), Labelled(X, y), ridge=0.1)
     solver, sweep = QuasiNewton(), dual.sweep
     state = solver.start(F, np.zeros(F.size))
-    assert state.sweeps is not None
+    assert state.continuation is not None
 
     def worse(objective, start, seed):
         swept = sweep(objective, start, seed)
@@ -116,7 +116,7 @@ def test_a_sweep_of_the_dual_that_rises_is_not_kept(monkeypatch):
     monkeypatch.setattr(dual, "sweep", worse)
     assert state.point.value < F.value(0.3 * state.theta) < F.value(np.zeros(F.size))
     left = solver.step(F, state)
-    assert left.sweeps is None
+    assert left.continuation is None
     assert left.point.value == state.point.value
     np.testing.assert_array_equal(left.theta, state.theta)
 
