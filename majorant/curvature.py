@@ -5,12 +5,11 @@ remembers. A *form* turns the factors of a batch into a curvature; solvers name 
 """
 
 from majorant.core.curvature import Block, Curvature, Dense, Diagonal, DiagonalByClass, Factorize, Factors, Form, Solve
-from majorant.core.structured import Arrow, Centred, Growing, Kronecker, LowRank, Pattern, balanced, form
+from majorant.core.structured import Arrow, Growing, Kronecker, LowRank, Pattern, balanced, form
 
 __all__ = [
     "Arrow",
     "Block",
-    "Centred",
     "Curvature",
     "Dense",
     "Diagonal",

@@ -140,16 +140,9 @@ class ClassModel(RowModel[Labelled]):
         C, of_rows = self._class_means(scores, batch)
         return C, batch.design.pull_back_squares(of_rows[None])[0]
 
-    def mean_gram(self, scores: Array, batch: Labelled, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
+    def mean_gram(self, scores: Array, batch: Labelled, dtype: Any) -> tuple[Array, Array]:
         C, of_rows = self._class_means(scores, batch)
-        G = batch.design.gram(of_rows[None, None], dtype)
-        if labels and self.is_softmax() and not batch.soft:
-            return C, G, *self.of_labels(self.loss_and_residual(scores, batch)[1], of_rows, batch)
-        return C, G, np.zeros((0, self.coefficient_rows)), np.zeros(0), np.zeros((0, batch.design.shape[1]))
-
-    def of_labels(self, residual: Array, each: Array, batch: Labelled) -> tuple[Array, Array, Array]:
-        """Return of the rows of each label k Σ_j B_j e_k, Σ_j w_j and Σ_j w_j x_j."""
-        raise NotImplementedError
+        return C, batch.design.gram(of_rows[None, None], dtype)
 
     def _class_means(self, scores: Array, batch: Labelled) -> tuple[Array, Array]:
         C, weights = self.between_classes_at(scores, batch)

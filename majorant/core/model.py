@@ -218,8 +218,8 @@ class Model(ABC, Generic[Batch]):
         """Return Σ_j B_j, and Σ_j w_j x_j², with w_j what the classes of a row weigh on average."""
         self._has_no("classes")
 
-    def mean_gram(self, scores: Array, batch: Batch, dtype: Any, *, labels: bool) -> tuple[Array, ...]:
-        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j, and what the rows of each label, or none, share."""
+    def mean_gram(self, scores: Array, batch: Batch, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, with the same w_j."""
         self._has_no("classes")
 
     def pattern(self, batch: Batch) -> Pattern | None:

@@ -203,11 +203,12 @@ class Objective:
         """Return the Hessian between classes, Σ_j B_j, and Σ_j w_j x_j², w_j = tr(B_j)/(n − 1)."""
         return self.blocks.total(self.model.class_curvature, self.scores(at))
 
-    def mean_gram(self, at: Point, dtype: Any, *, labels: bool = False) -> tuple[Array, ...]:
-        """Return what :class:`~majorant.curvature.Centred` is made of."""
-        gram = partial(self.model.mean_gram, dtype=dtype, labels=labels)
+    def mean_gram(self, at: Point, dtype: Any) -> tuple[Array, Array]:
+        """Return Σ_j B_j and Σ_j w_j x_j x_jᵀ, w_j = tr(B_j)/(n − 1): the factors of a Kronecker product."""
+        gram = partial(self.model.mean_gram, dtype=dtype)
         rows, columns = self.model.curvature_rows(self.like), self.size // self.model.classes(self.like)
-        return self.blocks.total_of_large(gram, rows, columns**2, self.scores(at))
+        found: tuple[Array, Array] = self.blocks.total_of_large(gram, rows, columns**2, self.scores(at))
+        return found
 
     def ray(self, start: ArrayLike | Point, direction: ArrayLike, *, unit_step: bool = False) -> Ray:
         """Return F along θ + aδ as a function of the number a: the data are visited once, evaluating it is free.

@@ -27,7 +27,7 @@ from majorant.core.labelled import CommonGram, Labelled, MeanProducts
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.prices import LARGEST_COPY, LARGEST_GRAM, SINGLE, VECTOR, Prices
-from majorant.core.structured import Arrow, Centred, balanced
+from majorant.core.structured import Arrow, Kronecker, balanced
 from majorant.core.threads import as_array
 
 # Rows of each column, for a mean over rows to tell how columns hang together.
@@ -152,8 +152,8 @@ class GramOfColumns(Preconditioner):
             sums = gram_sums(objective, point, np.float32)
             least = SINGLE * float(sums[1].diagonal().max())
             if np.min(λ[λ > 0]) > least:
-                return RoundedGram(objective.blocks.scaling(sums), least)
-        return objective.blocks.scaling(gram_sums(objective, point, np.float64)).nearly_factorized
+                return RoundedGram(objective.blocks.kronecker(*sums), least)
+        return objective.blocks.kronecker(*gram_sums(objective, point, np.float64)).nearly_factorized
 
     def is_known(self, objective: Objective, point: Point) -> bool:
         """Return whether another problem over the same rows has left what it takes at a point."""
@@ -243,7 +243,7 @@ def shared_gram(objective: Objective, at: Point, dtype: Any) -> tuple[CommonGram
     return like.common, known if suits else None
 
 
-def gram_sums(objective: Objective, point: Point, dtype: Any) -> tuple[Array, ...]:
+def gram_sums(objective: Objective, point: Point, dtype: Any) -> tuple[Array, Array]:
     """Return C = Σ_j B_j and G = Σ_j w_j x_j x_jᵀ, if it can be from what another problem over such rows has found.
 
     That tells how columns are correlated; how large they are is found from rows of the problem.
@@ -261,7 +261,7 @@ def gram_sums(objective: Objective, point: Point, dtype: Any) -> tuple[Array, ..
     scale = np.sqrt(np.divide(squares, diagonal, out=np.zeros(len(squares)), where=diagonal > 0)).astype(dtype)
     G = G * scale * scale[:, None]
     np.fill_diagonal(G, squares)
-    return C, G, np.zeros((0, len(C))), np.zeros(0), np.zeros((0, len(G)))  # of labels there are none
+    return C, G
 
 
 def _raise_for_wide(objective: Objective) -> float:
@@ -289,7 +289,7 @@ def _raised(entries: Array, penalised: Array, share: float) -> Array:
 class RoundedGram:
     """C ⊗ G from products in single precision: a smaller ridge than ``least`` is lost in their rounding errors."""
 
-    curvature: Centred
+    curvature: Kronecker
     least: float
 
     def __call__(self, ridge: Array) -> Solve:

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from majorant.core.checks import Array, whole
-from majorant.core.structured import Centred
+from majorant.core.structured import Kronecker, balanced
 from majorant.core.threads import for_each
 
 # A function of cached values of a block, if there are any, and of the block, which comes last; it can be pickled.
@@ -94,9 +94,9 @@ class Blocks(ABC):
 
     # --- on a device ----------------------------------------------------------------------------------------
 
-    def scaling(self, sums: tuple[Any, ...]) -> Centred:
-        """Return the curvature that sums of ``mean_gram`` make, whose factors are computed where that is quick."""
-        return Centred.of(*sums)
+    def kronecker(self, classes: Any, features: Any) -> Kronecker:
+        """Return C ⊗ G, whose factors are computed where that is quick."""
+        return Kronecker(*balanced(classes, features), majorizes=False)
 
     def parameters(self, theta: ArrayLike) -> Any:
         """Return parameters as an array, the same if they are one; on a device perhaps as a tensor that stays there."""

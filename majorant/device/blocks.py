@@ -17,9 +17,9 @@ from majorant.core.checks import Array
 from majorant.core.model import Model
 from majorant.core.rounding import ClassSpreads
 from majorant.core.rows import Blocks, Cached, Data, Function, Gives, LocalBlocks, Recompute, Reducer
-from majorant.core.structured import Centred
+from majorant.core.structured import Kronecker
 from majorant.core.threads import as_array
-from majorant.device.curvature import TensorCentred, TensorSpreads
+from majorant.device.curvature import TensorKronecker, TensorSpreads
 
 # Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU; and what
 # share of the memory that is free it may be, since there are several at a time.
@@ -88,9 +88,12 @@ class DeviceBlocks(LocalBlocks):
         """Return the sum over all blocks, which are large."""
         return self.total(function, *cached)
 
-    def scaling(self, sums: tuple[Any, ...]) -> Centred:
-        """Return the curvature that ``MeanGram`` has added up, whose eigenvectors are found on the device."""
-        return TensorCentred.of(*(self.placed(each) for each in sums))
+    def kronecker(self, classes: Any, features: Any) -> Kronecker:
+        """Return C ⊗ G, whose eigenvectors are found on the device."""
+        C, n = self.placed(classes), len(classes)
+        total = C.trace() / max(n - 1, 1)
+        balanced = C / total if n > 1 and total > 0 else torch.eye(n, dtype=C.dtype, device=C.device)
+        return TensorKronecker(balanced, self.placed(features))
 
     def parameters(self, theta: ArrayLike) -> Any:
         """Return parameters as an array, or, if they are many and points stay here, as a tensor on the device."""

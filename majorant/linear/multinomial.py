@@ -301,21 +301,6 @@ class Multinomial(ClassModel):
     def between_classes(self, residual: Array, batch: Labelled) -> tuple[Array, Array]:
         return covariance(self._probabilities(residual, batch), batch.weight)
 
-    def of_labels(self, residual: Array, each: Array, batch: Labelled) -> tuple[Array, Array, Array]:
-        """Return of the rows of each label k Σ_j B_j e_k, Σ_j w_j and Σ_j w_j x_j.
-
-        B_j e_k is −p_j(k) times the residual of such a row.
-        """
-        y, rows = batch.y, np.arange(len(batch))
-        off = residual[y, rows]
-        if batch.weight is not None:
-            off = np.divide(off, batch.weight, where=batch.weight > 0, out=np.zeros_like(off))
-        chosen = np.zeros_like(residual)
-        chosen[y, rows] = 1.0 + off
-        columns = -chosen @ residual.T
-        chosen[y, rows] = each
-        return columns, np.bincount(y, each, self.n_classes), batch.design.pull_back(chosen)
-
     def hessian_weights(self, scores: Array, batch: Labelled) -> Array:
         return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
 

@@ -72,17 +72,6 @@ class OnTensors(ClassModel):
         weight: Any = batch.weight
         return Magnitudes.of(batch.design, None if weight is None else weight.cpu().numpy(), size)
 
-    def of_labels(self, residual: Any, each: Any, batch: Labelled) -> tuple[Any, Any, Any]:
-        """Return of the rows of each label k Σ_j B_j e_k, Σ_j w_j and Σ_j w_j x_j."""
-        y, off = _any(batch.y)[:, None], residual.T.gather(1, _any(batch.y)[:, None])
-        if batch.weight is not None:
-            w = _any(batch.weight)[:, None].to(off.dtype)
-            off = torch.where(w > 0, off / w, 0.0)
-        chosen = torch.zeros_like(residual.T).scatter_(1, y, 1.0 + off)
-        columns = -_any(batch.design).multiply(chosen.T, residual.T).double()
-        chosen.scatter_(1, y, each[:, None].to(chosen.dtype))
-        return columns, chosen.sum(dim=0, dtype=torch.float64), _any(batch.design).pull_back(chosen.T)
-
     def _class_means(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         C, each = self._covariance(scores, batch)
         weight: Any = batch.weight

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from majorant import Choices, Enumerated, Objective, log_partition_bound
 from majorant.core.curvature import WORTH_SHARING, Factor, lower_factor
 from majorant.core.threads import sharing
-from majorant.curvature import Block, Centred, Dense, Diagonal, DiagonalByClass, Growing, Kronecker, LowRank, form
+from majorant.curvature import Block, Dense, Diagonal, DiagonalByClass, Growing, Kronecker, LowRank, form
 from tests import oracles, problems
 
 RNG = np.random.default_rng(0)
@@ -26,8 +26,6 @@ CURVATURES = {
     "block": Block((Dense(ROWS[:, :3].T @ ROWS[:, :3], True), Diagonal(np.arange(1.0, 4), True)), majorizes=True),
     "other block": Block((Diagonal(np.arange(1.0, 4), True), Diagonal(np.ones(3), True)), majorizes=True),
     "classes apart": Kronecker(np.eye(2), ROWS[:, 3:].T @ ROWS[:, 3:], majorizes=True),
-    "centred": Centred(np.eye(2) - 0.5, ROWS[:, :3].T @ ROWS[:, :3], ROWS[:2, :2], ROWS[:2, 3:]),
-    "centred, no label": Centred(np.eye(2), np.eye(3), np.zeros((0, 2)), np.zeros((0, 3))),
     "diagonal by class": DiagonalByClass(np.array([[1.0, -0.3], [-0.3, 0.5]]), RNG.exponential(size=3)),
     "growing": Growing(np.diag(np.arange(1.0, 7))).grown(ROWS[:1], ROWS[:1] / np.arange(1.0, 7), np.ones((1, 1))),
 }

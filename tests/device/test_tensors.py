@@ -217,37 +217,34 @@ def test_pairs_of_many_parameters_are_kept_on_the_device(device, tmp_path, monke
     assert distance(path.coefs[-1], expected.coef_) < 0.02  # to its default tolerance
 
 
-@pytest.mark.parametrize("labels", [0, 4])
-def test_a_curvature_on_a_device_is_that_of_arrays(device, labels):
-    from majorant.curvature import Centred
-    from majorant.device.curvature import TensorCentred
+def test_a_curvature_on_a_device_is_that_of_arrays(device):
+    from majorant.curvature import Kronecker
+    from majorant.device.curvature import TensorKronecker
 
     rng = np.random.default_rng(0)
-    rows, B, N = rng.normal(size=(30, 6)), rng.normal(size=(labels, 4)), rng.normal(size=(labels, 6))
+    rows = rng.normal(size=(30, 6))
     C, G = np.cov(rng.normal(size=(4, 9))), rows.T @ rows
-    there = TensorCentred(*(torch.as_tensor(each).to(device) for each in (C, G, B, N)))
+    there = TensorKronecker(*(torch.as_tensor(each).to(device) for each in (C, G)))
     ridge = np.tile([0.3] * 5 + [0.0], 4)
     solve = there.nearly_factorized(ridge)
     inverse = np.column_stack([solve(unit) for unit in np.eye(24)])
     # Eigenvalues of C are rounded to levels, and where it has least their mean stands in.
     levels, basis = (each.cpu().numpy() for each in there.classes_there)
-    rounded = Centred(basis * levels @ basis.T, G, B, N).as_matrix()
+    rounded = Kronecker(basis * levels @ basis.T, G, majorizes=False).as_matrix()
     np.testing.assert_allclose(inverse @ (rounded + np.diag(ridge)), np.eye(24), atol=1e-8)
     assert np.abs(np.log2(levels[1:] / np.linalg.eigvalsh(C)[1:])).max() <= 0.13
 
 
 def test_sums_make_the_curvature_of_arrays(device):
-    from majorant.curvature import Centred
-    from majorant.device.curvature import TensorCentred
+    from majorant.core.rows import LocalBlocks
+    from majorant.device.blocks import DeviceBlocks
 
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(30, 6))
-    columns = np.cov(rng.normal(size=(4, 9)))
-    sums = columns, 50 * rows.T @ rows, columns + np.diag([0.0, 0.0, 0.0, -9.0]), rng.random(4), rng.random((4, 6))
-    of_arrays, there = Centred.of(*sums), TensorCentred.of(*(torch.as_tensor(each).to(device) for each in sums))
+    sums = np.cov(rng.normal(size=(4, 9))), 50 * rows.T @ rows
+    of_arrays, there = LocalBlocks([]).kronecker(*sums), DeviceBlocks([], device).kronecker(*sums)
     for mine, theirs in zip(vars(there.as_written()).values(), vars(of_arrays).values(), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-12)
-    assert len(of_arrays.centres) == 3
 
 
 @pytest.mark.parametrize("curvature", ["auto", "diagonal", "kronecker"])
