@@ -527,10 +527,14 @@ def test_more_classes_than_there_are_stay_finite():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classes_that_run_off_do_so_in_few_steps():
-    X, y, groups, persons, Z = people(8, count=30, choices=3, covariates=2, spread=0.7)
-    model = LatentClassLogit(2, n_init=1).fit(X, y, groups, persons, membership=Z)
-    assert model.result_.outcome.value == "unbounded"
-    assert model.n_iter_ < 80
+    steps = []
+    for seed in (8, 9, 10, 11, 12):
+        X, y, groups, persons, Z = people(seed, count=30, choices=3, covariates=2, spread=0.7)
+        model = LatentClassLogit(2, n_init=1).fit(X, y, groups, persons, membership=Z)
+        assert model.result_.outcome.value == "unbounded"
+        steps.append(model.n_iter_)
+    assert np.median(steps) < 80
+    assert max(steps) < 200
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

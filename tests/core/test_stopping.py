@@ -106,7 +106,7 @@ def test_without_a_penalty_the_first_is_computed_whatever_it_costs():
 
 def test_without_a_penalty_as_many_rows_are_taken_as_a_third_of_the_steps_pays_for():
     F = objective(0.0, 12_000, 300)
-    few, more, all_rows = (due(stopping(F, steps), F, 0.0) for steps in (1, 20, 200))
+    few, more, all_rows = (due(stopping(F, steps), F, 0.0) for steps in (1, 50, 200))
     assert few == pytest.approx(ROWS_PER_PARAMETER * 300 / 12_000)
     assert few < more < all_rows == 1
     assert due(stopping(F, 1), F, 1.01 * few * TOL / SAFETY) == 0  # which certify less
