@@ -76,7 +76,8 @@ def test_units_change_nothing_of_latent_classes(kind, classes):
         said, model = fitted(LatentClassLogit(classes, n_init=2), X * units, y, groups)
         if kind == "separated":  # any split into classes is an optimum, one with an empty class, too
             assert said.split()[0] == expected.split()[0] == "unbounded"
-            assert ("completely separated" in said) and ("completely separated" in expected)
+            assert "completely separated" in said
+            assert "completely separated" in expected
             continue
         assert said == expected
         if plain is not None and plain.result_.outcome in (Outcome.CONVERGED, Outcome.STATIONARY):
