@@ -1,4 +1,4 @@
-"""What steps and curvatures cost here, against what ``majorant.core.prices`` thinks they do.
+"""What steps and curvatures cost here, against what ``majorant.core.preconditioners`` thinks they do.
 
     OMP_NUM_THREADS=1 python -m benchmarks.rates [--json FILE]
 
@@ -16,8 +16,7 @@ from benchmarks import report
 from benchmarks.shapes import Shape, make
 from majorant import Binary, Labelled, Multinomial, Objective
 from majorant.core.line_search import best_step
-from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
-from majorant.core.prices import Prices
+from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll, Prices
 from majorant.core.threads import recycling
 
 SHAPES = [
@@ -63,7 +62,7 @@ def measure(shape: Shape) -> dict:
             ray = F.ray(here, step, unit_step=True)
             return ray.point_at(best_step(ray))
 
-        runs = {"step": (make_step, prices.step())}
+        runs = {"step": (make_step, prices.step)}
         for rung in (first, GramOfColumns(), HessianOfAll()):
             price = rung.price(F)
             if price is not None:

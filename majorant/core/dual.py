@@ -28,8 +28,7 @@ from majorant.core.checks import Array
 from majorant.core.kernels.sparse import Csr
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.preconditioners import StartResult
-from majorant.core.prices import Prices
+from majorant.core.preconditioners import EXPONENTIAL, SPARSE, Prices, StartResult
 
 # Rows, and columns for each of them, from which sweeps pay: fewer columns make rows too much alike to be solved apart.
 LEAST_ROWS, COLUMNS_PER_ROW = 500, 2
@@ -107,7 +106,9 @@ def suits(objective: Objective) -> bool:
     if rows is None or not (rows.plain and rows.is_sparse):
         return False
     prices = Prices.of(objective)
-    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1] and prices.dual_sweep() <= AFFORDABLE * prices.step()
+    search = (16 if prices.classes == 1 else 66) * EXPONENTIAL  # for the root of each dual variable
+    sweep = prices.rows * prices.classes * (2 * SPARSE * prices.stored + search)
+    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1] and sweep <= AFFORDABLE * prices.step
 
 
 def begin(objective: Objective) -> Dual:

@@ -29,7 +29,7 @@ matrix of the columns, if it is cheaper than the Hessian and its solves cost no 
 What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental. Steps add what they cost to a budget,
 and purchases are paid from it; what is bought has to cost no more than is in it, and less than what is left to do.
 So purchases never cost more than steps do, and a fit not much more than twice the best choice, whatever the data. What
-is left to do is told by how fast steps have gained; prices are counted operations times measured rates (``prices``).
+is left to do is told by how fast steps have gained; prices are counted operations times measured rates.
 
 ``core.stopping`` decides when to compute a tight certificate and when to stop; ``core.run`` has the loop.
 """
@@ -51,21 +51,19 @@ from majorant.core.line_search import EXACT, LOOSE, RISE, Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.online import from_online_pass, learns_online
 from majorant.core.preconditioners import (
+    FREE,
     LADDERS,
+    PRODUCTS_PER_STEP,
     ROWS_PER_COLUMN,
+    ROWS_PER_PARAMETER,
+    SINGLE,
+    STEP,
     GramOfColumns,
     HessianOfAll,
     Level,
     Preconditioner,
-    StartResult,
-)
-from majorant.core.prices import (
-    FREE,
-    PRODUCTS_PER_STEP,
-    ROWS_PER_PARAMETER,
-    SINGLE,
-    STEP,
     Prices,
+    StartResult,
     pays_in_single_precision,
 )
 from majorant.core.quasi_newton import (
@@ -108,7 +106,7 @@ class Plan:
         if not objective.model.has_rows:
             return cls(((LADDERS[kind][0], 1.0, 0.0),), 1.0 if products else inf)
         prices, gram = Prices.of(objective), GramOfColumns()
-        step = prices.step()
+        step = prices.step
         price = {rung: cost for rung in LADDERS[kind] if (cost := rung.price(objective)) is not None}
 
         # No metric more than doubles the price of a step, unless there is no other; nor is a Gram matrix worth what a
@@ -481,9 +479,9 @@ def sample_size(objective: Objective) -> int:
         return 0
     prices, least = Prices.of(objective), _least_rows(objective)
     fixed, of_least = STEP + prices.hessian(0), STEP + prices.hessian(least)
-    if 2 * least > objective.rows or 2 * of_least > prices.step():
+    if 2 * least > objective.rows or 2 * of_least > prices.step:
         return 0
-    affordable = least * (prices.step() / 2 - fixed) / (of_least - fixed)
+    affordable = least * (prices.step / 2 - fixed) / (of_least - fixed)
     if objective.whole is None:  # it is fetched
         affordable = min(affordable, CACHE / max(prices.stored, 1.0))
     return max(least, int(min(affordable, objective.rows / 2)))

@@ -25,8 +25,19 @@ from majorant.core.class_model import ClassModel
 from majorant.core.labelled import Labelled
 from majorant.core.line_search import LOOSE, best_step
 from majorant.core.objective import Objective
-from majorant.core.preconditioners import HessianOfAll, StartResult
-from majorant.core.prices import FREE, LARGEST_COPY, LARGEST_GRAM, PRODUCTS_PER_STEP, SINGLE, Prices
+from majorant.core.preconditioners import (
+    DENSE,
+    FREE,
+    LARGEST_COPY,
+    LARGEST_GRAM,
+    MULTIPLY,
+    PRODUCTS_PER_STEP,
+    SINGLE,
+    VECTOR,
+    HessianOfAll,
+    Prices,
+    StartResult,
+)
 from majorant.core.quasi_newton import Direction, conjugate_gradients
 
 # Rows for each column, at most: where there are more, a Gram matrix of the columns is smaller.
@@ -82,11 +93,6 @@ class RowSpace:
     def rows(self) -> int:
         """Number of rows t."""
         return len(self.products)
-
-    @property
-    def is_singular(self) -> bool:
-        """Whether rows outnumber columns: then many Z stand for the same, and factors are of rounding errors."""
-        return self.rows > self.data.n_features - self.data.constant
 
     def parameters(self, Z: Array) -> Array:
         """Return what Z stands for."""
@@ -150,7 +156,7 @@ def suits(objective: Objective) -> bool:
     if not (objective.model.has_rows and objective.convex and t <= LARGEST_GRAM and RowSpace.suits(objective)):
         return False
     prices, hessian = Prices.of(objective), HessianOfAll().price(objective)
-    if hessian is not None and hessian[0] <= FREE * prices.step():
+    if hessian is not None and hessian[0] <= FREE * prices.step:
         return False
     columns = prices.columns
     return t < columns or (t <= MOST_ROWS_PER_COLUMN * columns and RowSpace.narrows(objective))
@@ -159,7 +165,7 @@ def suits(objective: Objective) -> bool:
 def is_next_to_free(objective: Objective) -> bool:
     """Return whether K costs no more than ``FREE`` steps, and a Newton step with it less than one."""
     prices = Prices.of(objective)
-    step = prices.step()
+    step = prices.step
     return prices.row_products() <= FREE * step and PRODUCTS_PER_STEP * prices.product_of_rows() < step
 
 
@@ -167,9 +173,11 @@ def newton_among_rows(objective: Objective, steps: int) -> StartResult:
     """Return the optimum but for rounding, found from zero in no more than so many steps."""
     space, intercepts, prices = RowSpace.of(objective), objective.likely_intercept, Prices.of(objective)
     product, has_factors = prices.product_of_rows(), 4 * len(space.ridge) * space.rows**2 <= LARGEST_COPY
-    factors = inf if space.is_singular or not has_factors else prices.factors_of_rows() / product
+    # A Cholesky factor for each class, in single precision; a solve reads each once, in two halves.
+    squares, is_singular = prices.classes * prices.rows**2, space.rows > space.data.n_features - space.data.constant
+    factors = inf if is_singular or not has_factors else squares * (prices.rows * MULTIPLY / 4 + VECTOR) / product
     start = np.zeros(len(space.ridge)) if intercepts is None else intercepts
-    place, made, products = newton(space, start, steps, factors, prices.solve_of_rows() / product)
+    place, made, products = newton(space, start, steps, factors, squares * DENSE / 2 / product)
     passes = 2.0 + products * objective.rows * space.ridge.shape[0] / (2 * objective.size)
     objective.spend(passes=passes, curvatures=1)
     point = objective.point(space.parameters(place.Z))

@@ -32,7 +32,7 @@ from majorant.core.certificates import Certificate, Cuts
 from majorant.core.checks import Array
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
-from majorant.core.prices import FREE, ROWS_PER_PARAMETER, Prices
+from majorant.core.preconditioners import FREE, ROWS_PER_PARAMETER, Prices
 from majorant.core.solver import State
 from majorant.core.threads import all_finite, norm
 
@@ -161,7 +161,7 @@ class Stopping:
 
         # Its price, in steps.
         prices, known, rows, affordable = Prices.of(F), state.hessian() is not None, 1.0, OF_STEPS * self._steps
-        of_all, fixed = prices.certificate(known=known) / prices.step(), prices.certificate(share=0.0) / prices.step()
+        of_all, fixed = prices.certificate(known=known) / prices.step, prices.certificate(share=0.0) / prices.step
         if only and of_all > FREE and not (known or F.whole is None or F.narrow):
             rows = min(max((affordable - fixed) / (of_all - fixed), ROWS_PER_PARAMETER * F.size / F.rows), 1.0)
         price = of_all if rows == 1 else fixed + rows * (of_all - fixed)

@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objective, QuasiNewton, Threads, minimize
-from majorant.core.preconditioners import DiagonalOfHessian, Level
-from majorant.core.prices import Prices
+from majorant.core.preconditioners import DiagonalOfHessian, Level, Prices
 from majorant.core.quasi_newton import MOST_STEPS, HessianProducts, conjugate_gradients
 from tests.core.test_policy import BY_PRODUCTS, Rung, after, decided, plan, state
 
@@ -230,7 +229,7 @@ def test_a_metric_within_products_does_not_hide_how_fast_steps_gain():
 
 def test_a_product_costs_less_than_a_step_of_small_or_sparse_data_and_as_much_of_large_dense():
     def share(**shape):
-        return (prices := Prices(**shape)).product() / prices.step()
+        return (prices := Prices(**shape)).product() / prices.step
 
     assert share(rows=300, classes=20, columns=40, stored=40.0, sparse=False) < 0.3
     assert share(rows=1_500, classes=1, columns=12_000, stored=50.0, sparse=True) < 0.5

@@ -15,8 +15,16 @@ from majorant import Binary, Labelled, LogisticRegression, Multinomial, Newton, 
 from majorant.core import policy, preconditioners, row_space
 from majorant.core.files import decode, encode
 from majorant.core.policy import WINDOW, Plan, QuasiNewtonState
-from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll, Level, StartResult
-from majorant.core.prices import FREE, Prices, pays_in_single_precision
+from majorant.core.preconditioners import (
+    FREE,
+    DiagonalOfHessian,
+    GramOfColumns,
+    HessianOfAll,
+    Level,
+    Prices,
+    StartResult,
+    pays_in_single_precision,
+)
 from majorant.curvature import Kronecker
 from majorant.objective import Point
 
@@ -34,7 +42,7 @@ class Rung:
     name: str = "a metric"
 
     def price(self, objective):
-        step = Prices.of(objective).step()
+        step = Prices.of(objective).step
         return self.steps * step, self.more * step
 
     def at(self, objective, point):
@@ -273,8 +281,8 @@ def test_prices_of_a_plan_are_in_steps():
     F = objective(300, 6, 4)
     found, prices = Plan.of(F, "auto", F.point(np.zeros(F.size))), Prices.of(F)
     for rung, price, solve in found.rungs:
-        assert (price, solve) == pytest.approx([part / prices.step() for part in rung.price(F)])
-    assert found.product == pytest.approx(prices.product() / prices.step())
+        assert (price, solve) == pytest.approx([part / prices.step for part in rung.price(F)])
+    assert found.product == pytest.approx(prices.product() / prices.step)
 
 
 @pytest.mark.parametrize("shape", [(100, 5, 2), (300, 4, 3), (500, 50, 2), (2_000, 20, 2), (4_000, 20, 5)])
@@ -328,10 +336,10 @@ def test_the_space_of_the_rows_is_tried_once_and_left_if_it_is_no_better(monkeyp
 
 def test_prices_grow_with_the_data_and_count_what_is_stored():
     few, tall, wide = Prices(10**3, 1, 10, 10.0, False), PRICES, Prices(10**5, 1, 100, 100.0, False)
-    assert few.step() < tall.step() < wide.step()
+    assert few.step < tall.step < wide.step
     assert few.hessian(10**3) < tall.hessian(10**5) < wide.hessian(10**5)
     sparse = Prices(10**5, 1, 100, 1.0, True)
-    assert sparse.step() < wide.step()
+    assert sparse.step < wide.step
     assert sparse.gram(10**5) < wide.gram(10**5)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from majorant import Binary, Labelled, Objective
-from majorant.core.prices import FREE, ROWS_PER_PARAMETER, Prices
+from majorant.core.preconditioners import FREE, ROWS_PER_PARAMETER, Prices
 from majorant.core.solver import State
 from majorant.core.stopping import OF_STEPS, SAFETY, SETTLES, Stopping
 from majorant.objective import Point
@@ -57,7 +57,7 @@ def test_it_is_computed_where_four_times_the_predicted_decrease_is_within_the_to
 
 def test_it_costs_a_third_of_the_steps_at_most():
     F = objective(1.0)
-    price = Prices.of(F).certificate() / Prices.of(F).step()
+    price = Prices.of(F).certificate() / Prices.of(F).step
     enough = int(np.ceil(price / OF_STEPS))
     assert due(stopping(F, enough - 2), F, 0.0) == 0
     assert due(stopping(F, enough - 1), F, 0.0) == 1
@@ -91,7 +91,7 @@ def test_what_no_solver_predicts_the_last_values_do():
 
 def test_a_run_that_begins_at_the_optimum_ends_there():
     F = objective(1.0)
-    assert Prices.of(F).certificate() <= FREE * Prices.of(F).step()
+    assert Prices.of(F).certificate() <= FREE * Prices.of(F).step
     assert due(stopping(F), F, nan, gap=0.9 * SETTLES * TOL) == 1
     assert due(stopping(F), F, nan, gap=1.1 * SETTLES * TOL) == 0
 

@@ -21,8 +21,7 @@ from majorant import (
     minimize,
 )
 from majorant.core.policy import from_sample, sample_size
-from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll
-from majorant.core.prices import pays_in_single_precision
+from majorant.core.preconditioners import DiagonalOfHessian, GramOfColumns, HessianOfAll, pays_in_single_precision
 from majorant.linear import logistic
 from majorant.linear.path import walk
 
