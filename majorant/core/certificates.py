@@ -4,6 +4,13 @@
 F(θ) − F* ≤ ½ Σ_i g_i²/λ_i. With a free intercept F is first minimised along it; then strong convexity in the rest gives
 the same bound.
 
+**Duality** (:func:`by_mixing`). Of any convex penalty R, with g the gradient of the loss L, the same argument gives the
+Fenchel–Young gap R(θ) + R*(−g) + θᵀg, which is half of Σ_i (∇F)_i²/λ_i of a ridge. Without a ridge R* is infinite
+unless g obeys constraints. Then rows are mixed, s of what the model expects and 1 − s of what was observed: their
+gradient is sg.
+
+    F(θ) − F*  ≤  (1 − s) L + R(θ) + R*(−sg) + sθᵀg − Σ_j w_j [H(μ_j(s)) − s H(p_j)].
+
 **Self-concordance** (:func:`by_self_concordance`), with or without a penalty. Along θ + su the third derivative of F is
 at most M times the second, M = max_j max_{y,y'} |(f_j(y) − f_j(y'))ᵀu|: a third central moment is at most the range
 times the variance. With H = ∇²F(θ), δ = ‖∇F(θ)‖_{H⁻¹} (the Newton decrement), S = max_j max_{y,y'} ‖f_j(y) −
@@ -30,12 +37,12 @@ tighter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, inf, isfinite, isinf, isnan, log1p, nan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,6 +55,7 @@ from majorant.core.rows import Recompute, most, widened
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
+    from majorant.core.class_model import ClassModel
     from majorant.core.objective import Objective
 
 # What a bound may be larger for being computed quickly, relative; and how much farther scores may have been added up.
@@ -171,8 +179,16 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     if model is None:
         F.spend(passes=1)
         loss, of_loss = blocks.total(partial(widened, partial(F.model.loss_and_gradient, θ)))
-        gradient = F.penalty.slope(θ, of_loss)
-        return Certificate(θ, loss + penalty, gradient, bounded_gap(F, θ, loss + penalty, gradient, EPSILON))
+        here = Point(θ, loss + penalty, F.penalty.slope(θ, of_loss))
+        gap = bounded_gap(F, here, EPSILON, θ) if F.penalty.strong else 1.0
+        if not F.penalty.smooth and gap > aim:
+            mixed = F.model.mixed_entropies
+            scores = Recompute(partial(widened, partial(F.model.scores, θ)))
+            gap = min(
+                gap,
+                by_mixing(F, here, θ, lambda shares: blocks.total(partial(widened, partial(mixed, shares)), scores)),
+            )
+        return Certificate(θ, here.value, here.gradient, gap)
 
     # Scores in double precision: those of the point, unless they are unknown or were added up from afar.
     known = at.scores is not None and not F.narrow and at.reach <= (1 + PERCENT) * norm(θ)
@@ -186,9 +202,10 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     # room for. Residuals are then off by a few times its root, and ∇F by ‖X‖ times as much, beside √(Σ_i g_i²/λ_i).
     enough, sizes = 0.0, F.magnitudes
     if sizes is not None and sizes.norm > 0 and len(at.gradient):
-        plain = sqrt(F.penalty.dual_square(at.gradient))
+        plain = sqrt(2 * F.penalty.excess(at.theta, at.gradient)) if F.penalty.strong else 0.0
         spare = max(0.05 * PERCENT * plain, 0.25 * (sqrt(max(aim * at.value, 0.0)) - plain))
-        enough = spare**2 * F.penalty.least / (sizes.norm**2 * (F.size // sizes.n_columns))
+        least = F.penalty.least if F.penalty.strong else 0.0
+        enough = spare**2 * least / (sizes.norm**2 * (F.size // sizes.n_columns))
     best = profile_intercept(model, blocks, scores, F.class_totals, keep=F.keeps_scores, enough=enough)
 
     # F and ∇F there.
@@ -208,7 +225,15 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     # Errors of scores move the best intercept, and that the residuals once more.
     larger = (1 + PERCENT) * np.maximum(np.abs(θ), np.abs(there))
     decrease = best.decrease + blocks.total(partial(model.lost_to_the_centre, there, epsilon=EPSILON))
-    gap = bounded_gap(F, larger, value, gradient, EPSILON, decrease, Unrest(best.stirred, best.passed_on))
+    unrest, moved = Unrest(best.stirred, best.passed_on), Point(there, value, gradient)
+    gap = bounded_gap(F, moved, EPSILON, larger, decrease, unrest) if F.penalty.strong else 1.0
+    if not F.penalty.smooth and gap > aim:
+
+        def entropies(shares: Array) -> Array:
+            mixed = partial(_mixed_along_intercepts, model, best.moved, shares)
+            return np.asarray(blocks.total(mixed, scores))
+
+        gap = min(gap, by_mixing(F, moved, larger, entropies, decrease, unrest, best.distance))
     if move or there is θ:
         return Certificate(there, value, gradient, gap)
     here = blocks.total(model.loss, scores) + penalty
@@ -217,28 +242,71 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
 
 
 def bounded_gap(
-    F: Objective,
-    θ: Array,
-    value: float,
-    gradient: Array,
-    epsilon: float,
-    decrease: float = 0.0,
-    unrest: Unrest = CALM,
+    F: Objective, at: Point, epsilon: float, larger: Array, decrease: float = 0.0, unrest: Unrest = CALM
 ) -> float:
-    """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up."""
-    plain, sizes = F.penalty.dual_square(gradient), F.magnitudes
+    """Return the gap with what rounding may hide, and what a free intercept may still gain and stir up.
+
+    Rounding errors are those at ``larger`` parameters, if scores were added up from there.
+    """
+    sizes, value = F.magnitudes, at.value
+    plain = 2 * F.penalty.excess(at.theta, at.gradient)
     if sizes is None or 0.5 * plain >= value:
         return ratio(0.5 * plain, value)
-    of_loss, hidden = sizes.at_most(θ, epsilon, unrest)
+    of_loss, hidden = sizes.at_most(larger, epsilon, unrest)
     root = sqrt(plain) + hidden / sqrt(F.penalty.least)
     coarse = root * root  # infinite where a power would raise
     if coarse <= (1 + PERCENT) * plain and of_loss <= PERCENT * value:
         return ratio(decrease + 0.5 * coarse, value - of_loss)
-    sizes = F.magnitudes_by_column
-    exactly = np.abs(gradient)  # in one place: of many parameters a fit holds most vectors here
-    exactly += sizes.of_gradient(θ, epsilon, unrest)
-    exactly += 2 * epsilon * np.abs(F.penalty.gradient(θ))
-    return ratio(decrease + 0.5 * F.penalty.dual_square(exactly), value - sizes.of_loss(θ, epsilon))
+    errors = _errors_of_gradient(F, larger, epsilon, unrest)
+    of_loss = F.magnitudes_by_column.of_loss(larger, epsilon)
+    return ratio(decrease + F.penalty.excess(at.theta, at.gradient, errors), value - of_loss)
+
+
+def _errors_of_gradient(F: Objective, larger: Array, epsilon: float, unrest: Unrest) -> Array:
+    """Return how far each entry of the gradient may be off."""
+    errors = F.magnitudes_by_column.of_gradient(larger, epsilon, unrest)
+    errors += 2 * epsilon * np.abs(F.penalty.gradient(larger))
+    return errors
+
+
+def by_mixing(
+    F: Objective,
+    at: Point,
+    larger: Array,
+    entropies: Callable[[Array], Array],
+    decrease: float = 0.0,
+    unrest: Unrest = CALM,
+    distance: float = 0.0,
+) -> float:
+    """Return the gap to the best of a few points between what was observed and what the model expects.
+
+    Rows mixed as (1 − s) observed + s expected have s times the gradient. So some s > 0 obeys the constraints of the
+    dual objective, which are |s g_i| ≤ λ1_i where λ2_i is zero. ``entropies`` returns Σ_j w_j [H(μ_j(s)) − s H(p_j)]
+    for several s; the others are as in :func:`bounded_gap`, and ``distance`` is how far intercepts are off at most.
+    """
+    sizes, value, of_loss = F.magnitudes, at.value, 0.0
+    errors = np.zeros(F.size)
+    if sizes is not None:
+        errors = _errors_of_gradient(F, larger, EPSILON, unrest)
+        of_loss = F.magnitudes_by_column.of_loss(larger, EPSILON)
+        # An entropy changes by 1/e at most as its loss changes by one. Rounding moves the best intercept, too.
+        distance += unrest.passed_on * EPSILON * norm(F.magnitudes_by_column.of_scores(larger, 1.0))
+        distance *= sizes.weights * sqrt(sizes.rows)
+    low, high = F.penalty.shares(at.theta, at.gradient, errors)
+    shares = np.unique(low + (high - low) * np.array([0.0, 0.5, 0.9, 1.0]))
+    loss = value - F.penalty.value(at.theta)
+    excess = np.array([F.penalty.excess(at.theta, at.gradient, errors, share) for share in shares.tolist()])
+    mixed = entropies(shares) if low < 1 else np.zeros(1)
+    rounded = np.where(shares < 1, of_loss + distance, 0.0)
+    best = float(((1 - shares) * (loss + of_loss) + excess - mixed + rounded).min())
+    # What cancels is as large as F, and the larger terms are sums over parameters.
+    cancelled = 4 * EPSILON * (value + SAFETY * sqrt(F.size) * (value - loss))
+    return ratio(decrease + max(best, 0.0) + cancelled, value - of_loss)
+
+
+def _mixed_along_intercepts(model: ClassModel, moved: Array, shares: Array, scores: Array, block: Any) -> Array:
+    """Return the entropies of mixtures where intercepts have moved."""
+    return model.mixed_entropies(shares, scores + moved[:, None], block)
 
 
 def with_intercepts(θ: Array, moved: Array) -> Array:
@@ -342,7 +410,14 @@ class Decrement:
 
 def suits(F: Objective, largest: int = LARGEST) -> bool:
     """Return whether self-concordance certifies, rows are at hand, and the Hessian is not too large."""
-    if not (F.size <= largest and F.penalty.strong and F.has_rows_at_hand and F.model.has_rows and F.convex):
+    if not (
+        F.size <= largest
+        and F.penalty.strong
+        and F.penalty.smooth
+        and F.has_rows_at_hand
+        and F.model.has_rows
+        and F.convex
+    ):
         return False
     return F.magnitudes is not None and F.model.spreads(np.zeros((F.size, 0)), F.like) is not None
 

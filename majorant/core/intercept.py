@@ -50,6 +50,7 @@ class Profiled:
     decrease: float
     stirred: float
     passed_on: float
+    distance: float  # how far the intercepts are from the best at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def profile_intercept(
     decrease, distance, largest = _left(here, observed)
     stirred = 2 * distance * np.exp(min(2 * distance, 100.0)) * np.sqrt(here.squares)
     passed_on = np.sqrt(here.squares * here.rows) * largest
-    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on)
+    return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on, distance)
 
 
 def _solve_with(H: Array) -> Callable[[Array], Array]:

@@ -28,11 +28,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
+from scipy.special import xlogy
 
 from majorant.core.checks import Array
 from majorant.core.curvature import Curvature, Factors, Form
 from majorant.core.matrix import Design
-from majorant.core.rounding import Magnitudes, Spreads
+from majorant.core.rounding import EPSILON, Magnitudes, Spreads
 from majorant.core.rows import InMemory, labels_only
 from majorant.core.structured import Arrow, Pattern
 from majorant.core.threads import empty
@@ -261,6 +262,14 @@ class Model(ABC, Generic[Batch]):
         """Return the model if what is not penalised of θ is an intercept and nothing else, None if it is not."""
         return None
 
+    @labels_only
+    def mixed_entropies(self, shares: Array, scores: Array, batch: Batch) -> Array:
+        """Return Σ_j w_j [H(μ_j(s)) − s H(p_j)] for each share s, or less; μ_j(s) = (1 − s) observed + s p_j.
+
+        H is concave, and so zero is no more than that.
+        """
+        return np.zeros(len(shares))
+
     # --- its rows -----------------------------------------------------------------------------------------
 
     def block_rows(self, like: Batch, rows: int) -> int:
@@ -363,6 +372,22 @@ class RowModel(Model[Batch]):
 
     def as_rows(self) -> RowModel[Any]:
         return self
+
+    @labels_only
+    def mixed_entropies(self, shares: Array, scores: Array, batch: Batch) -> Array:
+        weight, residual = self.score_weights(batch), self.loss_and_residual(scores, batch)[1].ravel()
+        toward = np.divide(residual, weight, out=np.zeros_like(residual), where=weight > 0)
+        observed = self.targets(batch)
+
+        def entropy(share: float) -> float:
+            p = np.clip(observed + share * toward, 0.0, 1.0)
+            terms = -xlogy(p, p) - xlogy(1.0 - p, 1.0 - p) if self.against_zero else -xlogy(p, p)
+            return float(weight @ terms)
+
+        # Entries of p are off by a few ε, and p log p by log ε times as much.
+        whole, off = entropy(1.0), 80 * EPSILON * float(weight.sum())
+        mixed = np.array([entropy(share) for share in shares.tolist()])
+        return np.maximum(mixed - shares * whole - 16 * EPSILON * (mixed + whole) - off, 0.0)
 
     def block_rows(self, like: Batch, rows: int) -> int:
         least = max(LEAST_WORK, WORK_PER_PARAMETER * self.n_parameters(like)) / self.row_work(like)

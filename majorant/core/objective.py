@@ -245,11 +245,14 @@ class Objective:
         θ = self._read(theta)
         length = norm(θ)
         larger = θ * (reach / length) if reach > length > 0 else θ
-        return bounded_gap(self, larger, value, gradient, self.epsilon)
+        return bounded_gap(self, Point(θ, value, gradient), self.epsilon, larger)
 
-    def estimated_gap(self, value: float, gradient: Array) -> float:
-        """Return what :meth:`gap` would be without rounding, if F were at its least along unpenalised parameters."""
-        return ratio(0.5 * self.penalty.dual_square(gradient), value)
+    def estimated_gap(self, at: Point) -> float:
+        """Return what a certificate would say without rounding, if F were at its least along unpenalised parameters."""
+        penalty, shares = self.penalty, {1.0}
+        if not penalty.smooth:
+            shares = set(penalty.shares(at.theta, at.gradient, np.zeros(self.size)))
+        return ratio(min(penalty.excess(at.theta, at.gradient, share=share) for share in shares), at.value)
 
     def metric(self, at: Point) -> Array:
         """Return the diagonal of a curvature of F that is never negative, to measure gradients by."""
@@ -349,8 +352,10 @@ class Objective:
 
     @shared
     def certifiable(self) -> bool:
-        """Whether strong convexity, in all but an intercept, bounds the distance to the optimum, whatever θ is."""
-        return (self.penalty.everywhere or (self.penalty.strong and self.intercept is not None)) and self.convex
+        """Whether a dual objective bounds F − F*, whatever θ is: all but an intercept is penalised."""
+        penalty = self.penalty
+        bounded = penalty.coercive and (self.intercept is not None or bool(penalty.penalised.all()))
+        return (penalty.everywhere or bounded) and self.convex
 
     @shared
     def may_be_unbounded(self) -> bool:

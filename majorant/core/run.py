@@ -230,7 +230,7 @@ class Run:
         """Set the result: an outcome, and a sentence about it with all that is known of the optimum."""
         F, state, point = self._objective, self.stopping.state, self.stopping.point
         if isnan(estimate) and F.certifiable:
-            estimate = F.estimated_gap(point.value, point.gradient)
+            estimate = F.estimated_gap(point)
         if not self._certified:
             self.result = Result(outcome, sentence, nan, state.account, estimate)
             return
@@ -355,6 +355,8 @@ def minimize(
         raise AnotherRunError(f"a run goes on with the solver it began with, {start.solver!r}, got {solver!r}")
     if not isinstance(solver, Solver):
         raise TypeError(f"solver must be a solver such as BatchMajorization() or LBFGS(), got {solver!r}")
+    if not (objective.penalty.smooth or solver.nonsmooth):
+        raise TypeError(f"solver must be one for penalties with kinks, such as ProximalNewton(), got {solver!r}")
     for name, value in (("tol", tol), ("gradient_tol", gradient_tol), ("max_passes", max_passes)):
         if not value >= 0:
             raise ValueError(f"{name} must be non-negative, got {value}")

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -98,6 +98,8 @@ S = TypeVar("S", bound=State)
 
 class Solver(ABC, Generic[S]):
     """Minimises an objective, showing each state it reaches to an observer."""
+
+    nonsmooth: ClassVar[bool] = False  # whether the penalty may have kinks
 
     @abstractmethod
     def start(self, objective: Objective, theta: Array) -> S:

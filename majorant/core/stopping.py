@@ -101,7 +101,9 @@ class Stopping:
             doubt = certificates.doubt_of_tangent(F, point)
             cuts.add(point, doubt)
             self.gap = min(self.gap, certificates.ratio(point.value + doubt - cuts.lowest, point.value - doubt))
-        if not (F.certifiable and (F.intercept is not None or F.narrow)):  # else it takes a pass
+        if not (
+            F.certifiable and (F.intercept is not None or F.narrow or not F.penalty.strong)
+        ):  # else it takes a pass
             self.strong = Certificate(point.theta, point.value, point.gradient, self.gap)
         return True
 
@@ -114,7 +116,7 @@ class Stopping:
 
         # Strong convexity. Where it takes a pass it is asked once the gap seems small enough.
         if F.certifiable:
-            gap = F.estimated_gap(point.value, point.gradient)
+            gap = F.estimated_gap(point)
             asks = last or self.strong is not None
             if not asks and gap <= min(tol, self._last_estimate / SAFETY):
                 asks, self._last_estimate = True, gap
