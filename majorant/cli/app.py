@@ -18,10 +18,9 @@ from majorant.cli.crf import ALSO as CRF_ALSO
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
 from majorant.cli.crf import crf
 from majorant.cli.fit import fit
-from majorant.cli.info import info
 from majorant.cli.options import Command, option
 from majorant.cli.output import fail, on_terminal
-from majorant.cli.predict import evaluate, predict
+from majorant.cli.predict import evaluate, info, predict
 from majorant.cli.probe import probe
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -34,7 +33,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
     "info": info,
 }
-INTERRUPTED = 128 + signal.SIGINT
+# Exit code of a command that was interrupted: 128 and the number of the signal.
+ABORTED = 128 + signal.SIGINT
 # Sent by a system that shuts down, and by a terminal that closes; Windows has one of them only.
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -71,7 +71,7 @@ class Application(TyperGroup):
         try:
             with _unwinding():
                 code = super().main(arguments, prog_name or "majorant", complete_var, standalone_mode=False, **extra)
-            if code == INTERRUPTED:  # typer catches the interrupt, and says nothing
+            if code == ABORTED:  # typer catches the interrupt, and says nothing
                 fail("interrupted")
         except (Exception, KeyboardInterrupt, Ended) as problem:
             if debug:
@@ -122,6 +122,7 @@ def _paragraphs(command: Callable[..., None]) -> str:
 
 
 def _show_version(asked: bool) -> None:
+    """Print the version and exit, where the option is given; the group would ask for a command."""
     if asked:
         from majorant import __version__
 
@@ -151,7 +152,7 @@ def _report(problem: BaseException) -> int:
     """Say in one line what went wrong; return the exit code."""
     if isinstance(problem, KeyboardInterrupt | typer.Abort):
         fail("interrupted")
-        return INTERRUPTED
+        return ABORTED
     if isinstance(problem, Ended):
         fail(str(problem))
         return problem.exit_code

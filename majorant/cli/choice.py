@@ -220,7 +220,7 @@ def choice(
 # --- files with one row for each alternative --------------------------------------------------------------
 
 # Words for 1 and 0.
-YES_OR_NO = {"yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
+YES, NO = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,15 @@ class LongColumns:
                 table.column(name, remedy="")
         found = {name: _labels(table, name) for name in sorted(self.names(person))}
         if self.alternative is not None and self.alternatives and self.alternative not in self.features:
-            found[self.alternative] = _alternatives(table, self.alternative, self.alternatives)
+            labels = _labels(table, self.alternative, as_text=isinstance(self.alternatives[0], str))
+            unknown = ~np.isin(labels.astype(str), [str(name) for name in self.alternatives])
+            if unknown.any():
+                place = int(unknown.argmax())
+                raise Refusal(
+                    f"alternative {str(labels[place])!r} in row {table.row(place)} of {table.origin} is none of the "
+                    f"fit, which has {', '.join(map(str, self.alternatives))}"
+                )
+            found[self.alternative] = labels
         if self.choice is not None:
             found[self.choice] = flags = _truths(table, self.choice)
             wrong = (flags < 0) | (flags > 1)
@@ -338,13 +346,6 @@ class Chosen:
 
             notes["layout"] = as_json(self.layout)
         self.model.save(path, notes=notes | {"result": str(self.model.result_)})
-
-
-def saved_choices(path: str) -> Chosen:
-    """Return a choice model from a file."""
-    model = load_choices(path)
-    rows = model.notes_.get("rows") if isinstance(model.notes_, dict) else None
-    return Chosen(model, model.summary(), "hessian", rows)
 
 
 def load_choices(path: str) -> Any:
@@ -508,29 +509,18 @@ def _numbers(table: Table, name: str, needed: Array | None = None) -> Array:
     return values
 
 
-def _alternatives(table: Table, name: str, known: Sequence[Any]) -> Array:
-    """Return the names of alternatives as those of the fit are, which have to be among these."""
-    labels = _labels(table, name, as_text=isinstance(known[0], str))
-    unknown = ~np.isin(labels.astype(str), [str(name) for name in known])
-    if unknown.any():
-        place = int(unknown.argmax())
-        name, where = str(labels[place]), f"row {table.row(place)} of {table.origin}"
-        raise Refusal(f"alternative {name!r} in {where} is none of the fit, which has {', '.join(map(str, known))}")
-    return labels
-
-
 def _truths(table: Table, name: str) -> Array:
     """Return a column of numbers, or of yes and no."""
     words = table.text(name) if table.is_text(name) else []
-    found = [None if word is None else YES_OR_NO.get(word.lower()) for word in words]
-    if all(value is None for value in found):
+    known = np.array([word is not None and word.lower() in (*YES, *NO) for word in words], dtype=bool)
+    if not known.any():
         return _numbers(table, name)
     _refuse_missing(table, name, np.array([word is None for word in words]))
-    if None in found:
-        place = found.index(None)
+    if not known.all():
+        place = int(known.argmin())
         where = f"row {table.row(place)} of {table.origin}"
         raise Refusal(f"column {name!r} holds {words[place]!r} in {where}, which is neither yes (1) nor no (0)")
-    return np.array(found, dtype=np.float64)
+    return np.array([word is not None and word.lower() in YES for word in words], dtype=np.float64)
 
 
 def _refuse_missing(table: Table, name: str, missing: Array) -> None:

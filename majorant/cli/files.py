@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-# Names that a message lists; a confusion table of more classes helps nobody.
+# Names that a message lists, at most, and classes of a confusion table that is printed.
 LISTED = 20
+# Rows of a chunk of a table if no option sets them.
+CHUNK_ROWS = 20_000
 
 
 class Refusal(ValueError):
@@ -120,6 +122,7 @@ def in_options(text: str) -> str:
 
 
 def _open_zstd(path: str | Path, mode: str, **text: Any) -> Any:
+    """Open a file that is packed by zstd, which Python reads only from 3.14 on."""
     import pyarrow as pa
 
     if mode == "rb":

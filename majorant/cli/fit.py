@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorant.cli.files import Refusal
+from majorant.cli.files import CHUNK_ROWS, Refusal
 from majorant.cli.model_file import Unseen, check_model_path
 from majorant.cli.options import (
     SOLVERS,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 # Solvers that ask for sums over rows alone, which workers can find.
 OF_SUMS = ("auto", "bbm", "newton", "lbfgs")
-# Rows of a chunk of a stream.
-CHUNK = 20_000
 # Seconds that a scheduler has to answer, and then to name a worker.
 PATIENCE = 5.0
 LOCAL = re.compile(r"local(?::(\d+))?")
@@ -123,7 +121,9 @@ class OutOfCore:
     ] = None
     chunk_rows: Annotated[
         int | None,
-        out_of_core(f"Rows of a chunk; {CHUNK} by default, or without --stream fewer if columns are many.", "N", min=1),
+        out_of_core(
+            f"Rows of a chunk; {CHUNK_ROWS} by default, or without --stream fewer if columns are many.", "N", min=1
+        ),
     ] = None
     scheduler: Annotated[
         str | None,
@@ -213,21 +213,28 @@ def fit(
     path = model or f"{'stdin' if first == '-' else Path(first).resolve().name.split('.')[0]}.model.npz"
     check_model_path(path, *source.paths)
     estimator_settings = settings.settings(seed)
-    resume_from = _checkpoint_to_resume(out_of_core, path, source)
+    checkpoint = out_of_core.checkpoint
+    check_model_path(checkpoint, *source.paths)
+    if checkpoint is not None and Path(checkpoint).resolve() == Path(path).resolve():
+        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {checkpoint} for both")
+    resume_from = checkpoint if out_of_core.resume else None
+    if resume_from is not None and not Path(resume_from).exists():
+        note(f"there is no checkpoint {resume_from} yet: the fit starts from the beginning")
+        resume_from = None
     with spoken_warnings():
         from majorant import LogisticRegression, __version__
         from majorant.callbacks import Checkpoint, ProgressLine
 
         callbacks: list[Any] = []
-        if out_of_core.checkpoint is not None:
+        if checkpoint is not None:
             every = {} if out_of_core.every is None else {"every": out_of_core.every}
-            callbacks.append(Checkpoint(out_of_core.checkpoint, **every))
+            callbacks.append(Checkpoint(checkpoint, **every))
         if not out_of_core.in_batches and on_terminal(sys.stderr):
             callbacks.append(ProgressLine(transient=True))
         estimator = LogisticRegression(**estimator_settings, callbacks=callbacks)
         rows = out_of_core.chunk_rows
         if out_of_core.stream:
-            done = fit_stream(source, wanted, estimator, listed(out_of_core.classes), rows or CHUNK)
+            done = fit_stream(source, wanted, estimator, listed(out_of_core.classes), rows or CHUNK_ROWS)
         elif out_of_core.in_batches:
             done = fit_batches(source, wanted, estimator, rows, out_of_core.scheduler, resume_from)
         else:
@@ -261,20 +268,6 @@ def fit(
         from majorant.cli.predict import show_metrics
 
         show_metrics(done.test, "Held out")
-
-
-def _checkpoint_to_resume(out_of_core: OutOfCore, model: str, source: Tables) -> str | None:
-    """Return the checkpoint to go on from, if there is one; it must be possible to write it."""
-    path = out_of_core.checkpoint
-    check_model_path(path, *source.paths)
-    if path is not None and Path(path).resolve() == Path(model).resolve():
-        raise typer.BadParameter(f"--checkpoint and --model must be two files, got {path} for both")
-    if not out_of_core.resume or path is None:
-        return None
-    if Path(path).exists():
-        return path
-    note(f"there is no checkpoint {path} yet: the fit starts from the beginning")
-    return None
 
 
 # --- training ---------------------------------------------------------------------------------------------
@@ -371,7 +364,7 @@ def fit_batches(
     Classes, categories, means and scales come from a first pass, which copies what it reads: no file is parsed twice.
     """
     from majorant.callbacks import PassLine
-    from majorant.cli.schema import EncodedRows, Reading, Schema, TableCopy
+    from majorant.cli.schema import EncodedPiece, EncodedRows, Schema, TableCopy
 
     started = time.perf_counter()
     copy = TableCopy() if scheduler is None else None
@@ -391,7 +384,8 @@ def fit_batches(
             schema, classes = Schema.learn(source, wanted, first_pass, copy)
             _check_class_weight(estimator, classes)
             line.begin("fitting", max(line.rows, 1))
-            encoded = EncodedRows(source, Reading(wanted, schema, classes, rows), line.watch, copy)
+            piece = functools.partial(EncodedPiece, wanted=wanted, schema=schema, classes=classes, rows=rows)
+            encoded = EncodedRows(source, piece, line.watch, copy)
             estimator.set_params(callbacks=[*(estimator.callbacks or ()), line])
             try:
                 estimator.fit(encoded, executor=client, resume_from=resume_from)

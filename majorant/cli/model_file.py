@@ -31,8 +31,6 @@ READ_BY = {
     **{kind: {"predict": "majorant predict", "evaluate": "majorant evaluate"} for kind in KINDS},
     "ChainCRF": {"predict": "majorant crf tag", "evaluate": "majorant crf eval"},
 }
-# Unseen values that a warning shows of each column, the most frequent first.
-SHOWN = 3
 
 
 def kind_saved(path: str) -> str:
@@ -99,16 +97,19 @@ class Unseen:
         self._counts: dict[str, Counter[str]] = {}
 
     def add(self, table: Table) -> None:
-        """Take note of more rows."""
-        for column, values in self.schema.encoding.unseen(table).items():
-            self._counts.setdefault(column, Counter()).update(values)
+        """Count the values of another table, unless its columns are numbered: then none is text."""
+        from majorant.cli.schema import Columns
+
+        if isinstance(self.schema.encoding, Columns):
+            for column, values in self.schema.encoding.unseen(table).items():
+                self._counts.setdefault(column, Counter()).update(values)
 
     def tell(self, origin: str) -> None:
         """Print a warning for each column that has some."""
         for column, values in self._counts.items():
             if values:
-                shown = ", ".join(f"{value!r} ({count})" for value, count in values.most_common(SHOWN))
-                more = f" and {len(values) - SHOWN} more values" if len(values) > SHOWN else ""
+                shown = ", ".join(f"{value!r} ({count})" for value, count in values.most_common(3))
+                more = f" and {len(values) - 3} more values" if len(values) > 3 else ""
                 warn(
                     f"column {column!r} of {origin} holds in {values.total()} rows what the model was not trained on, "
                     f"and what counts for nothing: {shown}{more}"
@@ -162,10 +163,14 @@ class TableModel:
 
     def probabilities(self, source: Tables) -> Iterator[Predicted]:
         """Yield what is predicted, chunk by chunk; values that were not trained on are warned of at the end."""
-        unseen, drop = Unseen(self.schema), self.schema.missing == "drop"
+        from majorant.cli.schema import Columns
+
+        unseen, drop, encoding = Unseen(self.schema), self.schema.missing == "drop", self.schema.encoding
         for table in source.chunks():
             unseen.add(table)
-            kept = self.schema.encoding.complete(table) if drop else np.ones(len(table), dtype=bool)
+            kept = np.ones(len(table), dtype=bool)
+            if drop and isinstance(encoding, Columns):
+                kept = encoding.complete(table)
             complete = table if kept.all() else table.take(np.flatnonzero(kept))
             probability = np.zeros((0, len(self.estimator.classes_)))
             if len(complete):

@@ -6,10 +6,10 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import typer
@@ -18,13 +18,6 @@ from majorant.cli.files import Refusal, in_options
 
 if TYPE_CHECKING:
     from majorant.linear.probe import SweepTable
-
-
-class Moved(Protocol):
-    """What moves a bar on."""
-
-    def __call__(self, done: float, total: float | None = None, title: str | None = None) -> None:
-        """Show how much is done."""
 
 
 def on_terminal(stream: Any = None) -> bool:
@@ -56,7 +49,7 @@ def warn(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print one line that somebody may want to know, where it does not mix with results."""
+    """Print one line of information on standard error, where it does not mix with results."""
     typer.echo(f"majorant: {_one_line(text)}", err=True)
 
 
@@ -68,7 +61,15 @@ def show_json(values: dict[str, Any]) -> None:
 def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print a table: with rich on a terminal, as aligned text otherwise; so many columns are flush left."""
     if not on_terminal():
-        typer.echo(f"\n{title}\n{_aligned([header, *rows], left)}")
+        cells = [header, *rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        typer.echo(f"\n{title}")
+        for row in cells:
+            padded = [
+                f"{cell:<{width}}" if i < left else f"{cell:>{width}}"
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            typer.echo("  ".join(padded).rstrip())
         return
     from rich.console import Console
     from rich.table import Table
@@ -103,10 +104,10 @@ def spoken_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def progress(title: str, *, stays: bool = False) -> Iterator[Moved]:
-    """Show a bar on standard error while the block runs, if that is a terminal; yields what moves it on.
+def progress(title: str, *, stays: bool = False) -> Iterator[Callable[..., None]]:
+    """Show a bar on standard error while the block runs, if that is a terminal; yield the function that advances it.
 
-    That is called with how much is done, how much there is if one knows, and another title if there is one.
+    Its arguments are the amount done, the total (if known) and another title (if any).
     """
     if not on_terminal(sys.stderr):
         yield lambda done, total=None, title=None: None
@@ -136,15 +137,6 @@ def check_writable(path: str | None, *inputs: str) -> None:
 
 def _one_line(text: str) -> str:
     return in_options(" ".join(text.split()))
-
-
-def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        sides = [cell.ljust if i < left else cell.rjust for i, cell in enumerate(row)]
-        lines.append("  ".join(side(width) for side, width in zip(sides, widths, strict=True)).rstrip())
-    return "\n".join(lines)
 
 
 def _plain(value: Any) -> Any:

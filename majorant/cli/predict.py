@@ -1,4 +1,4 @@
-"""``majorant predict`` and ``majorant evaluate``: what a model says of the rows of a file, and how good that is."""
+"""``majorant predict``, ``evaluate`` and ``info``: predictions of a saved model, their quality, and its contents."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from majorant.cli.options import (
     Names,
     TableReading,
     Target,
+    Verbose,
     expanded,
     listed,
     option,
 )
-from majorant.cli.output import check_writable, show, show_json, show_table, standard_output
+from majorant.cli.output import check_writable, show, show_json, show_sweep, show_table, standard_output
 from majorant.core.checks import Array
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ Types = dict[str, str]
 # What predictions can be written as, by what a name ends with: text with that between cells, and two other formats.
 JSON, PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
 TEXTS = {"": ",", ".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t", **dict.fromkeys(JSON, "")}
+# Rows of a row group of Parquet, which are held until they are written.
+ROW_GROUP = 2**17
 
 
 @expanded
@@ -87,7 +90,7 @@ def predict(
         refuse_options(model, kind, {"keep": keep or None, "missing": missing, **reading.given})
         check_writable(out, *data, model)
         from majorant import LinearProbe
-        from majorant.cli.arrays import features
+        from majorant.cli.probe import features
 
         probe = LinearProbe.load(model)
         chunks = (chunk for file in data for chunk in probe_probabilities(probe, features(file, features_name)))
@@ -97,7 +100,16 @@ def predict(
         source = reading.source(*data)
         check_writable(out, *source.paths, model)
         if kind in CHOICES:
-            parts, types = _predict_choices(model, source, kept)
+            from majorant.cli.choice import predict_choices
+
+            found = predict_choices(model, source, kept, chosen=False)
+            names = [name for name in (found.layout.group, found.layout.alternative) if name is not None]
+            names = list(dict.fromkeys([*names, *kept]))
+            _check_kept(names, ["probability"])
+            columns: Columns = {name: found.table.text(name) for name in names}
+            columns |= {"prediction": found.prediction.tolist(), "probability": found.probability.tolist()}
+            types = dict.fromkeys(names, "string") | {"prediction": "int64", "probability": "float64"}
+            parts = iter([columns])
         else:
             parts, types = _predict_table(model, source, missing, proba, kept)
     rows = _write(parts, out, suffix, types)
@@ -127,25 +139,12 @@ def _predict_table(
     return parts(), _types(classes, proba, keep)
 
 
-def _predict_choices(path: str, source: Tables, keep: list[str]) -> tuple[Iterator[Columns], Types]:
-    from majorant.cli.choice import predict_choices
-
-    found = predict_choices(path, source, keep, chosen=False)
-    names = [name for name in (found.layout.group, found.layout.alternative) if name is not None]
-    names = list(dict.fromkeys([*names, *keep]))
-    _check_kept(names, ["probability"])
-    columns: Columns = {name: found.table.text(name) for name in names}
-    columns |= {"prediction": found.prediction.tolist(), "probability": found.probability.tolist()}
-    types = dict.fromkeys(names, "string") | {"prediction": "int64", "probability": "float64"}
-    return iter([columns]), types
-
-
 def probe_probabilities(probe: LinearProbe, X: Any) -> Iterator[Array]:
     """Yield the probabilities of the classes for features, some rows at a time."""
-    from majorant.cli import csv_reader
+    from majorant.cli import readers
     from majorant.device.estimators import to_array
 
-    rows = csv_reader.chunk_rows(None, X.shape[1])
+    rows = readers.chunk_rows(None, X.shape[1])  # by its module, which tests patch
     for start in range(0, len(X), rows):
         yield probe.predict_proba(to_array(X[start : start + rows]))
 
@@ -195,13 +194,20 @@ def _write(parts: Iterator[Columns], out: str, suffix: str, types: Types) -> int
         if suffix not in PARQUET:
             with open_packing(temporary) as file:
                 return write_text(file, suffix)
-        from majorant.cli.readers import parquet_writer
+        import pyarrow as pa
+        from pyarrow import parquet
 
-        rows = 0
-        with parquet_writer(temporary, types) as write:
+        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in types.items()])
+        rows, held = 0, list[Any]()
+        with parquet.ParquetWriter(temporary, schema) as writer:
             for columns in parts:
-                write(columns)
-                rows += len(columns["prediction"])
+                held.append(pa.record_batch(columns, schema))
+                rows += held[-1].num_rows
+                if sum(batch.num_rows for batch in held) >= ROW_GROUP:
+                    writer.write_table(pa.Table.from_batches(held))
+                    held.clear()
+            if held:
+                writer.write_table(pa.Table.from_batches(held))
         return rows
 
 
@@ -246,7 +252,14 @@ def evaluate(
             found = predict_choices(model, source, chosen=True, choice=target)
             metrics = {"rows": len(found.table), **found.measures()}
         else:
-            metrics = _measure_table(model, source, target, missing)
+            trained = TableModel.load(model, target=target, missing=missing)
+            tally, left_out = Tally(trained.estimator.classes_), 0
+            for part in trained.probabilities(source):
+                tally.add(trained.schema.labels(part.complete, tally.classes), part.probability)
+                left_out += len(part.table) - len(part.complete)
+            if not tally.rows:
+                raise Refusal(f"{source.name} has no complete rows to measure on")
+            metrics = {**tally.metrics(), "left_out": left_out}
     if as_json:
         show_json({"model": model, "data": data[0] if len(data) == 1 else data, **metrics})
         return
@@ -259,27 +272,16 @@ def evaluate(
         show(f"\n{metrics['left_out']} rows were left out: they lack a value")
 
 
-def _measure_table(path: str, source: Tables, target: str | None, missing: str | None) -> dict[str, Any]:
-    trained = TableModel.load(path, target=target, missing=missing)
-    tally, left_out = Tally(trained.estimator.classes_), 0
-    for part in trained.probabilities(source):
-        tally.add(trained.schema.labels(part.complete, tally.classes), part.probability)
-        left_out += len(part.table) - len(part.complete)
-    if not tally.rows:
-        raise Refusal(f"{source.name} has no complete rows to measure on")
-    return {**tally.metrics(), "left_out": left_out}
-
-
 def _measure_probe(path: str, data: list[str], names: tuple[str | None, str | None]) -> dict[str, Any]:
     """Return how good a probe is on the features of a file, with labels there or in a second one."""
     from majorant import LinearProbe
-    from majorant.cli import arrays
+    from majorant.cli.probe import rows
     from majorant.device.estimators import to_array
 
     probe = LinearProbe.load(path)
     if len(data) > 2:
         raise Refusal(f"a probe is measured on a file of features and one of labels, got {len(data)} files")
-    X, labels = arrays.rows(data[0], data[-1], names)
+    X, labels = rows(data[0], data[-1], names)
     y, classes = np.asarray(to_array(labels)), probe.classes_
     if {"U", "O"} & {classes.dtype.kind, y.dtype.kind}:
         y, classes = y.astype(str), classes.astype(str)
@@ -327,7 +329,12 @@ class Tally:
     def metrics(self) -> dict[str, Any]:
         """Return accuracy, log-loss, AUC (two classes), and precision, recall, F1 and confusion counts by class."""
         found, true = self._confusion.sum(axis=0), self._confusion.sum(axis=1)
-        right = np.diag(self._confusion)
+        right, auc = np.diag(self._confusion), None
+        # How often a row of the second class is given more than one of the first; a tie is half of that.
+        if len(self.classes) == 2 and true.all():
+            first = np.sort(np.concatenate(self._second[0]))
+            below = sum(int(np.searchsorted(first, second, side).sum()) for second in self._second[1] for side in SIDES)
+            auc = below / (2 * len(first) * sum(map(len, self._second[1])))
         measures = {
             name: np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
             for name, part, whole in (
@@ -340,22 +347,13 @@ class Tally:
             "rows": self.rows,
             "accuracy": float(right.sum() / self.rows),
             "log_loss": self.log_loss / self.rows,
-            "auc": self._auc(),
+            "auc": auc,
             "classes": [
                 {"class": name, **{what: values[c] for what, values in measures.items()}, "rows": true[c]}
                 for c, name in enumerate(self.classes)
             ],
             "confusion": self._confusion,
         }
-
-    def _auc(self) -> float | None:
-        """Return how often a row of the second class is given more than one of the first; a tie is half of that."""
-        if len(self.classes) != 2 or not self._confusion.sum(axis=1).all():
-            return None
-        first = np.concatenate(self._second[0])
-        first.sort()
-        below = sum(int(np.searchsorted(first, second, side).sum()) for second in self._second[1] for side in SIDES)
-        return below / (2 * len(first) * sum(map(len, self._second[1])))
 
 
 def measure(y: Array, probability: Array, classes: Array) -> dict[str, Any]:
@@ -381,3 +379,123 @@ def show_metrics(metrics: dict[str, Any], title: str) -> None:
         return
     counts = [[name, *map(str, row)] for name, row in zip(names, metrics["confusion"], strict=True)]
     show_table("Confusion: true class (rows), predicted class (columns)", ["", *names], counts)
+
+
+def info(model: Model, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Say what is in a saved model.
+
+    Prints its classes, columns, settings and certificate, and the largest coefficients.
+
+    \b
+    majorant info flowers.npz
+    """
+    import majorant
+
+    refuse_other_kinds(model, (*KINDS, "ChainCRF"), "predict")
+    kind = kind_saved(model)
+    if kind in CHOICES:
+        from majorant.cli.choice import Chosen, load_choices
+
+        fitted = load_choices(model)
+        notes = fitted.notes_ if isinstance(fitted.notes_, dict) else {}
+        choices = Chosen(fitted, fitted.summary(), "hessian", notes.get("rows"))
+        if as_json:
+            show_json({"model": model, **choices.facts()})
+        else:
+            show(str(choices.summary))
+        return
+    if kind == "LinearProbe":
+        probe = majorant.LinearProbe.load(model)
+        facts = {**_facts(probe), "C": probe.C_, **(probe.notes_ if isinstance(probe.notes_, dict) else {})}
+        if as_json:
+            show_json({"model": model, **facts, "sweep": [row._asdict() for row in probe.scores_.rows]})
+        else:
+            _show_facts(model, facts)
+            show_sweep(probe.scores_, verbose)
+        return
+    facts, coefficients = _of_chain(model) if kind == "ChainCRF" else _of_table(model)
+    if as_json:
+        show_json({"model": model, **facts, "coefficients": coefficients})
+        return
+    _show_facts(model, facts)
+    show("\nLargest coefficients")
+    for row in coefficients:
+        largest = sorted(row["weights"].items(), key=lambda pair: -abs(pair[1]))[:5]
+        show(f"{row['class']}: " + ", ".join(f"{name} {weight:+.3g}" for name, weight in largest))
+
+
+def _of_chain(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    from majorant import ChainCRF
+
+    estimator = ChainCRF.load(path)
+    states, transitions = estimator.state_features_, estimator.transition_features_
+    facts = {
+        "kind": "ChainCRF",
+        "classes": estimator.classes_.tolist(),
+        "attributes": len({attribute for attribute, _ in states}),
+        "weights": len(states) + len(transitions),
+        "result": str(estimator.result_),
+        "gap": estimator.gap_,
+        "steps": estimator.n_iter_,
+        "settings": _settings(estimator),
+    }
+    weights: dict[Any, dict[str, float]] = {label: {} for label in estimator.classes_.tolist()}
+    for (attribute, label), weight in states.items():
+        weights[label][attribute] = weight
+    for (before, label), weight in transitions.items():
+        weights[label][f"after {before}"] = weight
+    return facts, [{"class": label, "weights": of_label} for label, of_label in weights.items()]
+
+
+def _of_table(path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    from majorant import LogisticRegression
+
+    estimator = LogisticRegression.load(path)
+    trained = TableModel.of(estimator, path)
+    facts = _facts(estimator)
+    if trained is None:
+        names = list(getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)]))
+    else:
+        notes, schema = trained.notes, trained.schema
+        names = schema.encoding.names
+        facts |= {
+            "trained_on": notes.get("trained_on"),
+            "trained_by": f"majorant {notes.get('version')}",
+            "rows": notes.get("rows"),
+            "target": schema.target,
+            "missing_values": schema.missing,
+            "text_columns": getattr(schema.encoding, "levels", {}),
+        }
+    # Two classes share one row, which speaks for the second.
+    classes = estimator.classes_ if len(estimator.coef_) > 1 else estimator.classes_[1:]
+    return facts, [
+        {"class": c, "intercept": b, "weights": dict(zip(names, w.tolist(), strict=True))}
+        for c, b, w in zip(classes.tolist(), estimator.intercept_.tolist(), estimator.coef_, strict=True)
+    ]
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    return {k: v for k, v in estimator.get_params().items() if v is not None and k not in ("callbacks", "verbose")}
+
+
+def _facts(estimator: Any) -> dict[str, Any]:
+    return {
+        "kind": type(estimator).__name__,
+        "classes": estimator.classes_.tolist(),
+        "features": estimator.n_features_in_,
+        "result": str(estimator.result_),
+        "gap": estimator.gap_,
+        "steps": int(estimator.n_iter_[0]),
+        "settings": _settings(estimator),
+    }
+
+
+def _show_facts(title: str, facts: dict[str, Any]) -> None:
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{k}={v}" for k, v in value.items() if str(v) != "deprecated") or "none"
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
+        rows.append([name.replace("_", " "), f"{value:.3g}" if name == "gap" else str(value)])
+    show_table(title, ["what", "value"], rows, left=2)

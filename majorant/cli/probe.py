@@ -1,20 +1,156 @@
-"""``majorant probe``: a linear probe of features in files."""
+"""``majorant probe``: a linear probe of features, and the files of arrays that hold them.
+
+A file has one array or several under names; a folder of shards is one array.
+"""
 
 from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from majorant.cli.files import Refusal
 from majorant.cli.model_file import TENSORS, check_model_path
 from majorant.cli.options import AsJson, FeaturesName, LabelsName, Verbose, argument, option
 from majorant.cli.output import check_writable, progress, show, show_json, show_sweep, spoken_warnings
+from majorant.core.checks import needed
 
 if TYPE_CHECKING:
     from majorant.linear.probe import Row
+
+# Names by which features and labels are known, where a file holds several arrays and nobody says which.
+FEATURES = ("features", "embeddings", "feats", "X", "x", "data")
+LABELS = ("labels", "label", "targets", "target", "y")
+READABLE = ".npy, .npz, .safetensors, .parquet or .pt"
+SUFFIXES = {
+    ".npy": "a .npy file of numbers or strings",
+    ".npz": "a .npz file of numbers or strings",
+    ".safetensors": "a safetensors file",
+    ".parquet": "a Parquet file",
+    ".pt": "a file of tensors",
+    ".pth": "a file of tensors",
+}
+
+
+@dataclass(frozen=True)
+class ArrayName:
+    """The name of an array in a file of several, or the usual ones."""
+
+    name: str | None
+    usual: tuple[str, ...]
+    what: str  # it holds
+
+    def among(self, names: Sequence[str], path: Path) -> str:
+        """Return the name of the array to read."""
+        if self.name is not None:
+            if self.name not in names:
+                raise Refusal(f"{path} has no {self.name!r}; it has {', '.join(names)}")
+            return self.name
+        usual = [name for name in self.usual if name in names]
+        if not usual and len(names) != 1:
+            raise Refusal(
+                f"choose the array of {path} that holds the {self.what} with --{self.what}-name; "
+                f"it has {', '.join(names)}"
+            )
+        return usual[0] if usual else names[0]
+
+
+def read(path: str, wanted: ArrayName) -> Any:
+    """Return an array, or a tensor where a file holds such; shards of a folder are put together in order."""
+    place = Path(path)
+    if not place.is_dir():
+        return _read_file(place, wanted)
+    shards = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES and not file.name.startswith("."))
+    kinds = sorted({shard.suffix for shard in shards})
+    if len(kinds) != 1:
+        held = " and ".join(kinds) if kinds else f"nothing that ends with {READABLE}"
+        raise Refusal(f"the folder {path} must hold shards of one kind, got {held}")
+    parts = [_read_file(shard, wanted) for shard in shards]
+    if not isinstance(parts[0], np.ndarray):
+        return needed("torch", "a .pt file", "torch").cat(parts)
+    widths = {part.shape[1:] for part in parts}
+    if len(widths) > 1:
+        raise Refusal(f"the shards in {path} must have rows of one shape, got {sorted(widths)}")
+    return np.concatenate(parts)
+
+
+def features(path: str, name: str | None) -> Any:
+    """Return the features in a file: rows and columns."""
+    X = read(path, ArrayName(name, FEATURES, "features"))
+    if X.ndim != 2:
+        raise Refusal(f"features must have rows and columns, got shape {tuple(X.shape)} from {path}")
+    if not X.shape[0]:
+        raise Refusal(f"{path} holds no rows")
+    return X
+
+
+def rows(path: str, labels: str, names: tuple[str | None, str | None]) -> tuple[Any, Any]:
+    """Return features and a label for each of their rows, of two files or of one, by these names where it has many."""
+    X = features(path, names[0])
+    if labels == path and Path(path).suffix == ".npy":
+        raise Refusal(f"no labels are given, and {path} holds features only: name a file of labels after it")
+    y = read(labels, ArrayName(names[1], LABELS, "labels"))
+    if tuple(y.shape) != (X.shape[0],):
+        shape = f"{y.shape[0]} labels" if y.ndim == 1 else f"labels of shape {tuple(y.shape)}"
+        raise Refusal(f"labels must be one for each row: {path} has {X.shape[0]} rows, but {labels} has {shape}")
+    return X, y
+
+
+def _read_file(path: Path, wanted: ArrayName) -> Any:
+    """Return the array of a file, or a tensor; whatever the library says of a damaged file becomes a refusal."""
+    if path.suffix not in SUFFIXES:
+        raise Refusal(f"{path}: {wanted.what} are read from {READABLE} files, or a folder of them")
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return archive[wanted.among(archive.files, path)]
+        if path.suffix == ".parquet":
+            return _parquet(path, wanted)
+        if path.suffix in (".pt", ".pth"):
+            found = needed("torch", "a .pt file", "torch").load(path, map_location="cpu", weights_only=True)
+            return found[wanted.among(list(found), path)] if isinstance(found, dict) else found
+        safetensors = needed("safetensors", str(path), "safetensors")
+        with safetensors.safe_open(path, framework="numpy") as file:
+            name = wanted.among(list(file.keys()), path)
+            if file.get_slice(name).get_dtype() != "BF16":
+                return file.get_tensor(name)
+        with safetensors.safe_open(path, framework="pt") as file:  # NumPy has no bfloat16
+            needed("torch", "bfloat16", "torch")
+            return file.get_tensor(name)
+    except (OSError, ImportError, MemoryError, Refusal):
+        raise
+    except Exception as problem:  # each library has errors of its own
+        said = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise Refusal(f"{path} is not {SUFFIXES[path.suffix]}, or is incomplete ({said})") from None
+
+
+def _parquet(path: Path, wanted: ArrayName) -> Any:
+    """Return a column, one of lists as rows; or, for features that have no name, all columns of numbers."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(path)
+    usual = any(name in schema.names for name in wanted.usual)
+    if wanted.usual == FEATURES and wanted.name is None and not usual:
+        types = {field.name: field.type for field in schema if field.name not in LABELS}
+        numbers = [name for name, of in types.items() if pa.types.is_floating(of) or pa.types.is_integer(of)]
+        return np.column_stack([column.to_numpy() for column in parquet.read_table(path, columns=numbers).columns])
+    column = parquet.read_table(path, columns=[wanted.among(schema.names, path)]).column(0).combine_chunks()
+    if not pa.types.is_nested(column.type):
+        return column.to_numpy(zero_copy_only=False)
+    values = column.flatten().to_numpy(zero_copy_only=False)
+    if not len(column) or len(values) % len(column):
+        raise Refusal(f"{path}: the lists of {wanted.what} must all have the same length")
+    return values.reshape(len(column), -1)
+
 
 scoring = functools.partial(option, panel="Choosing C")
 
@@ -53,12 +189,17 @@ def probe(
     majorant probe shards/ labels.npy --device cuda --json
     """
     from majorant import LinearProbe
-    from majorant.cli import arrays
     from majorant.linear.probe import probe_grid
 
     def read(features: str, labels: str) -> tuple[Any, Any]:
-        X, y = arrays.rows(features, labels, (features_name, labels_name))
-        return arrays.on_device(X, device), y
+        X, y = rows(features, labels, (features_name, labels_name))
+        if device is None:
+            return X, y
+        torch = needed("torch", "--device", "torch")
+        try:
+            return torch.as_tensor(np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X).to(device), y
+        except RuntimeError as problem:
+            raise Refusal(f"--device {device} cannot be used: {str(problem).splitlines()[0]}") from None
 
     try:
         grid: Any = int(cs) if cs.strip().isdecimal() else [float(word) for word in cs.split(",") if word.strip()]

@@ -40,11 +40,6 @@ NO_NAME = re.compile(r"|Unnamed: 0|__index_level_\d+__")
 # More different strings than that, and more than one for every two rows, are names of rows and no categories; one word
 # in a column with as many numbers is a slip, however few of them differ.
 MANY = 50
-# Words in at most that share of the cells of a measured quantity are slips. Numbers measure something if MEASURED of
-# them differ, or if few of at least so many occur twice; with fewer, numbers may be names such as 1, 2 and 3+.
-STRAY, HARDLY_REPEATED = 0.1, 5
-# Below this share of non-zeros the features are kept as a sparse matrix.
-DENSE = 0.2
 
 
 # --- features of named columns ----------------------------------------------------------------------------
@@ -106,7 +101,7 @@ class Columns:
                     raise Refusal(f"column {part.name!r} of {table.origin} is infinite in row {row}")
                 filled = np.where(np.isnan(values), part.mean, values)
                 blocks.append(((filled - part.center) / part.scale)[:, None])
-        if len(self.parts) < DENSE * len(self.names):
+        if len(self.parts) < 0.2 * len(self.names):  # the share of non-zeros of a row
             return sp.hstack(blocks, format="csr")
         return np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
 
@@ -216,8 +211,10 @@ class ColumnFacts:
             filled = levels.total()
             other = [count for level, count in levels.items() if not is_number(level, decimal)]
             words, numbers = sum(other), len(levels) - len(other)
-            measured = numbers >= MEASURED or (numbers >= HARDLY_REPEATED and 2 * numbers >= filled - words)
-            if words <= max(STRAY * filled, 1) and (measured or (words == 1 and filled >= MANY)):
+            # Numbers measure something if MEASURED of them differ, or if few of at least five occur twice; with fewer,
+            # numbers may be names such as 1, 2 and 3+. Words in at most a tenth of the cells of a quantity are slips.
+            measured = numbers >= MEASURED or (numbers >= 5 and 2 * numbers >= filled - words)
+            if words <= max(0.1 * filled, 1) and (measured or (words == 1 and filled >= MANY)):
                 where, origin = self.first_word
                 more = "" if words == 1 else f" ({words} such cells in all)"
                 raise Refusal(
@@ -291,11 +288,6 @@ class Indices:
         """What to call the features."""
         return [str(self.first + i) for i in range(self.width)]
 
-    @property
-    def levels(self) -> dict[str, int]:
-        """Nothing: no column is text."""
-        return {}
-
     def encode(self, table: Table, missing: str) -> Any:
         """Return the features; those that the model does not know are left out, those that are absent are zero."""
         if table.X is None:
@@ -317,14 +309,6 @@ class Indices:
             return X
         factors = 1 / np.array(self.scale)
         return X.multiply(factors).tocsr() if sp.issparse(X) else X * factors
-
-    def unseen(self, table: Table) -> dict[str, Counter[str]]:
-        """Return nothing: there are no categories."""
-        return {}
-
-    def complete(self, table: Table) -> Array:
-        """Return which rows lack nothing: all, since a matrix has no missing values."""
-        return np.ones(len(table), dtype=bool)
 
 
 class IndexLearner:
@@ -614,7 +598,7 @@ class TableCopy:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Discard all tables."""
         self._cache, self._tables = ChunkCache(), list[tuple[Table, tuple[int, int]]]()
 
     @property
@@ -641,33 +625,26 @@ class TableCopy:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """How tables become rows: by what was learnt of their columns, without those that lack what they must have."""
+class EncodedPiece:
+    """A file, some row groups of one, or a copy, whose tables become rows as a schema says."""
 
+    source: Source | TableCopy
     wanted: Wanted
     schema: Schema
     classes: Array
     rows: int | None = None  # of a chunk
 
-
-@dataclass(frozen=True, eq=False)
-class EncodedPiece:
-    """A file, some row groups of one, or a copy."""
-
-    source: Source | TableCopy
-    reading: Reading
-
     def read(self) -> Iterator[Chunk]:
         """Yield the rows."""
-        wanted, schema, classes = self.reading.wanted, self.reading.schema, self.reading.classes
+        classes = self.classes
         with suppress(NoRows):
-            for part in self.source.chunks(self.reading.rows):
+            for part in self.source.chunks(self.rows):
                 # A copy holds complete rows alone, and no column that is not used.
-                table = part if isinstance(self.source, TableCopy) else wanted.complete(part)
+                table = part if isinstance(self.source, TableCopy) else self.wanted.complete(part)
                 if len(table):
-                    labels = Labels(classes, np.searchsorted(classes, schema.labels(table, classes)))
-                    X = as_rows(schema.features(table))
-                    yield Chunk(X, labels, schema.weights(table), part.origin, part.first_row)
+                    labels = Labels(classes, np.searchsorted(classes, self.schema.labels(table, classes)))
+                    X = as_rows(self.schema.features(table))
+                    yield Chunk(X, labels, self.schema.weights(table), part.origin, part.first_row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -675,12 +652,12 @@ class EncodedRows(Rows):
     """The rows of a table that is read again and again: a copy, if there is one, or a piece for each file or part."""
 
     tables: Tables
-    reading: Reading
+    piece: Callable[[Source | TableCopy], Piece]
     watcher: Callable[[int], None] | None = None  # told how many rows were read
     copy: TableCopy | None = None
 
     def pieces(self) -> Sequence[Piece]:
-        """Return the pieces."""
+        """Return the copy, or a piece for each file or part of a file."""
         if self.copy is not None and self.copy.is_open:
-            return [EncodedPiece(self.copy, self.reading)]
-        return [EncodedPiece(source, self.reading) for source in self.tables.pieces()]
+            return [self.piece(self.copy)]
+        return [self.piece(source) for source in self.tables.pieces()]

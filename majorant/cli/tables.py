@@ -20,7 +20,7 @@ from majorant.core.checks import Array, refuse_null_ending
 
 # Cells of text files where a value is missing; the question mark is that of the UCI repository.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
-TRUTH = {"true": 1.0, "false": 0.0}
+TRUTH = {"true": True, "false": False}
 # 1,5 and 1,000: a fraction or thousands.
 WITH_COMMA = re.compile(r"\s*[+-]?(\d+(,\d+)+(\.\d*)?|\d+(\.\d{3})+,\d+)([eE][+-]?\d+)?\s*")
 # 7, -1, +1 and 2.0 are numbers of classes; 007 is a name.

@@ -5,6 +5,7 @@ import pickle
 import socket
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ pytest.importorskip("typer")
 
 from majorant import LogisticRegression
 from majorant.cli.readers import Files, Source, files_of
-from majorant.cli.schema import EncodedRows, Reading, Schema, Wanted
+from majorant.cli.schema import EncodedPiece, EncodedRows, Schema, Wanted
 from tests.cli.test_scale import COLUMNS, EXACT, in_parts, same_models, warned_of
 from tests.commands import call, flowers, shell, write
 
@@ -24,7 +25,8 @@ parquet = pytest.importorskip("pyarrow.parquet")
 def test_pieces_travel(folder):
     data = in_parts(flowers(), folder / "parts", "parquet", row_group_size=7)
     source, wanted = Files(tuple(map(Source, files_of(str(data))))), Wanted("kind", drop=["id"])
-    rows = EncodedRows(source, Reading(wanted, *Schema.learn(source, wanted), rows=5))
+    schema, classes = Schema.learn(source, wanted)
+    rows = EncodedRows(source, partial(EncodedPiece, wanted=wanted, schema=schema, classes=classes, rows=5))
     pieces = rows.pieces()
     assert len(pieces) == 3
     for piece in pieces:

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("typer")
 
 import majorant
-from majorant.cli import csv_reader
+from majorant.cli import readers
 from majorant.cli.files import Refusal
 from tests.commands import call, flowers, invoke, read, shell, shell_of_several, warned, write
 
@@ -240,7 +240,7 @@ FIT = ("--target", "kind", "--drop", "id")
 def reader(request, monkeypatch):
     """Let CSV be read by pyarrow, or by the csv module."""
     if request.param == "csv":
-        monkeypatch.setattr(csv_reader, "arrow_columns", lambda *_: None)
+        monkeypatch.setattr(readers, "arrow_columns", lambda *_: None)
 
 
 def spoilt(name, *cells, rows=120):

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("typer")
 
 from majorant import LinearProbe
-from majorant.cli.arrays import FEATURES, LABELS, ArrayName, read
+from majorant.cli.probe import FEATURES, LABELS, ArrayName, read
 from tests.commands import CONTROL, call
 from tests.linear.test_probe import embeddings
 
@@ -103,7 +103,7 @@ def test_every_kind_of_file_holds_the_same_rows(folder):
 
 def test_arrays_are_told_apart_by_name(folder):
     np.savez("several.npz", a=X, b=X + 1, c=Y)
-    assert "it has a, b, c: say --features-name" in call("probe", "several.npz", code=1)
+    assert "with --features-name; it has a, b, c" in call("probe", "several.npz", code=1)
     assert "has no 'd'; it has a, b, c" in call("probe", "several.npz", "--features-name", "d", code=1)
     assert probed("several.npz", "--features-name", "b", "--labels-name", "c")["rows"] == 150
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_read_is_said_in_a_line(folder):
     assert "No such file" in call("probe", "none.npy", "y.npy", code=1)
     for labels in ("X.npy", None):
         said = call("probe", "X.npy", *([labels] if labels else []), code=1)
-        assert "no labels are given, and X.npy holds one array only" in said
+        assert "no labels are given, and X.npy holds features only" in said
     np.save("few.npy", Y[:20])
     said = call("probe", "X.npy", "few.npy", code=1)
     assert "one for each row: X.npy has 150 rows, but few.npy has 20 labels" in said
@@ -173,9 +173,9 @@ def test_a_saved_probe_predicts_and_is_measured(folder, name):
 
 
 def test_shards_are_predicted_and_probabilities_written_in_parts(folder, monkeypatch):
-    from majorant.cli import csv_reader
+    from majorant.cli import readers
 
-    monkeypatch.setattr(csv_reader, "chunk_rows", lambda rows, columns: 7)
+    monkeypatch.setattr(readers, "chunk_rows", lambda rows, columns: 7)
     probed("X.npy", "y.npy", "-m", "probe.npz")
     (folder / "shards").mkdir()
     np.save("shards/0.npy", X[:70])

@@ -308,7 +308,7 @@ def test_other_fits_are_not_resumed(folder):
 @pytest.mark.parametrize("missing", [None, "drop"])
 @pytest.mark.parametrize("target", ["kind", "weight"])
 def test_predictions_are_the_same_in_every_format(folder, target, missing, monkeypatch):
-    monkeypatch.setattr("majorant.cli.readers.GROUP", 50)
+    monkeypatch.setattr("majorant.cli.predict.ROW_GROUP", 50)
     monkeypatch.setattr("majorant.cli.readers.Source.chunks.__defaults__", (16,))
     columns = flowers()
     data = write(folder / "t.csv", columns)

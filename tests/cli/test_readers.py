@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("typer")
 
-from majorant.cli import csv_reader
+from majorant.cli import readers
 from majorant.cli.readers import Source
 from majorant.cli.tables import Table
 
@@ -110,7 +110,7 @@ def looks(part, name):
 def compare(source, rows=ROWS):
     """Read by Arrow where that is trusted, and by the csv module alone; return what they agree on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_reader, "arrow_columns", lambda *_: None)
+        patch.setattr(readers, "arrow_columns", lambda *_: None)
         plain = observed(source, rows)
     assert observed(source, rows) == plain
     return plain
@@ -150,7 +150,7 @@ def only_the_first(real):
 def test_what_pyarrow_reads(tmp_path, monkeypatch, about):
     """To the end, so that the csv module has the names of the columns and nothing else to do."""
     (tmp_path / "t.csv").write_bytes(FILES[about].encode())
-    monkeypatch.setattr(csv_reader, "csv_records", only_the_first(csv_reader.csv_records))
+    monkeypatch.setattr(readers, "csv_records", only_the_first(readers.csv_records))
     observed(Source(str(tmp_path / "t.csv"), comment="#" if about == "comments" else None))
 
 
@@ -158,13 +158,13 @@ def test_what_pyarrow_reads(tmp_path, monkeypatch, about):
 def test_what_pyarrow_leaves(tmp_path, monkeypatch, about):
     by_csv = []
 
-    def watched(*given, real=csv_reader.csv_records):
+    def watched(*given, real=readers.csv_records):
         for record in real(*given):
             by_csv.append(record)
             yield record
 
     (tmp_path / "t.csv").write_bytes(FILES[about].encode())
-    monkeypatch.setattr(csv_reader, "csv_records", watched)
+    monkeypatch.setattr(readers, "csv_records", watched)
     seen = observed(Source(str(tmp_path / "t.csv")))
     assert len(by_csv) > 1 or isinstance(seen[-1], str)  # more than the names of the columns, or a refusal
 
@@ -220,6 +220,6 @@ def test_memory_is_that_of_a_chunk(tmp_path):
     """No more lines are taken than a chunk has rows, but for those that show the delimiter."""
     taken = []
     lines = (taken.append(1) or f"{i},x\n" for i in range(10_000))
-    parts = csv_reader.read_csv(lines, "t", 50, header=False)
+    parts = readers.read_csv(lines, "t", 50, header=False)
     np.testing.assert_array_equal(next(parts).numbers("c1"), range(50))
-    assert len(taken) <= 50 + csv_reader.SAMPLE
+    assert len(taken) <= 50 + readers.SAMPLE
