@@ -621,7 +621,8 @@ class TableCopy:
         for number, (table, shape) in enumerate(self._tables):
             data, taken, *matrix = self._cache[number]
             X = matrix[0] if matrix[1] is None else sp.csr_matrix(tuple(matrix), shape=shape)
-            yield replace(table, data=pa.ipc.open_stream(pa.py_buffer(data)).read_all(), X=X, taken=taken)
+            cells = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+            yield replace(table, data=cells, X=X, taken=taken, _parsed={})
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,6 @@ from majorant.core.quasi_newton import (
     quasi_newton_step,
     shifted,
 )
-from majorant.core.rows import CACHE
 from majorant.core.solver import MATTERS, State, SteppingSolver, improves, known
 from majorant.core.threads import as_array, cast_like
 
@@ -88,6 +87,8 @@ AIM, SAMPLE_AIM = 1e-10, 1e-4
 WINDOW = 8
 # L-BFGS pairs; and the least factor by which the last of them may correct a metric other than a Hessian.
 PAIRS, LEAST_FACTOR = 20, 0.2
+# Numbers of a sample of rows that are not in memory, at most: 32 MB, as much as a few chunks.
+FETCHED = 2**22
 
 
 @dataclass(frozen=True)
@@ -483,7 +484,7 @@ def sample_size(objective: Objective) -> int:
         return 0
     affordable = least * (prices.step / 2 - fixed) / (of_least - fixed)
     if objective.whole is None:  # it is fetched
-        affordable = min(affordable, CACHE / max(prices.stored, 1.0))
+        affordable = min(affordable, FETCHED / max(prices.stored, 1.0))
     return max(least, int(min(affordable, objective.rows / 2)))
 
 
