@@ -187,7 +187,7 @@ def under_a_limit():
 CONSTANTS = """
 from majorant import Binary, Labelled, Objective
 from majorant.sources.cache import ChunkCache
-from majorant.sources.survey import survey_source
+from majorant.sources.streamed import survey_source
 def best(call, times=5):
     seconds = []
     for _ in range(times):

@@ -1,11 +1,8 @@
-"""A line of a terminal that is rewritten in place.
+"""Callbacks of the estimators, called at the start of a fit, at every step and at its end; a true result stops the fit.
 
-Callbacks of the estimators: told when a fit starts, shown every step, told when it ends; a true answer stops it.
-
-Any function of a row of the trace and θ will do, here and in :func:`majorant.minimize`; one that derives from
-:class:`Callback` also learns what is fitted, and may say which parameters are to be kept.
-
-How far passes over files have come, on a line of the terminal.
+Any function of a row of the trace and θ is a callback of an estimator and of :func:`majorant.minimize`. One that
+derives from :class:`Callback` also receives the model, and may choose the parameters that the fit returns.
+:class:`ProgressLine` and :class:`PassLine` rewrite a line of the terminal.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -41,8 +39,11 @@ class Line:
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._console = _rich_console(stream)
+        self._stream, self._console = stream, None
+        with suppress(ImportError):
+            from rich.console import Console
+
+            self._console = Console(file=stream)
 
     def write(self, text: str) -> None:
         """Let the line say something else."""
@@ -59,15 +60,6 @@ class Line:
         self._stream.flush()
 
 
-def _rich_console(stream: TextIO) -> Any:
-    """Return a console of rich, or None if rich is not installed."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    return Console(file=stream)
-
-
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A fit that has begun: its model, how it reads more data like its own, and how it is written to a file."""
@@ -78,7 +70,7 @@ class Fit:
 
 
 class Callback:
-    """What follows a fit. Everything may be left out."""
+    """Base class of callbacks of a fit; each method is optional."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings and what was found; what belongs to a fit that is going on is not copied."""
@@ -162,20 +154,13 @@ class EarlyStopping(Callback):
         return row["step"] - self.best_step >= self.patience
 
     def memory(self) -> Any:
-        """Return how far the best step has come."""
         return self.best_score, self.best_step, self.best_params
 
     def recall(self, memory: Any) -> None:
-        """Remember it."""
         self.best_score, self.best_step, self.best_params = memory
 
     def preferred(self) -> tuple[Array, int] | None:
-        """Return the parameters that did best."""
         return None if self.best_params is None else (self.best_params, int(self.best_step))
-
-
-# Saves take no more than a tenth of the time.
-SHARE = 10.0
 
 
 @dataclass
@@ -235,7 +220,7 @@ class Checkpoint(Callback):
         """Save if it is time."""
         _require_a_fit(self)
         began = time.monotonic()
-        if began - self._last >= (max(self.every, SHARE * self._took) if self.every else 0.0):
+        if began - self._last >= (max(self.every, 10 * self._took) if self.every else 0.0):
             sentence = f"saved at step {row['step']:.0f} of a fit that went on"
             self._save(Fitted(theta, Result(Outcome.STOPPED, sentence, row["gap"]), int(row["step"]), {}))
             self._last = time.monotonic()
@@ -243,7 +228,6 @@ class Checkpoint(Callback):
         return False
 
     def finish(self, fitted: Fitted) -> None:
-        """Save the model as it ended."""
         self._save(fitted)
 
     def _save(self, fitted: Fitted) -> None:
@@ -275,7 +259,6 @@ class ProgressLine(Callback):
     transient: bool = False
 
     def start(self, fit: Fit) -> None:
-        """Begin."""
         self._last = -np.inf
         self._file = sys.stderr if self.stream is None else self.stream
         self._line = Line(self._file) if self._file.isatty() else None
@@ -346,16 +329,15 @@ class PassLine(Callback):
 
     @property
     def is_seen(self) -> bool:
-        """Whether a person looks at the line."""
+        """Whether there is a terminal to show the line."""
         return self._line is not None
 
     def end(self, last: str = "") -> None:
-        """Take the line away, or leave a last word in its place."""
+        """Remove the line, or replace it by a last sentence."""
         if self._line is not None:
             self._line.finish(last)
 
     def finish(self, fitted: Fitted) -> None:
-        """Say how a fit has ended."""
         self.end(str(fitted.result))
 
     def text(self, now: float) -> str:

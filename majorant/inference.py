@@ -1,4 +1,4 @@
-"""Covariances of maximum-likelihood estimates from analytic derivatives.
+"""Inference: covariances of maximum-likelihood estimates, derived quantities, likelihood-ratio tests and summaries.
 
 With H the Hessian of the penalised loss at the estimates and s_j = w_j ∂(−log p_j)/∂θ the score of row j,
 
@@ -10,11 +10,8 @@ robust    H⁻¹ (Σ_j s_j s_jᵀ) H⁻¹: also if the model is wrong, as long a
 cluster   H⁻¹ (Σ_g S_g S_gᵀ) H⁻¹ · G/(G − 1), S_g = Σ_{j in g} s_j: also if rows of a cluster depend on each other
 ========  ====================================================================================================
 
-Functions of estimates and their standard errors by the delta method: var g(θ) ≈ ∇gᵀ cov(θ) ∇g.
-
-Whether a larger model is worth its parameters.
-
-A table of estimates as people know it: text, HTML in notebooks, or a data frame.
+Covariances come from analytic derivatives. Functions of estimates have standard errors by the delta method:
+var g(θ) ≈ ∇gᵀ cov(θ) ∇g.
 """
 
 from __future__ import annotations
@@ -36,8 +33,6 @@ from majorant.core.rounding import CLEAR
 from majorant.core.rows import InMemory
 
 KINDS = ("hessian", "robust", "cluster")
-# Numbers of scores (rows × parameters) found at a time.
-AT_A_TIME = 2**22
 
 
 def covariance(H: Array, scores: Array | None, kind: str, clusters: Array | None = None) -> Array:
@@ -121,7 +116,7 @@ def inverse(H: Array) -> Array:
 
 def row_scores(model: RowModel[Any], theta: Array, batch: InMemory) -> Array:
     """Return the gradient of the loss of each row (t×d), some rows at a time."""
-    rows = max(AT_A_TIME // (len(theta) * max(model.scores_per_row(batch), 1)), 1)
+    rows = max(2**22 // (len(theta) * max(model.scores_per_row(batch), 1)), 1)  # 32 MB at a time
     parts = [model.row_gradients(model.scores(theta, some), some) for some in batch.batches(rows)]
     return np.concatenate(parts)
 
@@ -218,7 +213,18 @@ def likelihood_ratio(one: Facts, other: Facts) -> LikelihoodRatio:
     if abs(smaller.observations - larger.observations) > 1e-9 * larger.observations:
         got = f"{smaller.observations:g} and {larger.observations:g}"
         raise ValueError(f"a likelihood-ratio test needs fits to the same observations, got {got} of them")
-    _refuse_others(smaller, larger)
+    if smaller.unit != larger.unit:
+        raise ValueError(
+            f"a likelihood-ratio test is between fits of one kind, got {smaller.unit} and {larger.unit}: hidden "
+            "classes are not nested in its sense; compare AIC or BIC"
+        )
+    # Parameters of zero make all models of the same data the same one.
+    nulls = smaller.null_log_likelihood, larger.null_log_likelihood
+    if abs(nulls[0] - nulls[1]) > 1e-6 * max(map(abs, nulls)):
+        raise ValueError(
+            "a likelihood-ratio test needs fits to the same alternatives and offsets, but log-likelihoods at zero are "
+            f"{nulls[0]:g} and {nulls[1]:g}"
+        )
     statistic = 2.0 * (larger.log_likelihood - smaller.log_likelihood)
     if statistic < -1e-6 * abs(larger.log_likelihood):
         raise ValueError(
@@ -226,21 +232,6 @@ def likelihood_ratio(one: Facts, other: Facts) -> LikelihoodRatio:
             f"{smaller.log_likelihood:g}): they are not nested, or not both at their maximum"
         )
     return LikelihoodRatio(max(statistic, 0.0), larger.parameters - smaller.parameters)
-
-
-def _refuse_others(one: Facts, other: Facts) -> None:
-    """Raise if fits are to other data: parameters of zero make all models of the same data the same one."""
-    if one.unit != other.unit:
-        raise ValueError(
-            f"a likelihood-ratio test is between fits of one kind, got {one.unit} and {other.unit}: hidden classes are "
-            "not nested in its sense; compare AIC or BIC"
-        )
-    nulls = one.null_log_likelihood, other.null_log_likelihood
-    if abs(nulls[0] - nulls[1]) > 1e-6 * max(map(abs, nulls)):
-        raise ValueError(
-            "a likelihood-ratio test needs fits to the same alternatives and offsets, but log-likelihoods at zero are "
-            f"{nulls[0]:g} and {nulls[1]:g}"
-        )
 
 
 HEADINGS = ("estimate", "std. err.", "z", "p", "low", "high")
@@ -355,7 +346,10 @@ class Summary:
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [
-            (f"{estimate:.6g}", f"{error:.6g}", f"{z:.3f}", _printed_p(p), f"{low:.6g}", f"{high:.6g}")
+            (
+                *(f"{estimate:.6g}", f"{error:.6g}", f"{z:.3f}", "<1e-4" if p < 1e-4 else f"{p:.4f}"),
+                *(f"{low:.6g}", f"{high:.6g}"),
+            )
             for estimate, error, z, p, low, high in self.rows()
         ]
 
@@ -375,7 +369,3 @@ def summarise(
         raise ValueError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
     errors = np.sqrt(np.maximum(np.diag(covariance) if covariance.ndim == 2 else covariance, 0.0))
     return Summary(title, tuple(names), np.asarray(estimates), errors, level, facts, tuple(notes))
-
-
-def _printed_p(p: float) -> str:
-    return "<1e-4" if p < 1e-4 else f"{p:.4f}"

@@ -101,7 +101,11 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     """
     there, found, both = Counter[str](), Counter[str](), Counter[str]()
     tokens = correct_tokens = 0
-    for one, other in _pairs(true, predicted):
+    if isinstance(true, Sized) and isinstance(predicted, Sized) and len(true) != len(predicted):
+        raise ValueError(f"true holds {len(true)} sentences, but predicted holds {len(predicted)}")
+    for number, (one, other) in enumerate(zip(true, predicted, strict=True)):
+        if len(one) != len(other):
+            raise ValueError(f"sentence {number} has {len(one)} true labels, but {len(other)} predicted ones")
         ours, theirs = set(chunks(one)), set(chunks(other))
         for counts, spans in ((there, ours), (found, theirs), (both, ours & theirs)):
             counts.update(kind for _, _, kind in spans)
@@ -122,7 +126,8 @@ def chunks(labels: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     first, last_tag, last_kind = -1, "O", ""
     for place, label in enumerate(labels):
         tag, kind = _parts(label)
-        if first >= 0 and (tag in OUTSIDE or _begins(tag, kind, last_tag, last_kind)):
+        begins = tag in BEGINS or last_tag in ENDS or kind != last_kind
+        if first >= 0 and (tag in OUTSIDE or begins):
             yield first, place, last_kind
             first = -1
         if first < 0 and tag not in OUTSIDE:
@@ -138,11 +143,6 @@ def are_chunk_labels(labels: Iterable[str]) -> bool:
     return tags <= TAGS | OUTSIDE and not tags <= OUTSIDE
 
 
-def _begins(tag: str, kind: str, last_tag: str, last_kind: str) -> bool:
-    """Return whether a chunk begins here rather than go on."""
-    return tag in BEGINS or last_tag in ENDS or kind != last_kind
-
-
 @cache
 def _parts(label: str) -> tuple[str, str]:
     """Return tag and type; a label without a type whose tag is not known is outside, as those of words are."""
@@ -150,14 +150,3 @@ def _parts(label: str) -> tuple[str, str]:
         raise ValueError(f"labels must be strings such as B-NP or O, got {label!r}")
     tag, dash, kind = label.partition("-")
     return (tag, kind) if dash or tag in TAGS else ("O", "")
-
-
-def _pairs(
-    true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
-) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    if isinstance(true, Sized) and isinstance(predicted, Sized) and len(true) != len(predicted):
-        raise ValueError(f"true holds {len(true)} sentences, but predicted holds {len(predicted)}")
-    for number, (one, other) in enumerate(zip(true, predicted, strict=True)):
-        if len(one) != len(other):
-            raise ValueError(f"sentence {number} has {len(one)} true labels, but {len(other)} predicted ones")
-        yield one, other

@@ -1,10 +1,7 @@
-"""Curves of solvers: mean and spread over runs, one fixed style for each solver.
+"""Figures: ``majorant.plot(model)`` draws the trace of a fit; curves of solvers, mean and spread over runs.
 
-Drawing needs matplotlib, the extra ``majorant[plot]``; nothing is imported before a figure is asked for.
-
-Solvers side by side on one problem: the same start, the same passes, and the cost of tuning told apart.
-
-One call that draws how a fit went: ``majorant.plot(model)``.
+:func:`compare` runs solvers side by side on one problem: the same start, the same passes, and the cost of tuning apart.
+Drawing needs matplotlib, the extra ``majorant[plot]``, which is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -68,7 +65,7 @@ LABELS = {
     "test_error": "test error",
 }
 LOGARITHMIC = ("seconds", "cpu_seconds")
-MANY = 60  # points of a curve: more are drawn thin, and without a mark at each
+MANY = 60  # points of a curve: longer curves are thin, and have no marks
 FALLING = ("objective", "train_error", "test_error")  # lower is better
 
 Run = Mapping[str, Any]
@@ -174,24 +171,22 @@ def curves_of(runs: Sequence[Run], x: str, name: str) -> dict[str, Curve]:
         trace = run["trace"]
         if x in trace and name in trace:
             grouped[run["solver"]].append((np.asarray(trace[x], float), np.asarray(trace[name], float)))
-    return {solver: mean_curve(lines, log=x in LOGARITHMIC) for solver, lines in grouped.items() if lines}
-
-
-def mean_curve(lines: Sequence[tuple[Array, Array]], *, log: bool, points: int = 200) -> Curve:
-    """Return mean and spread of several lines: entry by entry, or at points of a grid where their lengths differ.
-
-    A run that ended early keeps its last value: nothing would have moved it.
-    """
-    if len({len(x) for x, _ in lines}) == 1:
-        grid, values = np.mean([x for x, _ in lines], axis=0), np.array([y for _, y in lines])
-    else:
-        end = max(float(x[-1]) for x, _ in lines)
-        begin = min(float(x[x > 0].min(initial=end)) for x, _ in lines)
-        grid = np.geomspace(begin, max(end, begin * 1.01), points) if log else np.linspace(0.0, end, points)
-        values = np.array([np.interp(grid, x, y) for x, y in lines])
-    shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis has not
-    mean = values.mean(axis=0)
-    return Curve(grid[shown], mean[shown], values.std(axis=0)[shown], float(mean[0]))
+    found, log = {}, x in LOGARITHMIC
+    for solver, lines in grouped.items():
+        if not lines:
+            continue
+        # Entry by entry, or at points of a grid where lengths differ; a run that ended early keeps its last value.
+        if len({len(across) for across, _ in lines}) == 1:
+            grid, values = np.mean([across for across, _ in lines], axis=0), np.array([along for _, along in lines])
+        else:
+            end = max(float(across[-1]) for across, _ in lines)
+            begin = min(float(across[across > 0].min(initial=end)) for across, _ in lines)
+            grid = np.geomspace(begin, max(end, begin * 1.01), 200) if log else np.linspace(0.0, end, 200)
+            values = np.array([np.interp(grid, across, along) for across, along in lines])
+        shown = slice(int(log and len(grid) > 1), None)  # the start is at zero, which a logarithmic axis has not
+        mean = values.mean(axis=0)
+        found[solver] = Curve(grid[shown], mean[shown], values.std(axis=0)[shown], float(mean[0]))
+    return found
 
 
 def _panel(axis: Any, curves: Mapping[str, Curve], x: str, name: str, *, zoomed: bool) -> None:
@@ -236,8 +231,6 @@ def _near_the_end(curves: Mapping[str, Curve], name: str) -> tuple[float, float]
     return (low, high) if sign > 0 else (-high, -low)
 
 
-# A run has arrived when its objective is at most this share above the least one.
-NEAR = 0.01
 # Random starts give scores of about this size, whatever the scale of the features: "close to the origin".
 START_SCORES = 0.01
 

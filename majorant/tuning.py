@@ -18,7 +18,6 @@ from majorant.core.result import table
 from majorant.core.run import minimize
 from majorant.core.stochastic import SGD
 
-GAINS = tuple(10.0 ** (k / 2) for k in range(-24, 1))
 RULES = ("lowest", "largest-stable")
 
 
@@ -50,7 +49,7 @@ def tune(
     *,
     rule: str = "lowest",
     schedules: Iterable[str] = ("constant", "adaptive", "inverse"),
-    gains: Iterable[float] = GAINS,
+    gains: Iterable[float] | None = None,
     taus: Iterable[float] = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5),
     batch_sizes: Iterable[int] = (1, 10, 100),
     passes: int = 1,
@@ -87,7 +86,7 @@ def tune(
     True
     """
     one_of("rule", rule, RULES)
-    ascending = sorted(gains)
+    ascending = sorted(10.0 ** (k / 2) for k in range(-24, 1)) if gains is None else sorted(gains)
     at_zero = objective.value(np.zeros(objective.size)) * (1 + 1e-9)  # two ways to find it may differ in rounding
     trials: list[Trial] = []
     fitting = [m for m in batch_sizes if m <= objective.rows]

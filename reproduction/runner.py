@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from majorant.core.run import held_out, minimize
-from majorant.datasets.download import MissingDataError
+from majorant.datasets.registry import MissingDataError
 from majorant.objective import Objective
 from majorant.plotting import START_SCORES, Problem, warm_up
 from majorant.solvers import SGD, QuasiNewton

@@ -42,8 +42,7 @@ from majorant.core.solver import Solver
 from majorant.core.threads import numerics, sharing, threads
 from majorant.estimators.base import Estimator, check_callbacks, check_number, fit_threads
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
-from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.saving import all_or_nothing
+from majorant.estimators.saving import Saving, all_or_nothing, resumed
 from majorant.estimators.source import check_executor, refuse_beside
 
 

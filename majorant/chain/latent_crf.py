@@ -30,7 +30,7 @@ from majorant.core.solver import Solver
 from majorant.core.threads import sharing, threads
 from majorant.estimators.base import check_jobs, fit_threads
 from majorant.estimators.fitting import is_disappointing, is_unwanted, run, warn
-from majorant.estimators.resuming import Saving, resumed
+from majorant.estimators.saving import Saving, resumed
 
 # How well the chain without hidden states is solved that states start from.
 TOLERANCE = 1e-2

@@ -55,9 +55,8 @@ from majorant.estimators.source import (
     shared_out,
     workers_of,
 )
-from majorant.sources.base import SHOWN, Source
+from majorant.sources.base import SHOWN, Chunks, Source, is_dask
 from majorant.sources.cache import ChunkCache, prefetch
-from majorant.sources.chunks import Chunks, is_dask
 from majorant.sources.streamed import evenly
 
 

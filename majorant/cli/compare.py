@@ -153,13 +153,11 @@ def _summary(entry: Entry, least: float) -> dict[str, Any]:
     """Return the means over runs of how a solver ended, and what its tuning cost."""
     import numpy as np
 
-    from majorant.plotting import NEAR
-
     facts: dict[str, Any] = {"solver": entry.solver, "failure": entry.failure}
     if entry.runs:
         facts |= {name: float(np.mean(entry.last(name))) for name in COLUMNS}
         facts["above_optimum"] = max(facts["objective"] / least - 1, 0.0)
-        facts["passes_to_1_percent"] = entry.passes_to((1 + NEAR) * least)
+        facts["passes_to_1_percent"] = entry.passes_to(1.01 * least)
     facts["tuning"] = None if entry.tuning is None else vars(entry.tuning)
     return facts
 

@@ -1,6 +1,5 @@
 """Data sets by name: in a folder of the user's, in a cache, or from the publisher."""
 
-from majorant.datasets.download import MissingDataError
-from majorant.datasets.registry import NAMES, available, describe, load
+from majorant.datasets.registry import NAMES, MissingDataError, available, describe, load
 
 __all__ = ["NAMES", "MissingDataError", "available", "describe", "load"]

@@ -6,18 +6,123 @@ A reader takes the paths of the files; it returns X with a constant last column,
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+from majorant.callbacks import Line
 from majorant.core.checks import Array, one_of
-from majorant.datasets.download import DataFile, Progress, fetch, find
+from majorant.core.files import replacing
+
+# Called with the name of a file, the bytes received and the bytes expected (0 if the publisher does not say).
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+
+class MissingDataError(FileNotFoundError):
+    """A data set is neither here nor to be had; the message says what to put where."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a data set.
+
+    Parameters
+    ----------
+    path : str
+        Its place in the layout.
+    url : str
+        The publisher's copy; empty if there is none of this form.
+    sha256 : str
+        Of the contents, unpacked if the publisher's copy is gzipped.
+    origin : str
+        For a file that was converted, where it comes from.
+    """
+
+    path: str
+    url: str = ""
+    sha256: str = ""
+    origin: str = ""
+
+
+def cache_folder() -> Path:
+    """Return the cache of this user."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "majorant"
+
+
+def find(file: DataFile) -> Path | None:
+    """Return the path of a file that is in the folder of the user's, or in the cache."""
+    named = os.environ.get("MAJORANT_DATA")
+    folders = [*([Path(named)] if named else []), cache_folder()]
+    return next((folder / file.path for folder in folders if (folder / file.path).exists()), None)
+
+
+def fetch(file: DataFile, progress: Progress | None = None) -> Path:
+    """Return the path of a file; it is downloaded, checked and written to the cache unless it is here."""
+    here = find(file)
+    if here is not None:
+        return here
+    if not file.url:
+        raise MissingDataError(f"{file.path} is missing: {_where_to_put(file)}; {file.origin}")
+    name, parts, count = Path(file.path).name, [], 0
+    try:
+        with urllib.request.urlopen(file.url, timeout=30.0) as response:
+            expected = int(response.headers.get("Content-Length") or 0)
+            while part := response.read(2**16):
+                parts.append(part)
+                count += len(part)
+                (progress or progress_line)(name, count, expected)
+    except (urllib.error.URLError, OSError) as problem:
+        reason = getattr(problem, "reason", problem)
+        raise MissingDataError(
+            f"{file.path} is missing and {file.url} cannot be reached ({reason}): {_where_to_put(file)}"
+        ) from None
+
+    received = b"".join(parts)
+    packed = received[:2] == b"\x1f\x8b"
+    found = hashlib.sha256(gzip.decompress(received) if packed else received).hexdigest()
+    if found != file.sha256:
+        raise ValueError(
+            f"{file.url} is not the file it was: its sha256 is {found}, expected {file.sha256}; nothing was kept. "
+            f"If you trust another copy, {_where_to_put(file)}"
+        )
+
+    path = cache_folder() / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    contents = gzip.compress(received) if path.suffix == ".gz" and not packed else received
+    with replacing(path) as temporary:
+        temporary.write_bytes(contents)
+    return path
+
+
+def progress_line(name: str, received: int, expected: int) -> None:
+    """Rewrite a line on the terminal; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return
+    share = f" of {expected / 1e6:.1f}" if expected else ""
+    text, line = f"downloading {name}: {received / 1e6:.1f}{share} MB", Line(sys.stderr)
+    if received == expected:
+        line.finish(text)
+    else:
+        line.write(text)
+
+
+def _where_to_put(file: DataFile) -> str:
+    cache = cache_folder()
+    shown = Path("~") / cache.relative_to(Path.home()) if cache.is_relative_to(Path.home()) else cache
+    return f"put it at {file.path} in the folder that MAJORANT_DATA names, or in {shown}"
+
 
 Read = Callable[..., tuple[Any, Array]]
 
@@ -27,12 +132,6 @@ def with_constant(X: Any, labels: Any) -> tuple[Any, Array]:
     ones = np.ones((X.shape[0], 1))
     y = np.unique(np.asarray(labels).ravel(), return_inverse=True)[1].ravel()
     return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones]), y
-
-
-def table_of(path: Path) -> list[list[str]]:
-    """Return the cells of a table of text, by commas or else by spaces, plain or gzipped."""
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        return [line.strip().split("," if "," in line else None) for line in file if line.strip()]
 
 
 # --- a set that is generated --------------------------------------------------------------------------------------
@@ -72,10 +171,9 @@ def _idx(path: Path) -> Array:
 
 
 def principal_components(images: Array, components: int) -> Array:
-    """Return the rows in the directions of largest variance, which all rows together choose."""
+    """Return the rows along the directions of largest variance, which all rows together choose."""
     centred = images - images.mean(axis=0)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    return centred @ axes[:, -components:]
+    return centred @ np.linalg.eigh(centred.T @ centred)[1][:, -components:]
 
 
 def _mnist(images: Path, labels: Path, components: int | None = 50) -> tuple[Array, Array]:
@@ -140,22 +238,15 @@ def _gisette(*paths: Path, n_features: int = 5000) -> tuple[Array, Array]:
 
 
 def _table(path: Path, *, label: int, first: int, last: int | None = None, header: int = 0) -> tuple[Array, Array]:
-    """Return columns ``first`` … ``last`` of a table, and the column of labels.
+    """Return columns ``first`` … ``last`` of a table, by commas or else by spaces, and the column of labels.
 
-    What is missing is the mean of its column; columns that are zero everywhere are left out.
+    A missing value becomes the mean of its column; columns that are zero everywhere are left out.
     """
-    cells = table_of(path)[header:]
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        cells = [line.strip().split("," if "," in line else None) for line in file if line.strip()][header:]
     X = np.array([[np.nan if cell == "?" else float(cell) for cell in row[first:last]] for row in cells])
     X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     return with_constant(X[:, X.any(axis=0)], [row[label] for row in cells])
-
-
-def _ecoli() -> tuple[Array, Array]:
-    return _table(Path(str(files("majorant.datasets") / "ecoli.data")), label=-1, first=1, last=-1)
-
-
-def _letter(path: Path) -> tuple[Array, Array]:
-    return _arrays(path) if path.suffix == ".npz" else _table(path, label=0, first=1)
 
 
 # --- the table of all ---------------------------------------------------------------------------------------------
@@ -219,7 +310,10 @@ LETTER = DataFile(
 )
 DATA_SETS: dict[str, DataSet] = {
     "toy": DataSet("generated: mirrored clusters in two dimensions, not linearly separable", toy),
-    "ecoli": DataSet("protein localisation sites, 336 rows, 7 features, 8 classes; bundled", _ecoli),
+    "ecoli": DataSet(
+        "protein localisation sites, 336 rows, 7 features, 8 classes; bundled",
+        partial(_table, Path(str(files("majorant.datasets") / "ecoli.data")), label=-1, first=1, last=-1),
+    ),
     "secstr": DataSet(
         "protein secondary structure, 83,679 rows, 315 binary features, 2 classes",
         _secstr,
@@ -259,7 +353,11 @@ DATA_SETS: dict[str, DataSet] = {
         partial(_svmlight, 62_061),
         (_libsvm_file("multiclass/news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9"),),
     ),
-    "letter": DataSet("letter recognition, 20,000 rows, 16 features, 26 classes", _letter, (LETTER,)),
+    "letter": DataSet(
+        "letter recognition, 20,000 rows, 16 features, 26 classes",
+        lambda path: _arrays(path) if path.suffix == ".npz" else _table(path, label=0, first=1),
+        (LETTER,),
+    ),
     "ionosphere": DataSet(
         "radar returns, 351 rows, 33 features",
         partial(_table, label=-1, first=0, last=-1),

@@ -65,25 +65,16 @@ def on_device(X: Any, device: Any = None) -> Design:
         torch.empty(0, device=where)
     except (AssertionError, RuntimeError) as problem:  # PyTorch without that device, or one that is not there
         raise ValueError(f"device={device!r} cannot be used: {str(problem).splitlines()[0]}") from None
-    return TensorDesign.of(_as_tensor(torch, X), where)
-
-
-def _as_tensor(torch: Any, X: Any) -> Any:
     if is_tensor(X):
-        return X
+        return TensorDesign.of(X, where)
     array = np.asarray(X)
-    if array.dtype.name == "bfloat16":  # which NumPy does not know itself
-        return _shared(torch, array.view(np.int16)).view(torch.bfloat16)
-    if array.dtype.kind != "f":
+    brief = array.dtype.name == "bfloat16"  # which NumPy does not know itself
+    if not brief and array.dtype.kind != "f":
         raise TypeError(f"X must be an array of floating-point numbers, got {array.dtype}: convert it")
-    return _shared(torch, array)
-
-
-def _shared(torch: Any, array: Array) -> Any:
-    """Return a tensor that shares memory with an array, which may be read-only: nothing is written to it."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # the tensor shares memory with the array, and nothing is written to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        rows = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if brief else torch.from_numpy(array)
+    return TensorDesign.of(rows, where)
 
 
 def to_array(value: Any) -> Any:
@@ -109,23 +100,32 @@ def read_tensor(estimator: Any, X: Any, *, reset: bool) -> TensorDesign:
     """Return rows as a design, or refuse what cannot be fitted; ``reset`` remembers how many columns there are."""
     from majorant.device.matrix import TensorDesign
 
-    rows = X.rows if isinstance(X, TensorDesign) else X.detach()
-    _refuse_what_is_no_table(rows)
-    _refuse_non_finite(rows)
-    _check_columns(estimator, rows.shape[1], reset=reset)
-    return X if isinstance(X, TensorDesign) else TensorDesign.of(rows)
-
-
-def _refuse_what_is_no_table(X: Any) -> None:
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"X must be a tensor of shape (n_samples, n_features), not empty, got {tuple(X.shape)}")
-    kind = str(X.dtype).removeprefix("torch.")
+    torch, rows = sys.modules["torch"], X.rows if isinstance(X, TensorDesign) else X.detach()
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"X must be a tensor of shape (n_samples, n_features), not empty, got {tuple(rows.shape)}")
+    kind, columns = str(rows.dtype).removeprefix("torch."), rows.shape[1]
     if kind not in KINDS:
         raise TypeError(f"X must be a tensor of one of {', '.join(KINDS)}, got {kind}: convert it, e.g. X.float()")
-    if X.device.type == "meta":
+    if rows.device.type == "meta":
         raise ValueError("X must be a tensor with numbers in it, got one on device 'meta'")
-    if X.layout is not sys.modules["torch"].strided:
-        raise TypeError(f"X must be a dense tensor, got layout {X.layout}; sparse rows are SciPy matrices here")
+    if rows.layout is not torch.strided:
+        raise TypeError(f"X must be a dense tensor, got layout {rows.layout}: give sparse rows as a SciPy matrix")
+    step = max(STRETCH // columns, 1)
+    for first in range(0, len(rows), step):
+        finite = rows[first : first + step].isfinite().all(dim=1)
+        if not bool(finite.all()):
+            row = first + int((~finite).long().argmax())
+            hint = "; float16 ends at 65504, use bfloat16 or float32 features" if rows.dtype == torch.float16 else ""
+            raise ValueError(f"X must be finite, got NaN or infinity in row {row}{hint}")
+    if reset:
+        estimator.n_features_in_ = columns
+        vars(estimator).pop("feature_names_in_", None)
+    elif columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input"
+        )
+    return X if isinstance(X, TensorDesign) else TensorDesign.of(rows)
 
 
 def read_tensors(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[TensorDesign, Array]:
@@ -143,7 +143,8 @@ def decision(classifier: Any, X: Any, offset: Any, *, wide: bool) -> Any:
     """Return the scores of rows, as a tensor on their device, in double precision if they are to be ``wide``."""
     design = read_tensor(classifier, X, reset=False)
     design = design.widened() if wide else design
-    coef, intercept = _dense(classifier.coef_), classifier.intercept_
+    coef, intercept = classifier.coef_, classifier.intercept_
+    coef = coef.toarray() if hasattr(coef, "toarray") else coef
     rows = max(STRETCH // (design.shape[1] + len(coef)), 1)
     torch = sys.modules["torch"]
     with torch.no_grad():
@@ -171,29 +172,3 @@ def probabilities(scores: Any, *, log: bool) -> Any:
     torch = sys.modules["torch"]
     both = torch.stack([torch.zeros_like(scores), scores], dim=1) if scores.ndim == 1 else scores
     return torch.log_softmax(both, dim=1) if log else torch.softmax(both, dim=1)
-
-
-def _refuse_non_finite(X: Any) -> None:
-    step = max(STRETCH // X.shape[1], 1)
-    for first in range(0, len(X), step):
-        finite = X[first : first + step].isfinite().all(dim=1)
-        if not bool(finite.all()):
-            row = first + int((~finite).long().argmax())
-            half = X.dtype == sys.modules["torch"].float16
-            hint = "; float16 ends at 65504, use bfloat16 or float32 features" if half else ""
-            raise ValueError(f"X must be finite, got NaN or infinity in row {row}{hint}")
-
-
-def _check_columns(estimator: Any, columns: int, *, reset: bool) -> None:
-    if reset:
-        estimator.n_features_in_ = columns
-        estimator.__dict__.pop("feature_names_in_", None)
-    elif columns != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
-            "features as input"
-        )
-
-
-def _dense(coef: Any) -> Array:
-    return coef.toarray() if hasattr(coef, "toarray") else coef

@@ -18,14 +18,6 @@ Precision = Literal["double", "single", "fast"]
 
 # Numbers of X that are converted at a time where a whole design is looked through.
 CHUNK = 2**26
-# Of the processor's TF32 units: ten bits of every factor.
-EPSILON = {"double": 2.0**-52, "single": 2.0**-23, "fast": 2.0**-11}
-# How many times as fast they are.
-FASTER = 8.0
-# The oldest that has them.
-FAST_SINCE = (8, 0)
-# Those whose units for double precision are as many as for single precision.
-DOUBLES = ((8, 0), (9, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,24 +54,26 @@ class TensorDesign(Design):
         Elsewhere that is multiplied in single precision.
         """
         where = rows.device if device is None else device
-        precision: Precision = "double" if rows.dtype == torch.float64 or doubles_are_as_fast(where) else "single"
+        # GPUs of data centres (A100, H100) multiply double precision as fast as single precision.
+        as_fast = where.type == "cuda" and torch.cuda.get_device_capability(where) in ((8, 0), (9, 0))
+        precision: Precision = "double" if rows.dtype == torch.float64 or as_fast else "single"
         return cls(rows.detach(), where, precision)
 
     def with_constant(self, weight: Any = None, center: Any = False) -> TensorDesign:
         """Return the design with a column of ones, and columns that are far from zero measured from their means."""
         if center is False:
             return replace(self, constant=True)
-        centre = self._far_means(weight) if center is True else given_centre(center).origin
-        if center is True and self.rows.dtype != torch.float64:
-            centre = centre.astype(np.float32).astype(np.float64)  # what is subtracted, in single precision as well
+        if center is not True:
+            centre = given_centre(center).origin
+        else:
+            rows, count = self.shape[0], min(ENOUGH_ROWS, self.shape[0])
+            sample = np.arange(count) * rows // count
+            share = np.ones(count) if weight is None else self.beside(weight)[sample].double().cpu().numpy()
+            share = share if share.any() else np.ones(count)
+            centre = far_means(*DenseDesign(self.part(sample).dense()).moments(share)).origin
+            if self.rows.dtype != torch.float64:
+                centre = centre.astype(np.float32).astype(np.float64)  # what is subtracted, in single precision too
         return replace(self, constant=True, origin=centre if centre.any() else None)
-
-    def _far_means(self, weight: Any) -> Array:
-        rows = self.shape[0]
-        some = np.arange(min(ENOUGH_ROWS, rows)) * rows // min(ENOUGH_ROWS, rows)
-        share = np.ones(len(some)) if weight is None else self.beside(weight)[some].double().cpu().numpy()
-        share = share if share.any() else np.ones(len(some))
-        return far_means(*DenseDesign(self.part(some).dense()).moments(share)).origin
 
     # --- what it is ---------------------------------------------------------------------------------------
 
@@ -101,7 +95,9 @@ class TensorDesign(Design):
     @property
     def epsilon(self) -> float:
         """How far a factor may be off."""
-        return EPSILON[self.precision]
+        if self.precision == "fast":
+            return 2.0**-11  # TF32 units keep ten bits of every factor
+        return float(np.finfo(self.dtype).eps)
 
     @property
     def centre(self) -> Array | None:
@@ -143,14 +139,16 @@ class TensorDesign(Design):
 
     @property
     def _lower(self) -> Precision | None:
-        if self.precision != "fast" and has_fast_units(self.device):
+        # Compute capability 8.0 (A100) is the oldest with TF32 units.
+        on_gpu = self.device.type == "cuda" and torch.cuda.get_device_capability(self.device) >= (8, 0)
+        if self.precision != "fast" and on_gpu:
             return "fast"
         return "single" if self.precision == "double" else None
 
     @property
     def gram_slowness(self) -> float:
         """How much faster other products are."""
-        return FASTER if self.precision == "fast" else 1.0
+        return 8.0 if self.precision == "fast" else 1.0
 
     def uncentred(self) -> TensorDesign:
         """Return the same rows with columns measured from zero."""
@@ -261,16 +259,6 @@ class TensorDesign(Design):
         # Where factors have ten bits, sums of a block may have twenty-three.
         total = R.sum(dim=1).double() if self.precision == "fast" else R.sum(dim=1, dtype=torch.float64)
         return torch.cat([products, total[:, None]], dim=1)
-
-
-def doubles_are_as_fast(device: torch.device) -> bool:
-    """Return whether a device multiplies double precision as fast as single precision: those of data centres do."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) in DOUBLES
-
-
-def has_fast_units(device: torch.device) -> bool:
-    """Return whether a device multiplies single precision much faster with fewer bits."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= FAST_SINCE
 
 
 def multiplied(a: torch.Tensor, b: torch.Tensor, *, fast: bool) -> torch.Tensor:

@@ -22,11 +22,21 @@ from majorant.core.remote import ExecutorBlocks, RemoteBlocks, RemoteRows
 from majorant.core.rows import Data, InMemory, Reducer, Threads
 from majorant.core.threads import threads
 from majorant.estimators.base import check_class_weight
-from majorant.sources.base import SHOWN, Chunk, Source, Watcher
+from majorant.sources.base import SHOWN, Chunk, DaskCollections, Source, Watcher
 from majorant.sources.cache import ChunkCache, prefetch
-from majorant.sources.chunks import DaskCollections
-from majorant.sources.streamed import Encoding, ShareOfSource, Streamed, blocks_of, evenly, shown
-from majorant.sources.survey import RowLabels, Survey, survey_piece, survey_source, total_survey
+from majorant.sources.streamed import (
+    Encoding,
+    RowLabels,
+    Streamed,
+    Survey,
+    blocks_of,
+    evenly,
+    shown,
+    streamed_blocks_of,
+    survey_piece,
+    survey_source,
+    total_survey,
+)
 
 # Shares for each worker: who has finished one early takes another.
 SHARES_PER_WORKER = 2
@@ -55,56 +65,47 @@ def surveyed(source: Source, executor: Any = None, watcher: Watcher | None = Non
     if executor is None and isinstance(source, DaskCollections):
         client = running_client()
     if client is not None:
-        return _surveyed_on_dask(client, source)
+        from dask import delayed
+
+        given = source.delayed_pieces() if isinstance(source, DaskCollections) else source.pieces()
+        surveys = client.gather(client.compute([delayed(_survey_on_worker)(piece) for piece in given]))
+        pieces, survey = _with_rows(given, [of_piece for of_piece, _ in surveys])
+        # Neighbours share a worker: pieces that one worker has need not travel.
+        workers = [worker for (of_piece, _), worker in surveys if of_piece is not None]
+        placed = [pieces[k] for k in sorted(range(len(pieces)), key=workers.__getitem__)]
+
+        def on_cluster(encoding: Encoding) -> Placed:
+            # The first piece, as pieces were given, shows the form of all rows.
+            like = client.compute(delayed(shown)(encoding, [pieces[0]]))
+            size = survey.stored * survey.dtype.itemsize
+            blocks = held_on_dask(client, partial(delayed(blocks_of), encoding), placed, size)
+            return Placed(RemoteRows(blocks, like.result(), survey.rows), Threads())
+
+        return Surveyed(survey, on_cluster)
     if executor is not None:
-        return _surveyed_by_workers(executor, source)
+        all_pieces = source.pieces()
+        pieces, survey = _with_rows(all_pieces, list(executor.map(survey_piece, all_pieces)))
+
+        def by_workers(encoding: Encoding) -> Placed:
+            shares = evenly(pieces, SHARES_PER_WORKER * workers_of(executor))
+            fits = survey.stored * survey.dtype.itemsize <= LARGEST_SHARE * len(shares)
+            make = partial(blocks_of if fits else streamed_blocks_of, encoding)
+            blocks = ExecutorBlocks(executor, [partial(make, *share) for share in shares], fits=fits)
+            return Placed(RemoteRows(blocks, shown(encoding, pieces), survey.rows), Threads())
+
+        return Surveyed(survey, by_workers)
 
     cache, watcher = ChunkCache(), watcher or source.watcher
     survey, labels = survey_source(source, cache, watcher)
 
-    def place(encoding: Encoding) -> Placed:
+    def in_process(encoding: Encoding) -> Placed:
         return Placed(Streamed(source, survey, labels, encoding, cache, watcher), Threads(threads()))
 
-    return Surveyed(survey, place, None if cache.is_open else labels)
+    return Surveyed(survey, in_process, None if cache.is_open else labels)
 
 
-def _surveyed_by_workers(executor: Executor, source: Source) -> Surveyed:
-    """Let the workers of an executor read a source, each its share of the pieces."""
-    all_pieces = source.pieces()
-    pieces, survey = _with_rows(all_pieces, list(executor.map(survey_piece, all_pieces)))
-
-    def place(encoding: Encoding) -> Placed:
-        shares = evenly(pieces, SHARES_PER_WORKER * workers_of(executor))
-        fits = survey.stored * survey.dtype.itemsize <= LARGEST_SHARE * len(shares)
-        blocks = ExecutorBlocks(executor, [ShareOfSource(share, encoding, fits) for share in shares], fits=fits)
-        return Placed(RemoteRows(blocks, shown(encoding, pieces), survey.rows), Threads())
-
-    return Surveyed(survey, place)
-
-
-def _surveyed_on_dask(client: Any, source: Source) -> Surveyed:
-    """Let the workers of a Dask cluster read a source, and hold its rows if there is room."""
-    from dask import delayed
-
-    given = source.delayed_pieces() if isinstance(source, DaskCollections) else source.pieces()
-    surveys = client.gather(client.compute([delayed(_survey_there)(piece) for piece in given]))
-    pieces, survey = _with_rows(given, [of_piece for of_piece, _ in surveys])
-    # Neighbours share a worker: pieces that one worker has need not travel.
-    workers = [worker for (of_piece, _), worker in surveys if of_piece is not None]
-    placed = [pieces[k] for k in sorted(range(len(pieces)), key=workers.__getitem__)]
-
-    def place(encoding: Encoding) -> Placed:
-        # What rows look like does not depend on who has them: the first piece, as pieces were given.
-        like = client.compute(delayed(shown)(encoding, [pieces[0]]))
-        size = survey.stored * survey.dtype.itemsize
-        blocks = held_on_dask(client, partial(delayed(blocks_of), encoding), placed, size)
-        return Placed(RemoteRows(blocks, like.result(), survey.rows), Threads())
-
-    return Surveyed(survey, place)
-
-
-def _survey_there(piece: Any) -> tuple[tuple[Survey | None, list[Array]], str]:
-    """Return what there is to know of a piece, and which worker has read it."""
+def _survey_on_worker(piece: Any) -> tuple[tuple[Survey | None, list[Array]], str]:
+    """Return the survey of a piece, and the address of the worker that has read it."""
     from distributed import get_worker
 
     return survey_piece(piece), get_worker().address
@@ -144,7 +145,7 @@ def running_client() -> Any:
 
 
 def check_executor(executor: Any) -> Any:
-    """Return it, or refuse what can run nothing."""
+    """Return the executor; anything that cannot run tasks is refused."""
     if executor is None or isinstance(executor, Executor) or hasattr(executor, "scheduler_info"):
         return executor
     if not callable(getattr(executor, "map", None)):
@@ -194,7 +195,7 @@ def class_weights(class_weight: Any, survey: Survey) -> Array | None:
 
 
 def accuracy(classifier: Any, source: Source) -> float:
-    """Return the share of rows, by weight, whose label is the likeliest one."""
+    """Return the accuracy on a source: the share of rows, by weight, whose label is the likeliest one."""
     hits = total = 0.0
     for chunk in fitting_chunks(classifier, source):
         if chunk.labels is None:

@@ -25,8 +25,7 @@ from majorant.core.checks import Array, refuse_null_ending
 from majorant.core.matrix import Design
 from majorant.device.estimators import is_on_device, is_tensor, read_tensor, read_tensors, to_array
 from majorant.estimators.fitting import NEGLIGIBLE
-from majorant.sources.base import Source
-from majorant.sources.chunks import is_dask
+from majorant.sources.base import Source, is_dask
 
 # Numbers that are computed with at a time: scores of some rows, or the rows themselves.
 TOGETHER = 2**24

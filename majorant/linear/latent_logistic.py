@@ -52,8 +52,7 @@ from majorant.estimators.fitting import (
     warn,
     with_callbacks,
 )
-from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.saving import Field, all_or_nothing, are_any, are_positive, linear_fields
+from majorant.estimators.saving import Field, Saving, all_or_nothing, are_any, are_positive, linear_fields, resumed
 from majorant.linear.classifier import joined_params, split_params
 from majorant.linear.latent import LatentMultinomial
 from majorant.linear.logistic import LogisticRegression

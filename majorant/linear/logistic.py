@@ -60,15 +60,13 @@ from majorant.estimators.fitting import (
     warn_outside,
     with_callbacks,
 )
-from majorant.estimators.resuming import Saving, resumed
-from majorant.estimators.saving import Notes, all_or_nothing
+from majorant.estimators.saving import Notes, Saving, all_or_nothing, resumed
 from majorant.linear.classifier import LinearClassifier, split_params
 from majorant.linear.inference import SOURCES, estimates
 from majorant.linear.multinomial import Binary, Multinomial
 from majorant.linear.stream import FEW as FEW_ROWS
 from majorant.linear.stream import STREAM, Stream, take_up
-from majorant.sources.base import Source
-from majorant.sources.chunks import DaskCollections, is_dask
+from majorant.sources.base import DaskCollections, Source, is_dask
 
 if TYPE_CHECKING:
     from majorant.estimators.source import Surveyed

@@ -534,7 +534,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(path, facts, {name: arrays[name] for name in saving.linear_fields() if name in arrays})
         # Each ℓ1 ratio is shown with a copy of all paths.
-        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > saving.MOST_TIMES:
+        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > 100:
             raise ValueError(f"the array 'paths' does not go with {self.n_features_in_} columns, or with l1_ratios")
         self.Cs_ = arrays["Cs"]
         self._show(Folds(*(arrays[name] for name in ("paths", "scores", "steps"))), float(arrays["C"][0]))

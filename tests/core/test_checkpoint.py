@@ -237,7 +237,7 @@ def test_early_stopping_remembers(tmp_path):
 
 
 def test_scores_that_are_too_many_are_found_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("majorant.estimators.resuming.MOST_SCORES", 0)
+    monkeypatch.setattr("majorant.estimators.saving.MOST_SCORES", 0)
     path = tmp_path / "checkpoint.npz"
     whole = LogisticRegression(tol=1e-12).fit(X, Y)
     with pytest.raises(Interrupted):

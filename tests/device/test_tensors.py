@@ -219,7 +219,7 @@ def test_pairs_of_many_parameters_are_kept_on_the_device(device, tmp_path, monke
 
 def test_a_curvature_on_a_device_is_that_of_arrays(device):
     from majorant.curvature import Kronecker
-    from majorant.device.curvature import TensorKronecker
+    from majorant.device.blocks import TensorKronecker
 
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(30, 6))

@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from majorant import datasets
-from majorant.datasets import download, registry
-from majorant.datasets.download import DataFile, MissingDataError
+from majorant.datasets import registry
+from majorant.datasets.registry import DataFile, MissingDataError
 from tests import problems
 
 SHAPES = {
@@ -72,15 +72,15 @@ def test_the_toy_set_is_its_own_mirror_image_and_not_separable():
 
 def test_the_folder_of_the_user_comes_before_the_cache(nothing_here, monkeypatch):
     file = DataFile("some/file.txt")
-    cached = download.cache_folder() / file.path
+    cached = registry.cache_folder() / file.path
     cached.parent.mkdir(parents=True)
     cached.write_text("cache")
-    assert download.fetch(file).read_text() == "cache"
+    assert registry.fetch(file).read_text() == "cache"
     own = nothing_here / "own" / file.path
     own.parent.mkdir(parents=True)
     own.write_text("own")
     monkeypatch.setenv("MAJORANT_DATA", str(nothing_here / "own"))
-    assert download.fetch(file).read_text() == "own"
+    assert registry.fetch(file).read_text() == "own"
 
 
 @pytest.fixture
@@ -110,27 +110,27 @@ def test_downloads_are_checked_kept_and_reported(publisher, name):
     url, contents = publisher
     file = DataFile("libsvm/set.gz", f"{url}/{name}", hashlib.sha256(contents).hexdigest())
     told = []
-    path = download.fetch(file, lambda *news: told.append(news))
-    assert path == download.cache_folder() / "libsvm/set.gz"
+    path = registry.fetch(file, lambda *news: told.append(news))
+    assert path == registry.cache_folder() / "libsvm/set.gz"
     assert gzip.decompress(path.read_bytes()) == contents
     assert told[-1][0] == "set.gz"
     assert told[-1][1] == told[-1][2] > 0
-    (again,) = {download.fetch(DataFile(file.path, "http://127.0.0.1:9/gone", file.sha256))}  # now from the cache
+    (again,) = {registry.fetch(DataFile(file.path, "http://127.0.0.1:9/gone", file.sha256))}  # now from the cache
     assert again == path
 
 
 def test_a_wrong_checksum_keeps_nothing(publisher):
     url, _ = publisher
     with pytest.raises(ValueError, match="is not the file it was: its sha256 is"):
-        download.fetch(DataFile("set.txt", f"{url}/plain", "0" * 64))
-    assert not download.cache_folder().exists()
+        registry.fetch(DataFile("set.txt", f"{url}/plain", "0" * 64))
+    assert not registry.cache_folder().exists()
 
 
 def test_files_may_come_from_a_disk(nothing_here):
     source = nothing_here / "source.txt"
     source.write_bytes(b"hello")
     file = DataFile("a/b.txt", source.as_uri(), hashlib.sha256(b"hello").hexdigest())
-    assert download.fetch(file).read_bytes() == b"hello"
+    assert registry.fetch(file).read_bytes() == b"hello"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/nobody", "file:///no/such/file"])
@@ -138,8 +138,8 @@ def test_without_a_network_one_sentence_says_what_to_put_where(nothing_here, url
     with pytest.raises(
         MissingDataError, match=r"gisette/x\.data is missing and .* put it at gisette/x\.data in the"
     ) as e:
-        download.fetch(DataFile("gisette/x.data", url, "0" * 64))
-    assert str(download.cache_folder()) in str(e.value)
+        registry.fetch(DataFile("gisette/x.data", url, "0" * 64))
+    assert str(registry.cache_folder()) in str(e.value)
 
 
 def test_converted_sets_say_where_they_come_from(nothing_here):
@@ -201,6 +201,6 @@ def test_a_terminal_shows_one_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     monkeypatch.setitem(sys.modules, "rich.console", None)
     for received in (1_000_000, 2_000_000):
-        download.progress_line("set.gz", received, 2_000_000)
+        registry.progress_line("set.gz", received, 2_000_000)
     first, last = ("\r\x1b[2Kdownloading set.gz: " + size for size in ("1.0 of 2.0 MB", "2.0 of 2.0 MB\n"))
     assert screen.getvalue() == first + last

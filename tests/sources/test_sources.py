@@ -23,8 +23,7 @@ from majorant import Chunks, LogisticRegression, Npy, Parquet, Svmlight
 from majorant.sources import base, cache
 from majorant.sources.base import Chunk, Labels, concatenated, merged
 from majorant.sources.cache import ChunkCache, prefetch
-from majorant.sources.streamed import Encoding
-from majorant.sources.survey import RowLabels
+from majorant.sources.streamed import Encoding, RowLabels
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
