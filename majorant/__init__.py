@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from majorant.choice.conditional_logit import ConditionalLogit
     from majorant.choice.enumerated import Enumerated, LatentEnumerated
     from majorant.choice.latent_class_logit import LatentClassLogit
+    from majorant.choice.paired import PairedComparison
     from majorant.core.bound import QuadraticBound, log_partition_bound
     from majorant.core.choices import Choices
     from majorant.core.descent import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
@@ -50,6 +51,7 @@ _HOMES = {
     "choice.conditional_logit": ("ConditionalLogit",),
     "choice.enumerated": ("Enumerated", "LatentEnumerated"),
     "choice.latent_class_logit": ("LatentClassLogit",),
+    "choice.paired": ("PairedComparison",),
     "core.bound": ("QuadraticBound", "log_partition_bound"),
     "core.choices": ("Choices",),
     "core.descent": ("BFGS", "BatchMajorization", "ConjugateGradient", "LBFGS", "Newton", "SteepestDescent"),
@@ -127,6 +129,7 @@ __all__ = [
     "Objective",
     "OnlineMajorization",
     "Outcome",
+    "PairedComparison",
     "Parquet",
     "ProximalMajorization",
     "QuadraticBound",

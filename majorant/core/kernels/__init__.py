@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from majorant.core.kernels import (
+        choices,
         compiler,
         dual,
         logistic,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "choices",
     "compiler",
     "dual",
     "logistic",

@@ -1,0 +1,128 @@
+"""The log-likelihood of choices with sparse features, its gradient and its Hessian in one pass, compiled by Numba.
+
+Outcomes of set j stand from ``sets[j]`` to ``sets[j + 1]``, their features are a CSR matrix, and ``amount`` says how
+often each was observed. Of pairs of players, of which each outcome touches one, an outer product has a few entries,
+where that of dense rows has d².
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from majorant.core.checks import Array
+from majorant.core.kernels.compiler import compile_strict
+
+
+@compile_strict
+def expansion(
+    theta: Array,
+    values: Array,
+    columns: Array,
+    rows: Array,
+    sets: Array,
+    amount: Array,
+    gradient: Array,
+    H: Array,
+) -> float:
+    """Return Σ_y amount(y) (−log p(y)), add its gradient, and add to H half of its Hessian: that is H + Hᵀ.
+
+    Sets that nothing was observed of cost nothing. Of two outcomes the Hessian is p(1 − p) δδᵀ, δ the difference of
+    their features; of more, features are measured from their mean, so that no digits cancel.
+    """
+    total, most, widest = 0.0, 0, 0
+    for j in range(len(sets) - 1):
+        most = max(most, sets[j + 1] - sets[j])
+        widest = max(widest, rows[sets[j + 1]] - rows[sets[j]])
+    p, place, touched = np.empty(most), np.full(len(theta), -1), np.empty(widest, dtype=np.int64)
+    for j in range(len(sets) - 1):
+        first, last = sets[j], sets[j + 1]
+        weight, top = 0.0, -np.inf
+        for y in range(first, last):
+            weight += amount[y]
+        if weight == 0.0:
+            continue
+        n = last - first
+        for y in range(first, last):
+            score = 0.0
+            for k in range(rows[y], rows[y + 1]):
+                score += values[k] * theta[columns[k]]
+            p[y - first] = score
+            top = max(top, score)
+        z = 0.0
+        for y in range(n):
+            z += np.exp(p[y] - top)
+        log_z = top + np.log(z)
+        for y in range(n):
+            if amount[first + y] > 0:
+                total += amount[first + y] * (log_z - p[y])
+            p[y] = np.exp(p[y] - log_z)
+        for y in range(n):
+            r = weight * p[y] - amount[first + y]
+            for k in range(rows[first + y], rows[first + y + 1]):
+                gradient[columns[k]] += r * values[k]
+        if len(H) == 0:
+            continue
+        if n == 2:
+            curved = 0.5 * weight * p[0] * p[1]
+            middle = rows[first + 1]
+            for k in range(rows[first], rows[last]):
+                at = columns[k]
+                one = curved * (values[k] if k < middle else -values[k])
+                H[at, at] += one * (values[k] if k < middle else -values[k])
+                for m in range(rows[first], k):
+                    H[at, columns[m]] += 2.0 * one * (values[m] if m < middle else -values[m])
+            continue
+        u = 0
+        for k in range(rows[first], rows[last]):
+            if place[columns[k]] < 0:
+                place[columns[k]] = u
+                touched[u] = columns[k]
+                u += 1
+        F, mean = np.zeros((n, u)), np.zeros(u)
+        for y in range(n):
+            for k in range(rows[first + y], rows[first + y + 1]):
+                F[y, place[columns[k]]] += values[k]
+            for i in range(u):
+                mean[i] += p[y] * F[y, i]
+        for y in range(n):
+            for i in range(u):
+                one = 0.5 * weight * p[y] * (F[y, i] - mean[i])
+                for m in range(u):
+                    H[touched[i], touched[m]] += one * (F[y, m] - mean[m])
+        for i in range(u):
+            place[touched[i]] = -1
+    return total
+
+
+@compile_strict
+def largest_spread(
+    inverse: Array, values: Array, columns: Array, rows: Array, sets: Array, amount: Array
+) -> float:
+    """Return a bound on max_j max_{y,y'} ‖f_j(y) − f_j(y')‖ in the norm of an inverse: exact for sets of two."""
+    largest = 0.0
+    for j in range(len(sets) - 1):
+        first, last = sets[j], sets[j + 1]
+        weight = 0.0
+        for y in range(first, last):
+            weight += amount[y]
+        if weight == 0.0:
+            continue
+        one, two = 0.0, 0.0  # the two largest distances from the first outcome: their sum bounds all others
+        for y in range(first + 1, last):
+            square = 0.0
+            for k in range(rows[first], rows[first + 1]):
+                for m in range(rows[first], rows[first + 1]):
+                    square += values[k] * values[m] * inverse[columns[k], columns[m]]
+                for m in range(rows[y], rows[y + 1]):
+                    square -= 2.0 * values[k] * values[m] * inverse[columns[k], columns[m]]
+            for k in range(rows[y], rows[y + 1]):
+                for m in range(rows[y], rows[y + 1]):
+                    square += values[k] * values[m] * inverse[columns[k], columns[m]]
+            far = np.sqrt(max(square, 0.0))
+            if far > one:
+                one, two = far, one
+            elif far > two:
+                two = far
+        largest = max(largest, one + two)
+    return largest
+
