@@ -27,8 +27,8 @@ from majorant.core.threads import mapped
 
 KINDS = ("multinomial", "bayesian", "jackknife")
 INTERVALS = ("percentile", "bca", "normal")
-# Standard errors that a replicate may be from its exact optimum: the noise of 1,000 replicates is 0.02 of one.
-TOLERANCE = 1e-3
+# Standard errors that a replicate may be from its exact optimum: they add 2.5e-5 to a variance of one, at most.
+TOLERANCE = 5e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,9 @@ class Bootstrap:
         pandas.DataFrame
         """
         frames = needed("pandas", "to_frame()", "frames")
-        return frames.DataFrame(self.rows(level), index=list(self.names), columns=["estimate", "std_err", "low", "high"])
+        return frames.DataFrame(
+            self.rows(level), index=list(self.names), columns=["estimate", "std_err", "low", "high"]
+        )
 
     def __str__(self) -> str:
         cells = [("", "estimate", "std. err.", "2.5 %", "97.5 %"), *self._cells()]
@@ -188,7 +190,8 @@ class Bootstrap:
         return [(name, *(f"{each:.6g}" for each in row)) for name, row in zip(self.names, self.rows(), strict=True)]
 
     def _sentence(self) -> str:
-        words = f"{len(self.replicates)} {self.kind} replicates, each within {self.within:.1e} standard errors of its optimum"
+        near = f"each within {self.within:.1e} standard errors of its optimum"
+        words = f"{len(self.replicates)} {self.kind} replicates, {near}"
         if self.separated:
             words += f"; {self.separated} more have no maximum-likelihood estimate (separated) and are left out"
         if self.unresolved:

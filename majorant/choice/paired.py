@@ -1,8 +1,8 @@
 """``PairedComparison``: ratings of players from battles (Bradley–Terry) or from rankings (Plackett–Luce).
 
-In a battle of i and j with covariates c the log-odds of i are θ_i − θ_j + cᵀβ; in a ranking the best of the players that
-are left is i with probability exp(θ_i) / Σ_k exp(θ_k). Davidson's ties are a third outcome, whose score is the mean of
-both players' and a parameter of its own. All of them are choices with sparse features.
+In a battle of i and j with covariates c the log-odds of i are θ_i − θ_j + cᵀβ; in a ranking the best of the players
+that are left is i with probability exp(θ_i) / Σ_k exp(θ_k). Davidson's ties are a third outcome, whose score is the
+mean of both players' and a parameter of its own. All of them are choices with sparse features.
 
 Without a penalty ratings exist if and only if the players cannot be split in two groups of which the one never lost to
 the other: the graph of who beat whom is strongly connected. (Ford, 1957.) Covariates may separate battles as well,
@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
-from math import comb
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,77 +22,33 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from majorant.choice.battles import (
+    Battles,
+    column_of,
+    read_battles,
+    read_covariates,
+    read_player_covariates,
+    read_rankings,
+    read_shares,
+)
 from majorant.choice.enumerated import Enumerated
 from majorant.core import separation
-from majorant.core.checks import Array, finite_array, needed, new_axes, one_of, row_weights
-from majorant.core.choices import Choices
+from majorant.core.checks import Array, needed, new_axes, one_of, row_weights
 from majorant.core.newton import Minimum, SparseChoices, newton
 from majorant.core.objective import Objective
-from majorant.core.result import Outcome, Result, counted, paragraph, table
+from majorant.core.result import Outcome, Result, counted, table
 from majorant.core.threads import sharing
 from majorant.estimators import saving
 from majorant.estimators.base import Estimator, check_jobs, check_number, check_strength, fit_threads
 from majorant.estimators.saving import Field, Notes, Written, all_or_nothing, are_any
-from majorant.inference import Derived, Facts, Summary, covariance, summarise
+from majorant.inference import Derived, Facts, Summary, inverse, summarise
 from majorant.resampling import TOLERANCE, Bootstrap, Observations, Replicate, bootstrap
 
 TIES = ("half", "davidson", "drop")
 # Points of the Elo scale for one of log-odds, and where it is centred.
 ELO, ELO_BASE = 400 / np.log(10), 1000.0
-# What arenas write where no player won.
-NEITHER = ("tie", "tie (bothbad)", "both", "bothbad", "both_bad", "draw")
-# Items of a ranking that may be tied: the orders they may have had are 2^m sets.
-MOST_TIED = 10
 # Numbers of influences written out at a time.
 AT_A_TIME = 2**22
-
-
-@dataclass(frozen=True, eq=False)
-class Battles:
-    """Outcome sets with sparse features, and what was observed of them, distinct observations once.
-
-    Column u of ``amounts`` says how much one observation of kind u adds to each outcome.
-    """
-
-    features: sp.csr_array
-    sets: Array
-    amounts: sp.csc_array
-    observations: Observations
-    players: Array
-    names: tuple[str, ...]
-
-    @property
-    def amount(self) -> Array:
-        """How much of each outcome was observed."""
-        return self.amounts @ self.observations.repeats
-
-    def choices(self) -> Choices:
-        """Return the sets with the frequencies of their outcomes."""
-        total = np.add.reduceat(self.amount, self.sets[:-1])
-        counts = np.repeat(np.where(total > 0, total, 1.0), np.diff(self.sets))
-        target = np.where(np.repeat(total > 0, np.diff(self.sets)), self.amount / counts, 0.0)
-        first = np.zeros(len(target))
-        first[self.sets[:-1]] = 1.0
-        target = np.where(np.repeat(total > 0, np.diff(self.sets)), target, first)
-        return Choices(self.features, np.diff(self.sets), target=target, weight=total)
-
-    def gradients(self, theta: Array) -> sp.csr_array:
-        """Return the gradient of each kind of observation (u×d, sparse)."""
-        scores = self.features @ theta
-        sizes = np.diff(self.sets)
-        p = np.exp(scores - np.repeat(np.maximum.reduceat(scores, self.sets[:-1]), sizes))
-        p /= np.repeat(np.add.reduceat(p, self.sets[:-1]), sizes)
-        members = sp.csr_array((np.ones(len(p)), np.arange(len(p)), self.sets), shape=(len(sizes), len(p)))
-        expected = sp.diags_array(p) @ (members.T @ (members @ self.amounts))
-        return sp.csr_array((expected - self.amounts).T @ self.features)
-
-    def beaten(self, amount: Array) -> sp.csr_array:
-        """Return the graph of who beat whom: an edge from each outcome that was observed to all others of its set."""
-        sizes = np.diff(self.sets)
-        of_players = sp.csr_array(self.features[:, : len(self.players)] != 0).astype(float)
-        seen = sp.diags_array((amount > 0).astype(float)) @ of_players
-        members = sp.csr_array((np.ones(len(amount)), np.arange(len(amount)), self.sets), shape=(len(sizes), len(amount)))
-        return sp.csr_array((members @ seen).T @ (members @ of_players))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +84,7 @@ class Ratings:
 
     def _cells(self) -> list[tuple[str, ...]]:
         rows = zip(*self.columns.values(), strict=True)
-        return [
-            (str(player), *(f"{each:.6g}" for each in row)) for player, row in zip(self.players, rows, strict=True)
-        ]
+        return [(str(player), *(f"{each:.6g}" for each in row)) for player, row in zip(self.players, rows, strict=True)]
 
 
 class PairedComparison(Estimator):
@@ -180,14 +132,26 @@ class PairedComparison(Estimator):
     >>> loser = ["bob", "cid", "cid", "ann", "bob", "ann"]
     >>> model = majorant.PairedComparison(scale="elo").fit(winner, loser)
     >>> print(model.ratings_)
-         rating  std_error      low     high  rank  battles
-    ann  1073.6    152.286  775.124  1372.07     1        5
-    bob     990...
-    cid     936...
+          rating  std_error      low     high  rank  battles
+    ann  1054.55    108.802  841.301   1267.8     1        5
+    bob  1022.29    123.643   779.95  1264.62     2        4
+    cid  923.165      143.2  642.499  1203.83     3        3
     >>> model.predict_proba("ann", "cid").round(2)
-    array([[0.69, 0.31]])
+    array([[0.68, 0.32]])
     >>> print(model.compare("ann", "cid"))
-    ann - cid = 137... (std. err. 306.2, 95 % interval -462... to 737...)
+    ann - cid = 131.384 (std. err. 222.3, 95 % interval -304.2 to 567)
+    >>> model.pairwise()["difference"].round()
+    array([ 32., 131.,  99.])
+
+    How sure one may be of the ranks; replicates in which somebody never lost, or never won, are counted apart:
+
+    >>> found = model.bootstrap(200)
+    >>> model.rank_["low"], model.rank_["high"], found.separated
+    (array([1, 1, 1]), array([3, 3, 3]), 95)
+    >>> model.summary().names == tuple(model.param_names_), model.covariance("robust").shape
+    (True, (3, 3))
+    >>> model.plot("wins").get_xlabel()
+    'against'
     """
 
     coef_: Array
@@ -251,8 +215,8 @@ class PairedComparison(Estimator):
             What speaks for the winner of each battle rather than for the loser: 1 for a home game of the winner and −1
             for one of the loser, differences of style.
         player_covariates : dict or data frame, optional
-            Numbers of each player, by name, that ratings depend on; what they do not explain is the player's own rating,
-            which needs a finite ``C``.
+            Numbers of each player, by name, that ratings depend on. What they do not explain is the player's own
+            rating, which needs a finite ``C``.
 
         Returns
         -------
@@ -264,7 +228,7 @@ class PairedComparison(Estimator):
             first, second = np.asarray(winner), np.asarray(loser)
             if first.ndim != 1 or first.shape != second.shape:
                 raise ValueError(
-                    f"winner and loser must name the players of each battle, got shapes {first.shape} and {second.shape}"
+                    f"winner and loser must name the players of each battle, got shapes {first.shape}, {second.shape}"
                 )
             share = np.ones(len(first))
             if tie is not None:
@@ -272,8 +236,8 @@ class PairedComparison(Estimator):
                 if tied.shape != first.shape or tied.dtype != bool:
                     raise ValueError(f"tie must be True or False for each battle ({len(first)}), got {tied!r:.80}")
                 share[tied] = 0.5
-            C, names = _columns("covariates", covariates, len(first))
-            battles = self._read(first, second, share, row_weights("weight", weight, len(first)), C, names)
+            C, names = read_covariates("covariates", covariates, len(first))
+            battles = read_battles(first, second, share, row_weights("weight", weight, len(first)), C, names, self.ties)
             return self._fit(battles, player_covariates)
 
     @classmethod
@@ -319,18 +283,21 @@ class PairedComparison(Estimator):
         Examples
         --------
         >>> import majorant
-        >>> battles = {"a": ["x", "y", "x", "z", "x"], "b": ["y", "z", "z", "x", "y"], "won": ["a", "tie", "b", "x", "b"]}
+        >>> battles = {"a": ["x", "y", "x", "z", "x"], "b": ["y", "z", "z", "x", "y"]}
+        >>> battles["won"] = ["a", "tie", "b", "x", "b"]
         >>> model = majorant.PairedComparison.from_battles(battles, a="a", b="b", winner="won")
         >>> model.ratings_.players
-        ('y', 'z', 'x')
+        ('x', 'y', 'z')
         """
         model = cls(ties=ties, **settings)
         model._check_settings()
-        first, second, won = (np.asarray(_column(df, name)) for name in (a, b, winner))
-        C, names = _columns("covariates", [_column(df, name) for name in covariates] or None, len(first), covariates)
-        given = row_weights("weight", None if weight is None else _column(df, weight), len(first))
-        share = _shares(first, second, won, (a, b, winner))
-        return model._fit(model._read(first, second, share, given, C, names), player_covariates)
+        first, second, won = (np.asarray(column_of(df, name)) for name in (a, b, winner))
+        C, names = read_covariates(
+            "covariates", [column_of(df, name) for name in covariates] or None, len(first), covariates
+        )
+        given = row_weights("weight", None if weight is None else column_of(df, weight), len(first))
+        share = read_shares(first, second, won, (a, b, winner))
+        return model._fit(read_battles(first, second, share, given, C, names, ties), player_covariates)
 
     @classmethod
     def from_rankings(
@@ -367,7 +334,7 @@ class PairedComparison(Estimator):
         model = cls(**settings)
         model._check_settings()
         one_of("ties", ties, ("refuse", "split"))
-        return model._fit(_read_rankings(orders, row_weights("weight", weight, len(orders)), ties), player_covariates)
+        return model._fit(read_rankings(orders, row_weights("weight", weight, len(orders)), ties), player_covariates)
 
     # --- what a fit says ----------------------------------------------------------------------------------
 
@@ -386,7 +353,7 @@ class PairedComparison(Estimator):
         """
         difference = self._rating_of(a) - self._rating_of(b)
         if covariates is not None:
-            C = _columns("covariates", covariates, len(difference))[0]
+            C = read_covariates("covariates", covariates, len(difference))[0]
             if C.shape[1] != len(self._of_battles):
                 raise ValueError(f"covariates must have {len(self._of_battles)} columns, got {C.shape[1]}")
             difference = difference + C @ self.coef_[self._of_battles]
@@ -466,7 +433,8 @@ class PairedComparison(Estimator):
             numbers, count = battles.observations.clusters(cluster)
             units = battles.observations.unit_of
             units = np.arange(len(numbers)) if units is None else units
-            S = sp.csr_array((np.ones(len(units)), (numbers, units)), shape=(count, S.shape[0])) @ S
+            here = units >= 0
+            S = sp.csr_array((np.ones(here.sum()), (numbers[here], units[here])), shape=(count, S.shape[0])) @ S
             repeats, factor = np.ones(count), count / (count - 1)
         meat = (S.T @ (sp.diags_array(repeats * factor) @ S)).toarray()
         return self._inverse @ meat @ self._inverse
@@ -494,9 +462,7 @@ class PairedComparison(Estimator):
             "Paired comparison", self.param_names_, self.coef_, found, self._facts, level=level, notes=notes
         )
 
-    def bootstrap(
-        self, n: int = 1000, *, cluster: Any = None, kind: str = "multinomial", seed: int = 0
-    ) -> Bootstrap:
+    def bootstrap(self, n: int = 1000, *, cluster: Any = None, kind: str = "multinomial", seed: int = 0) -> Bootstrap:
         """Return ratings of resampled battles (or rankings), and remember the intervals of ranks for ``rank_``.
 
         Parameters
@@ -524,7 +490,7 @@ class PairedComparison(Estimator):
 
         def fit(weights: Array) -> Replicate:
             amount = battles.amounts @ weights
-            found = self._newton(amount, self.coef_, TOLERANCE)
+            found = self._newton(amount, self.coef_, TOLERANCE, self._spread)
             if found is not None:
                 return Replicate(T @ found.theta + shift, found.within)
             return Replicate(None, separated=bool(np.isinf(self.C)) and self._separated(amount))
@@ -616,91 +582,10 @@ class PairedComparison(Estimator):
         check_number("tol", self.tol, least=0.0)
         check_jobs(self.n_jobs)
 
-    def _read(
-        self, first: Array, second: Array, share: Array, weight: Array | None, C: Array, names: Sequence[str]
-    ) -> Battles:
-        """Return battles with a share of the win for the first player, equal ones once."""
-        players, i, j = _players(first, second)
-        itself = np.flatnonzero(i == j)
-        if len(itself):
-            row = int(itself[0])
-            raise ValueError(f"battle {row} is one of {players[i[row]]!r} against itself; drop it ({len(itself)} such)")
-        if len(players) < 2:
-            raise ValueError(f"there must be at least two players, got {players.tolist()}")
-        weight = np.ones(len(i)) if weight is None else weight
-        kept = weight > 0
-        if self.ties == "drop":
-            kept &= share != 0.5
-            if not kept.any():
-                raise ValueError("all battles are ties, and ties='drop' leaves none: use ties='half'")
-        if not kept.all():
-            i, j, share, weight, C = i[kept], j[kept], share[kept], weight[kept], C[kept]
-        davidson = self.ties == "davidson"
-        if davidson and not (share == 0.5).any():
-            raise ValueError("ties='davidson' needs ties, and there are none: use ties='drop'")
-        if davidson and (share == 0.5).all():
-            raise ValueError("all battles are ties: ties='davidson' tells nothing of ratings; use ties='half'")
-
-        # The lower player first, and equal battles once.
-        swapped = i > j
-        i, j = np.where(swapped, j, i), np.where(swapped, i, j)
-        share, C = np.where(swapped, 1.0 - share, share), np.where(swapped[:, None], -C, C)
-        key = i * np.int64(len(players)) + j
-        if C.shape[1]:
-            sample = np.random.default_rng(0).integers(len(C), size=min(len(C), 4096))
-            if len(np.unique(np.column_stack([key[sample], C[sample]]), axis=0)) < 0.9 * len(np.unique(sample)):
-                key = np.unique(np.column_stack([key, C]), axis=0, return_inverse=True)[1].ravel()
-            else:
-                key = np.arange(len(key))
-        _, where, of_set = np.unique(key, return_index=True, return_inverse=True)
-        # Of a set there may be wins, losses and ties, of different weights.
-        same = np.column_stack([of_set, share, weight])
-        if len(where) == len(i):
-            units, unit_of, repeats = same, None, np.ones(len(i))
-        elif (weight == 1).all():
-            code, unit_of, repeats = np.unique(3 * of_set + (2 * share).astype(int), return_inverse=True, return_counts=True)
-            units = np.column_stack([code // 3, 0.5 * (code % 3), np.ones(len(code))])
-        else:
-            units, unit_of, repeats = np.unique(same, axis=0, return_inverse=True, return_counts=True)
-        if not kept.all():  # rows that were left out still have a place, for clusters
-            rows = np.full(len(kept), -1)
-            rows[kept] = np.arange(len(i)) if unit_of is None else unit_of
-            unit_of = rows
-
-        # Features: one row for each outcome of a set.
-        q, P, width = C.shape[1], len(players), 3 if davidson else 2
-        sets, one, two = len(where), i[where], j[where]
-        half = np.full(sets, 0.5)
-        c = C[where] if q else np.zeros((sets, 0))
-        columns_c = np.arange(P + davidson, P + davidson + q)
-        # The first player wins: e_i + c; the second one: e_j; a tie: (e_i + e_j + c) / 2 + e_tie.
-        parts = [np.column_stack([np.ones(sets), c]), np.ones((sets, 1))]
-        places = [np.column_stack([one, np.tile(columns_c, (sets, 1))]), two[:, None]]
-        if davidson:
-            parts.append(np.column_stack([half, half, np.ones(sets), 0.5 * c]))
-            places.append(np.column_stack([one, two, np.full(sets, P), np.tile(columns_c, (sets, 1))]))
-        lengths = np.tile([part.shape[1] for part in parts], sets)
-        features = sp.csr_array(
-            (np.hstack(parts).ravel(), np.hstack(places).ravel(), np.concatenate([[0], np.cumsum(lengths)])),
-            shape=(width * sets, P + davidson + q),
-        )
-        number, won, each = units[:, 0].astype(int), units[:, 1], units[:, 2]
-        u = np.arange(len(units))
-        if davidson:
-            outcome = np.select([won == 1.0, won == 0.0], [0, 1], 2)
-            amounts = sp.csc_array((each, (width * number + outcome, u)), shape=(width * sets, len(u)))
-        else:
-            values, at = np.concatenate([each * won, each * (1 - won)]), np.concatenate([2 * number, 2 * number + 1])
-            some = values > 0
-            amounts = sp.csc_array((values[some], (at[some], np.tile(u, 2)[some])), shape=(2 * sets, len(u)))
-        labels = [str(player) for player in players.tolist()] + (["tie"] if davidson else []) + list(names)
-        observed = Observations(np.asarray(repeats, dtype=np.float64), unit_of)
-        return Battles(features, width * np.arange(sets + 1), amounts, observed, players, tuple(labels))
-
     def _fit(self, battles: Battles, player_covariates: Any) -> Self:
         P, d = len(battles.players), len(battles.names)
         base = ELO_BASE if self.scale == "elo" else 0.0
-        Z, more = _of_players(player_covariates, battles.players)
+        Z, more = read_player_covariates(player_covariates, battles.players)
         if len(more) and np.isinf(self.C):
             raise ValueError(
                 "player_covariates are not told apart from ratings without a penalty: give a finite C, which draws to "
@@ -722,20 +607,23 @@ class PairedComparison(Estimator):
         # The penalty is on ratings; what it leaves free is held where it is.
         ridge = np.where(np.arange(size) < P, 1.0 / self.C, 0.0)
         flat = np.zeros((size, 0)) if np.isfinite(self.C) else np.where(np.arange(size) < P, P**-0.5, 0.0)[:, None]
-        self._battles, self._likelihood = battles, SparseChoices(battles.choices(), flat, ridge)
+        self._battles = battles
+        self._likelihood = SparseChoices(battles.features, battles.sets, flat, ridge)
         self.players_, self.param_names_, self._bootstrap = battles.players, list(battles.names), None
         self._of_battles = np.arange(P + ("tie" in battles.names[P : P + 1]), d)
         amount = battles.amount
-        if np.isinf(self.C):
-            self._refuse_unconnected(battles, amount)
         found = self._newton(amount, np.zeros(size), self.tol)
         if found is None:
+            if np.isinf(self.C):
+                self._refuse_unconnected(battles, amount)
             self._refuse_flat(battles, amount)
         assert found is not None
-        V = found.inverse - (flat @ flat.T) * float(flat[:, 0] @ found.inverse @ flat[:, 0]) if flat.size else found.inverse
-        self.coef_, self._inverse, self.n_iter_ = found.theta, V, found.steps
+        value, _, H = self._likelihood.expand(found.theta, amount)
+        V = inverse(H)
+        if flat.size:  # nothing is known along it but what holds it
+            V -= (flat @ flat.T) * float(flat[:, 0] @ V @ flat[:, 0])
+        self.coef_, self._inverse, self.n_iter_, self._spread = found.theta, V, found.steps, found.spread
         self.coef_error_ = found.within * np.sqrt(np.maximum(np.diag(V), 0.0))
-        value = self._likelihood.expand(found.theta, amount, curved=False)[0]
         penalty = 0.5 * float(ridge @ found.theta**2)
         null = self._likelihood.expand(np.zeros(size), amount, curved=False)[0]
         self.log_likelihood_ = penalty - value
@@ -762,14 +650,15 @@ class PairedComparison(Estimator):
         columns["battles"] = played.astype(int) if (played == played.round()).all() else played
         self.ratings_ = Ratings(tuple(self.players_[order].tolist()), columns)
 
-    def _newton(self, amount: Array, start: Array, tol: float) -> Minimum | None:
+    def _newton(self, amount: Array, start: Array, tol: float, likely: float = 0.1) -> Minimum | None:
         F = self._likelihood
         return newton(
             partial(F.expand, amount=amount),
             start,
             partial(F.spread, amount=amount),
             tol=tol,
-            doubt=lambda theta, inverse: F.doubt(inverse, amount),
+            likely=likely,
+            doubt=partial(F.doubt, amount=amount) if tol < TOLERANCE else lambda inverse: 0.0,
         )
 
     def _anchored(self, players: Array, base: float) -> tuple[int | None, float]:
@@ -846,8 +735,8 @@ class PairedComparison(Estimator):
             solved = np.linalg.lstsq(G[np.ix_(others, others)], G[others, place], rcond=1e-12)[0]
             if G[place, place] - G[others, place] @ solved <= 1e-10 * max(G[place, place], 1e-300):
                 raise ValueError(
-                    f"covariate {battles.names[place]!r} follows from the players and the covariates before it in every "
-                    "battle: drop it"
+                    f"covariate {battles.names[place]!r} follows from the players and the covariates before it in "
+                    "every battle: drop it"
                 )
         if self._separated(amount):
             raise ValueError(
@@ -906,153 +795,3 @@ class PairedComparison(Estimator):
 def _named(players: Array) -> str:
     names = [repr(player) for player in players.tolist()]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _column(df: Any, name: str) -> Any:
-    try:
-        return df[name]
-    except (KeyError, IndexError, TypeError):
-        columns = ", ".join(map(str, getattr(df, "columns", df)))
-        raise ValueError(f"there is no column {name!r}; there are {columns:.200}") from None
-    except Exception as problem:  # polars has an error of its own
-        raise ValueError(f"there is no column {name!r}: {problem}") from None
-
-
-def _players(first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """Return the names of players in order, and which of them those of each battle are."""
-    both = np.concatenate([first, second])
-    if not len(both):
-        raise ValueError("there must be at least one battle, got none")
-    if both.dtype.kind == "f" and np.isnan(both).any():
-        raise ValueError(f"players must have names, got {np.nan} in battle {int(np.isnan(both).argmax()) % len(first)}")
-    if both.dtype.kind in "iu":
-        names, codes = np.unique(both, return_inverse=True)
-        return names, codes[: len(first)], codes[len(first) :]
-    given = both.tolist()
-    kinds = {type(name).__name__ for name in dict.fromkeys(given)}
-    missing = [place for place, name in enumerate(given) if name is None or name != name]
-    if missing:
-        raise ValueError(f"players must have names, got {given[missing[0]]!r} in battle {missing[0] % len(first)}")
-    if len(kinds) > 1:
-        raise ValueError(f"players must be named by one type, got {' and '.join(sorted(kinds))}")
-    names = sorted(set(given))
-    places = {name: place for place, name in enumerate(names)}
-    codes = np.fromiter(map(places.__getitem__, given), np.int64, len(given))
-    return np.array(names), codes[: len(first)], codes[len(first) :]
-
-
-def _columns(what: str, given: Any, rows: int, names: Sequence[str] = ()) -> tuple[Array, tuple[str, ...]]:
-    """Return covariates as an array, and their names."""
-    if given is None:
-        return np.zeros((rows, 0)), ()
-    if isinstance(given, list) and names:
-        given = np.column_stack([np.asarray(column) for column in given])
-    labels = tuple(map(str, getattr(given, "columns", names)))
-    values = finite_array(what, np.asarray(given), ndim=(1, 2)).astype(np.float64)
-    values = values[:, None] if values.ndim == 1 else values
-    if len(values) != rows:
-        raise ValueError(f"{what} must have a row for each battle ({rows}), got {len(values)}")
-    return values, labels or tuple(f"x{k}" for k in range(values.shape[1]))
-
-
-def _of_players(given: Any, players: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return the covariates of players as an array, and their names."""
-    if given is None:
-        return np.zeros((len(players), 0)), ()
-    names: tuple[str, ...] = ()
-    if hasattr(given, "columns") and hasattr(given, "index"):
-        names = tuple(map(str, given.columns))
-        given = {name: row for name, row in zip(given.index.tolist(), np.asarray(given), strict=True)}
-    if not isinstance(given, Mapping):
-        raise ValueError(f"player_covariates must be a dict or a data frame by player, got {given!r:.80}")
-    lacking = [player for player in players.tolist() if player not in given]
-    if lacking:
-        raise ValueError(f"player_covariates must hold every player, and lack {lacking[0]!r}")
-    rows = [np.atleast_1d(given[player]) for player in players.tolist()]
-    Z = finite_array("player_covariates", np.stack(rows), ndim=2).astype(np.float64)
-    return Z - Z.mean(axis=0), names or tuple(f"z{k}" for k in range(Z.shape[1]))
-
-
-def _shares(first: Array, second: Array, won: Array, columns: tuple[str, str, str]) -> Array:
-    """Return the share of each win that goes to the first player."""
-    a, b, winner = columns
-    if won.dtype.kind in "fb" or (won.dtype.kind in "iu" and first.dtype.kind not in "iu"):
-        share = won.astype(np.float64)
-        wrong = ~np.isin(share, (0.0, 0.5, 1.0))
-    else:
-        one = (won == first) | (won == a)
-        two = (won == second) | (won == b)
-        one, two = one | ((won == "a") & ~two), two | ((won == "b") & ~one)
-        neither = np.isin(won.astype(str), NEITHER) & ~one & ~two
-        share = np.select([one, two], [1.0, 0.0], 0.5)
-        wrong = ~(one | two | neither)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"column {winner!r} must name the winner: a player of the battle, {a!r} or {b!r}, 'a' or 'b', 1 or 0, or "
-            f"'tie'; got {won.tolist()[row]!r} in row {row} ({int(wrong.sum())} such)"
-        )
-    return share
-
-
-def _read_rankings(orders: Any, weight: Array | None, ties: str) -> Battles:
-    """Return rankings as choices of the best of the players that are left, equal rankings once.
-
-    Where m players are tied, any subset of them that may have come first leaves a choice among all that are left, in
-    which each of the other tied players is as likely; it counts as often as it occurs in the m! orders.
-    """
-    kinds: dict[Any, int] = {}
-    unit_of, each = [], []
-    for row, order in enumerate(orders):
-        places = tuple(
-            tuple(sorted(place, key=str)) if isinstance(place, list | tuple | set | frozenset) else (place,)
-            for place in (order.tolist() if isinstance(order, np.ndarray) else order)
-        )
-        items = [player for place in places for player in place]
-        if len(set(items)) < len(items):
-            twice = next(player for player in items if items.count(player) > 1)
-            raise ValueError(f"ranking {row} holds {twice!r} twice")
-        if len(items) < 2:
-            raise ValueError(f"ranking {row} must hold at least two players, got {items!r}")
-        tied = max(map(len, places))
-        if tied > 1 and ties == "refuse":
-            raise ValueError(f"ranking {row} holds tied players: break the tie, or say ties='split'")
-        if tied > MOST_TIED:
-            raise ValueError(f"ranking {row} holds {tied} tied players: at most {MOST_TIED} can be split")
-        amount = 1.0 if weight is None else float(weight[row])
-        if amount > 0:
-            unit_of.append(kinds.setdefault((places, amount), len(kinds)))
-            each.append(amount)
-    if not kinds:
-        raise ValueError("there must be at least one ranking, got none")
-    players = sorted({player for places, _ in kinds for place in places for player in place})
-    number = {player: place for place, player in enumerate(players)}
-    if len(players) < 2:
-        raise ValueError(f"there must be at least two players, got {players}")
-    sizes, outcomes, rows, columns, values, stages = [0], [], [], [], [], {}
-    for u, (places, amount) in enumerate(kinds):
-        left = {player for place in places for player in place}
-        for place in places:
-            for m in range(len(place)):
-                for gone in combinations(place, m):
-                    among = tuple(sorted(number[player] for player in left - set(gone)))
-                    if len(among) < 2:
-                        continue
-                    if among not in stages:
-                        stages[among] = len(outcomes)
-                        outcomes.extend(among)
-                        sizes.append(len(outcomes))
-                    share = amount / (comb(len(place), m) * (len(place) - m))
-                    for player in place:
-                        if player not in gone:
-                            rows.append(stages[among] + among.index(number[player]))
-                            columns.append(u)
-                            values.append(share)
-            left -= set(place)
-    shape = (len(outcomes), len(players))
-    features = sp.csr_array((np.ones(len(outcomes)), np.array(outcomes), np.arange(len(outcomes) + 1)), shape=shape)
-    amounts = sp.csc_array((values, (rows, columns)), shape=(len(outcomes), len(kinds)))
-    repeats = np.bincount(unit_of, minlength=len(kinds)).astype(np.float64)
-    observations = Observations(repeats, np.array(unit_of))
-    names = tuple(str(player) for player in players)
-    return Battles(features, np.array(sizes), amounts, observations, np.array(players), names)

@@ -18,10 +18,10 @@ from math import exp, expm1, inf, isfinite, log1p, sqrt
 from typing import TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError
 
 from majorant.core.checks import Array
-from majorant.core.choices import Choices
 from majorant.core.curvature import Factor, has_clear_pivots, lower_factor
 from majorant.core.kernels import choices as kernel
 
@@ -43,6 +43,7 @@ class Minimum:
     hessian: Array
     inverse: Array
     within: float
+    spread: float
     steps: int
 
     @property
@@ -58,7 +59,8 @@ def newton(
     *,
     tol: float,
     steps: int = 100,
-    doubt: Callable[[Array, Array], float] = lambda theta, inverse: 0.0,
+    likely: float = 0.1,
+    doubt: Callable[[Array], float] = lambda inverse: 0.0,
 ) -> Minimum | None:
     """Return the minimum of a self-concordant F; None where a Hessian is singular, or steps end before ``tol``.
 
@@ -74,10 +76,12 @@ def newton(
         Standard errors of the minimum that are left, at most.
     steps : int
         Steps at most.
+    likely : float
+        What S may be about: it is not found before it can suffice.
     doubt : callable
-        Returns what rounding adds to the decrement, from θ and the inverse of the Hessian there.
+        Returns what rounding adds to the decrement, from the inverse of the Hessian.
     """
-    here = expand(theta)
+    here, S = expand(theta), likely
     for step in range(1, steps + 1):
         F, g, H = here
         factor = _factored(H)
@@ -85,16 +89,16 @@ def newton(
             return None
         direction = -factor(g)
         δ = sqrt(max(-float(g @ direction), 0.0))
-        if δ < 1:
+        if δ * δ * S <= 4 * max(tol, 1e-7) or δ == 0:  # the last S is about the next one
             inverse = factor.inverse()
             S = spread(inverse)
             z = S * δ
             after = exp(z / 2) * (expm1(z) / z - 1.0 if z > 1e-5 else z / 2) * δ if z < 1 else inf
-            left = after + doubt(theta, inverse) if after < inf else inf
+            left = after + doubt(inverse) if after < inf else inf
             a = S * exp(z / 2) * left if left < inf else inf
             within = exp(z / 2) * (-log1p(-a) / a if a > 0 else 1.0) * left if a < 1 else inf
             if within <= tol or (within < inf and after <= 0.1 * (left - after)):
-                return Minimum(theta + direction, F, H, inverse, within, step)
+                return Minimum(theta + direction, F, H, inverse, within, S, step)
         length, slope = 1.0, float(g @ direction)
         for _ in range(HALVINGS):
             there = theta + length * direction
@@ -124,18 +128,18 @@ class SparseChoices:
 
     Parameters
     ----------
-    sets : Choices
-        With sparse features, and without measures.
+    features : sparse matrix of shape (N, d), CSR
+    sets : array of shape (t + 1,)
+        Outcomes of set j are rows ``sets[j]`` to ``sets[j + 1]``.
     flat : array of shape (d, m)
         Orthonormal directions that change no probability: F is held there by a square, which is zero at its minimum.
     ridge : array of shape (d,)
         The penalty is ½ Σ_i λ_i θ_i².
     """
 
-    def __init__(self, sets: Choices, flat: Array, ridge: Array) -> None:
-        csr = sets.design.csr()
-        self._arrays = csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), sets.indptr.astype(np.int64)
-        self.flat, self.ridge, self.size = flat, ridge, csr.shape[1]
+    def __init__(self, features: sp.csr_array, sets: Array, flat: Array, ridge: Array) -> None:
+        self._arrays = features.data, features.indices, features.indptr, sets
+        self.flat, self.ridge, self.size = flat, ridge, features.shape[1]
 
     def expand(self, theta: Array, amount: Array, *, curved: bool = True) -> Expansion:
         """Return F, ∇F and ∇²F where outcomes were observed so often (N)."""

@@ -42,6 +42,27 @@ def expansion(
         if weight == 0.0:
             continue
         n = last - first
+        if n == 2:
+            middle, score = rows[first + 1], 0.0
+            for k in range(rows[first], middle):
+                score += values[k] * theta[columns[k]]
+            for k in range(middle, rows[last]):
+                score -= values[k] * theta[columns[k]]
+            e = np.exp(-abs(score))
+            less, more = e / (1.0 + e), 1.0 / (1.0 + e)
+            total += weight * np.log1p(e) + (amount[first + 1] * score if score > 0 else -amount[first] * score)
+            r = weight * (more if score > 0 else less) - amount[first]
+            curved = 0.5 * weight * less * more
+            for k in range(rows[first], rows[last]):
+                at = columns[k]
+                value = values[k] if k < middle else -values[k]
+                gradient[at] += r * value
+                if len(H):
+                    H[at, at] += curved * value * value
+                    value *= 2.0 * curved
+                    for m in range(rows[first], k):
+                        H[at, columns[m]] += value * (values[m] if m < middle else -values[m])
+            continue
         for y in range(first, last):
             score = 0.0
             for k in range(rows[y], rows[y + 1]):
@@ -61,16 +82,6 @@ def expansion(
             for k in range(rows[first + y], rows[first + y + 1]):
                 gradient[columns[k]] += r * values[k]
         if len(H) == 0:
-            continue
-        if n == 2:
-            curved = 0.5 * weight * p[0] * p[1]
-            middle = rows[first + 1]
-            for k in range(rows[first], rows[last]):
-                at = columns[k]
-                one = curved * (values[k] if k < middle else -values[k])
-                H[at, at] += one * (values[k] if k < middle else -values[k])
-                for m in range(rows[first], k):
-                    H[at, columns[m]] += 2.0 * one * (values[m] if m < middle else -values[m])
             continue
         u = 0
         for k in range(rows[first], rows[last]):
@@ -95,9 +106,7 @@ def expansion(
 
 
 @compile_strict
-def largest_spread(
-    inverse: Array, values: Array, columns: Array, rows: Array, sets: Array, amount: Array
-) -> float:
+def largest_spread(inverse: Array, values: Array, columns: Array, rows: Array, sets: Array, amount: Array) -> float:
     """Return a bound on max_j max_{y,y'} ‖f_j(y) − f_j(y')‖ in the norm of an inverse: exact for sets of two."""
     largest = 0.0
     for j in range(len(sets) - 1):
@@ -108,16 +117,21 @@ def largest_spread(
         if weight == 0.0:
             continue
         one, two = 0.0, 0.0  # the two largest distances from the first outcome: their sum bounds all others
+        middle = rows[first + 1]
         for y in range(first + 1, last):
-            square = 0.0
-            for k in range(rows[first], rows[first + 1]):
-                for m in range(rows[first], rows[first + 1]):
-                    square += values[k] * values[m] * inverse[columns[k], columns[m]]
-                for m in range(rows[y], rows[y + 1]):
-                    square -= 2.0 * values[k] * values[m] * inverse[columns[k], columns[m]]
-            for k in range(rows[y], rows[y + 1]):
-                for m in range(rows[y], rows[y + 1]):
-                    square += values[k] * values[m] * inverse[columns[k], columns[m]]
+            square, begin, end = 0.0, rows[y], rows[y + 1]
+            for k in range(rows[first], middle):
+                at = columns[k]
+                square += values[k] * values[k] * inverse[at, at]
+                for m in range(rows[first], k):
+                    square += 2.0 * values[k] * values[m] * inverse[at, columns[m]]
+            for k in range(begin, end):
+                at = columns[k]
+                square += values[k] * values[k] * inverse[at, at]
+                for m in range(begin, k):
+                    square += 2.0 * values[k] * values[m] * inverse[at, columns[m]]
+                for m in range(rows[first], middle):
+                    square -= 2.0 * values[k] * values[m] * inverse[at, columns[m]]
             far = np.sqrt(max(square, 0.0))
             if far > one:
                 one, two = far, one
@@ -125,4 +139,3 @@ def largest_spread(
                 two = far
         largest = max(largest, one + two)
     return largest
-
