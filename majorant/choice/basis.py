@@ -1,10 +1,8 @@
-"""What choices say of their parameters: scores of observations, columns that nothing can be learnt of, elasticities.
+"""The basis of columns that choice models are fitted in: X' = XT, of size about one or orthonormal.
 
-The columns that choice models are fitted to: those of X in units of about one, so that no verdict depends on units.
-
-With columns X' = XT the estimates are θ = Tφ, φ being those of X'. T is a diagonal of powers of two, which cost no
-digit. Where columns are nearly collinear T makes them orthonormal: a Hessian, which squares them, would know half of
-the digits that tell them apart.
+The estimates are θ = Tφ, φ being those of X'. T is a diagonal of powers of two, which cost no digit, so that no verdict
+depends on units. Where columns are nearly collinear T makes them orthonormal: a Hessian, which squares them, would know
+half of the digits that tell them apart.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, Self
 
@@ -24,7 +24,14 @@ from majorant.choice.basis import (
     ridge_of,
 )
 from majorant.choice.enumerated import Enumerated
-from majorant.choice.frames import ChoiceFrames, as_json, layout_from
+from majorant.choice.frames import (
+    FrameLayout,
+    LongLayout,
+    WideLayout,
+    as_json,
+    layout_from,
+    refuse_none,
+)
 from majorant.choice.inference import ChoiceEstimator, Polished, curved, polished, variances_of
 from majorant.choice.sets import Situations, flagged_largest, refuse_missing, refuse_nothing_to_choose
 from majorant.core import certificates, separation
@@ -64,7 +71,7 @@ SOLVERS = ("auto", "newton", "bbm", "lbfgs")
 FEW = 300
 
 
-class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
+class ConditionalLogit(ChoiceEstimator):
     """Conditional (multinomial) logit: p(a | situation) = exp(θᵀx_a) / Σ_b exp(θᵀx_b), by maximum likelihood.
 
     Data are in long format: one row of X for each available alternative of each choice situation. Situations may
@@ -141,6 +148,7 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
     _variances: Array | None = None  # where the Hessian is too large
     _sample: Sample | None = None  # what was fitted to
     _table: Situations | None = None
+    _layout: FrameLayout | None = None  # of the data frame that was fitted to
     _unsaved: ClassVar[tuple[str, ...]] = ("_sample", "_table")
     _fields: ClassVar[dict[str, Field]] = {
         "coef": Field("f", ("parameters",)),
@@ -168,6 +176,148 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @classmethod
+    def from_long(
+        cls,
+        df: Any,
+        *,
+        choice: str,
+        group: str,
+        alternative: str | None = None,
+        features: Sequence[str] = (),
+        by_alternative: Sequence[str] = (),
+        base: Any = None,
+        constants: bool | None = None,
+        availability: str | None = None,
+        sample_weight: str | None = None,
+        offset: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a model fitted to a data frame with one row for each alternative of each choice situation.
+
+        Parameters
+        ----------
+        df : data frame
+            Of pandas or polars.
+        choice, group, alternative : str
+            Columns: 1 (or True) where a row was chosen, the choice situation, and which alternative a row is.
+        features : list of str
+            Columns with one coefficient for all alternatives.
+        by_alternative : list of str
+            Columns with a coefficient for each alternative; of one that is constant within every group (an income,
+            say) for each but the base.
+        base : label, optional
+            The alternative that others are compared with; the first if not given.
+        constants : bool, optional
+            Whether alternatives but the base have a constant; if not given, they do where ``alternative`` is.
+        availability, sample_weight, offset : str, optional
+            Columns: 0 where an alternative was not available, weights of situations, numbers added to θᵀx.
+        **settings
+            Of the estimator, such as ``C=``.
+
+        Returns
+        -------
+        estimator
+            Fitted; from now on it takes data frames like this one.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from majorant import ConditionalLogit
+        >>> trips = pd.DataFrame(
+        ...     {
+        ...         "trip": [1, 1, 2, 2, 3, 3, 4, 4],
+        ...         "mode": ["car", "bus"] * 4,
+        ...         "price": [9, 4, 8, 2, 7, 6, 5, 4],
+        ...         "chosen": [1, 0, 0, 1, 1, 0, 0, 1],
+        ...     }
+        ... )
+        >>> columns = dict(choice="chosen", group="trip", alternative="mode", features=["price"])
+        >>> model = ConditionalLogit.from_long(trips, **columns)
+        >>> model.param_names_, model.predict(trips)
+        (['(Intercept):car', 'price'], array([0, 1, 0, 1, 1, 0, 1, 0]))
+        """
+        layout = LongLayout.learn(
+            df, choice, group, alternative, features, by_alternative, base, constants, availability, offset
+        )
+        return cls(**settings)._fit_frame(layout, df, sample_weight)
+
+    @classmethod
+    def from_wide(
+        cls,
+        df: Any,
+        *,
+        choice: str,
+        alternatives: Any,
+        varying: Mapping[str, Mapping[Any, Any]] | None = None,
+        by_alternative: Sequence[str] = (),
+        fixed: Sequence[str] = (),
+        availability: Mapping[Any, str] | None = None,
+        base: Any = None,
+        constants: bool = True,
+        sample_weight: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a model fitted to a data frame with one row for each choice situation.
+
+        Situations that look alike are written out once, however many there are.
+
+        Parameters
+        ----------
+        df : data frame
+            Of pandas or polars.
+        choice : str
+            The column that says what was chosen.
+        alternatives : list, or dict
+            What may be chosen, as that column has it; a dict gives names to the alternatives.
+        varying : dict of dicts, optional
+            For the name of each coefficient, and each alternative that it is for, a column, or a number where all
+            situations are alike: ``{"time": {"car": "CAR_TT", "train": "TRAIN_TT"}}``.
+        by_alternative : list of str
+            Names in ``varying`` with a coefficient for each alternative instead of one for all.
+        fixed : list of str
+            Columns that describe the situation or the person: a coefficient for each alternative but the base.
+        availability : dict, optional
+            For alternatives that are not always available, the column that is 0 where they are not.
+        base : label, optional
+            The alternative that others are compared with; the first if not given.
+        constants : bool
+            Whether alternatives but the base have a constant.
+        sample_weight : str, optional
+            The column of weights.
+        **settings
+            Of the estimator, such as ``C=``.
+
+        Returns
+        -------
+        estimator
+            Fitted; from now on it takes data frames like this one.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from majorant import ConditionalLogit
+        >>> trips = pd.DataFrame({"went": ["car", "bus"] * 2, "car_price": [9, 8, 7, 5], "bus_price": [4, 2, 6, 4]})
+        >>> price = {"car": "car_price", "bus": "bus_price"}
+        >>> model = ConditionalLogit.from_wide(trips, choice="went", alternatives=list(price), varying={"price": price})
+        >>> model.param_names_, model.predict_proba(trips).shape
+        (['(Intercept):bus', 'price'], (4, 2))
+        """
+        layout = WideLayout.learn(
+            choice, alternatives, varying or {}, by_alternative, fixed, availability or {}, base, constants
+        )
+        return cls(**settings)._fit_frame(layout, df, sample_weight)
+
+    def _fit_frame(self, layout: FrameLayout, df: Any, weight: str | None) -> Self:
+        with all_or_nothing(self):
+            self._check_settings()
+            refuse_none(layout.terms)
+            sample, table = layout.sample(df, weight)
+            self.n_features_in_ = len(layout.names)
+            self._fit_sample(sample, layout.names)
+            self._layout, self._table = layout, None if table is None else replace(table, X=None)
+        return self
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, *, offset: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X, one for each alternative.
@@ -214,11 +364,10 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
             Of a wide data frame, a row for each of its rows and a column for each alternative.
         """
         check_is_fitted(self, "coef_")
-        if groups is None and self._layout is not None:
-            self._refuse_offset(offset)
-            return self._layout.arranged(X, partial(self._probabilities, theta=self.coef_))
-        table = self._situations(X, groups)
-        return table.as_given(self._probabilities(table.unobserved(offset), self.coef_))
+        if groups is None and isinstance(self._layout, WideLayout):
+            return self._of_wide(X, self._layout, offset)
+        table, sets = self._sets(X, groups, offset)
+        return table.as_given(self._probabilities(sets, self.coef_))
 
     def predict(self, X: Any, groups: Any = None, *, offset: Any = None) -> Array:
         """Return which row of each group is likeliest.
@@ -234,12 +383,10 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
             1 for the likeliest row of each group, 0 for the others; of a wide data frame, the alternative.
         """
         check_is_fitted(self, "coef_")
-        if groups is None and self._layout is not None:
-            self._refuse_offset(offset)
-            return self._layout.likeliest(X, partial(self._probabilities, theta=self.coef_))
-        table = self._situations(X, groups)
-        p = self._probabilities(table.unobserved(offset), self.coef_)
-        return table.as_given(flagged_largest(p, table.starts, table.sizes))
+        if groups is None and isinstance(self._layout, WideLayout):
+            return np.array(self._layout.values)[self._of_wide(X, self._layout, offset).argmax(axis=1)]
+        table, sets = self._sets(X, groups, offset)
+        return table.as_given(flagged_largest(self._probabilities(sets, self.coef_), table.starts, table.sizes))
 
     def score(
         self, X: Any, y: Any = None, groups: Any = None, *, offset: Any = None, sample_weight: Any = None
@@ -262,7 +409,7 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
         """
         check_is_fitted(self, "coef_")
         if groups is None and y is None and self._layout is not None:
-            self._refuse_offset(offset)
+            _refuse_offset(offset)
             data = self._layout.sample(X, sample_weight)[0].sets
         else:
             data = self._situations(X, groups).choices(y, offset, sample_weight)
@@ -391,20 +538,37 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
             share of b when the feature of a rises, averaged with the probabilities of b as weights.
         """
         check_is_fitted(self, "coef_")
-        place = self._place(feature)
-        if groups is None and self._layout is not None:
-            self._refuse_offset(offset)
-            data, ids, alternatives = self._layout.rows(X)
-            p, x = self._probabilities(data, self.coef_), data.design.dense()[:, place]
-            return elasticity_table(p, x, self.coef_[place], alternatives, ids)
-        table = self._situations(X, groups)
-        data = table.unobserved(offset)
-        p, x = self._probabilities(data, self.coef_), data.design.dense()[:, place]
-        if alternatives is None:
+        place, layout = self._place(feature), self._layout if groups is None else None
+        labels: Array | None = None
+        if isinstance(layout, WideLayout):
+            _refuse_offset(offset)
+            sets, ids, labels = layout.rows(X)
+        else:
+            table, sets = self._sets(X, groups, offset)
+            ids = table.sorted_ids
+            alternatives = layout.labels(X) if isinstance(layout, LongLayout) else alternatives
+            if alternatives is not None:
+                labels = table.sorted(np.asarray(alternatives))
+        p, x = self._probabilities(sets, self.coef_), sets.design.dense()[:, place]
+        if labels is None:
             effect = self.coef_[place] * x  # ∂log p_a/∂log x_a = βx_a(1 − p_a), and −βx_a p_a of every other
             return table.as_given(np.stack([effect * (1.0 - p), -effect * p], axis=1))
-        labels = table.sorted(np.asarray(alternatives))
-        return elasticity_table(p, x, self.coef_[place], labels, table.sorted_ids)
+        return elasticity_table(p, x, self.coef_[place], labels, ids)
+
+    def _sets(self, X: Any, groups: Any, offset: Any) -> tuple[Situations, Choices]:
+        """Return rows of arrays, or of a long data frame, and their choice sets, in which nothing is chosen."""
+        if groups is None and isinstance(self._layout, LongLayout):
+            _refuse_offset(offset)
+            table, offset = self._layout.situations(X), self._layout.measure(X)
+        else:
+            table = self._situations(X, groups)
+        return table, table.unobserved(offset)
+
+    def _of_wide(self, frame: Any, layout: WideLayout, offset: Any) -> Array:
+        """Return the probabilities of the alternatives of a wide data frame, one column for each."""
+        _refuse_offset(offset)
+        first, numbers = layout.distinct(frame)
+        return self._probabilities(layout.sets(frame, first), self.coef_).reshape(len(first), -1)[numbers]
 
     def _place(self, name: str) -> int:
         check_is_fitted(self, "coef_")
@@ -473,7 +637,7 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
         fitted = run(
             objective,
             solvers.get(self.solver, auto)(),
-            Fit(objective.model, _no_more, _no_files),
+            Fit(objective.model, _refuse_call, _refuse_call),
             [ProgressLine()] if self.verbose else [],
             tol=self.tol,
             gradient_tol=self.tol,
@@ -504,12 +668,15 @@ class ConditionalLogit(ChoiceEstimator, ChoiceFrames):
         self._layout = None if layout is None else layout_from(layout, self.param_names_)
 
 
-def _no_more(X: Any, y: Any) -> Any:
-    raise TypeError("conditional logit takes no validation data: compare score() on other situations")
+def _refuse_call(*arguments: Any) -> Any:
+    raise TypeError("conditional logit takes no validation data and writes no checkpoints: save() the fitted model")
 
 
-def _no_files(*arguments: Any) -> None:
-    raise TypeError("conditional logit is fitted in seconds and writes no checkpoints: save() the fitted model")
+def _refuse_offset(offset: Any) -> None:
+    if offset is not None:
+        raise ValueError(
+            "offset is for arrays: a model of data frames takes it from the column that from_long(…, offset=) named"
+        )
 
 
 def _unless_separated(objective: Objective, fitted: Fitted, found: Polished, T: Array) -> Fitted:

@@ -1,8 +1,7 @@
-"""Outcomes that touch few parameters: their Hessian by blocks that never meet, as choices by alternative have it.
+"""Log-linear models of outcomes that are written out: conditional logit, ranking, maximum entropy.
 
-Any features f_j(y) and measures h_j(y), outcomes written out: conditional logit, ranking, maximum entropy.
-
-Log-linear models of pairs (y, m) written out, of which y was seen and m was not.
+Features f_j(y) and measures h_j(y) are any. :class:`LatentEnumerated` has pairs (y, m), of which y was observed and m
+was not. Where outcomes touch few parameters, as choices by alternative do, the Hessian consists of blocks.
 """
 
 from __future__ import annotations
@@ -34,24 +33,19 @@ COMMON = (0.5, 0.2, 0.05)
 LARGEST = 2**25
 
 
-def pattern_of(X: sp.csr_array) -> Pattern | None:
-    """Return which parameters meet in an outcome: blocks that do not meet, and what they share; None if all meet."""
-    t, d = X.shape
-    touched = np.bincount(X.indices, minlength=d)
-    for share in COMMON:
-        shared = np.flatnonzero(touched > share * t)
-        found = _blocks(X, shared) if len(shared) ** 2 <= LARGEST else None
-        if found is not None:
-            return found
-    return None
-
-
 def _blocks(X: sp.csr_array, shared: Array) -> Pattern | None:
-    """Return the blocks that are left without what is shared, unless they are too large."""
+    """Return the blocks of parameters that meet in no outcome, shared ones apart; None if they are too large."""
     d = X.shape[1]
     own = np.ones(d, dtype=bool)
     own[shared] = False
-    number = connected_components(_meetings(X, own), directed=False)[1]
+    # A graph of parameters that meet: those of an outcome follow each other. Pairs are few, outcomes may be many.
+    kept = own[X.indices]
+    columns = X.indices[kept]
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[kept]
+    same = row[1:] == row[:-1]
+    pairs = np.unique(columns[:-1][same].astype(np.int64) * d + columns[1:][same])
+    meetings = sp.coo_array((np.ones(len(pairs)), (pairs // d, pairs % d)), shape=(d, d))
+    number = connected_components(meetings, directed=False)[1]
     rest = np.flatnonzero(own)
     _, block, sizes = np.unique(number[rest], return_inverse=True, return_counts=True)
     if not len(sizes) or len(sizes) * sizes.max() * (sizes.max() + len(shared)) > LARGEST:
@@ -62,57 +56,36 @@ def _blocks(X: sp.csr_array, shared: Array) -> Pattern | None:
     return Pattern(d, shared, blocks)
 
 
-def _meetings(X: sp.csr_array, own: Array) -> Any:
-    """Return a graph of parameters that meet: those of an outcome follow each other."""
-    kept = own[X.indices]
-    columns = X.indices[kept]
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[kept]
-    same = row[1:] == row[:-1]
-    # Pairs are few, however many outcomes they meet in.
-    pairs = np.unique(columns[:-1][same].astype(np.int64) * X.shape[1] + columns[1:][same])
-    entries = (np.ones(len(pairs)), (pairs // X.shape[1], pairs % X.shape[1]))
-    return sp.coo_array(entries, shape=(X.shape[1], X.shape[1]))
+def hessian_by_blocks(p: Array, batch: Choices, pattern: Pattern, *, whole: bool) -> Arrow:
+    """Return the Hessian of Σ_j w_j log Z_j at probabilities p, with a row √w_j f̄_j for each set.
 
-
-def hessian_by_blocks(p: Array, batch: Choices, pattern: Pattern) -> Arrow:
-    """Return the Hessian of Σ_j w_j log Z_j at probabilities p, with a row √w_j f̄_j for each set."""
+    Unless ``whole``, return its blocks alone: Σ_j w_j Var(f_j), each over its own parameters.
+    """
     k, (m, b), w = len(pattern.shared), pattern.blocks.shape, weights_of(batch)
     shared, cross, blocks = np.zeros((k, k)), np.zeros((m, k, b)), np.zeros((m, b, b))
-    of_shared, rows = np.zeros((len(batch), k)), np.zeros((len(batch), pattern.size + 1))
+    of_shared, rows = np.zeros((len(batch), k)), np.zeros((len(batch) if whole else 0, pattern.size + 1))
     weighed = p * w[batch.set_of_outcome]
     for number, which, F in _by_block(batch, pattern):
         G = F.T @ (weighed[which, None] * F)
-        sets, means = _means(p[which], batch.set_of_outcome[which], F)
+        # The sets of these outcomes, which stand in their order, and Σ_y p(y) f(y) of each.
+        of_outcome = batch.set_of_outcome[which]
+        first = np.flatnonzero(np.diff(of_outcome, prepend=-1))
+        sets, means = of_outcome[first], np.add.reduceat(p[which][:, None] * F, first)
         shared += G[:k, :k]
         of_shared[sets] += means[:, :k]
-        if number >= 0:
+        if number < 0:
+            continue
+        own = means[:, k:]
+        if whole:
             cross[number], blocks[number] = G[:k, k:], G[k:, k:]
-            rows[sets[:, None], pattern.blocks[number]] = means[:, k:]
-    rows[:, pattern.shared] = of_shared
-    return Arrow(pattern, shared, cross, blocks, np.sqrt(w)[:, None] * rows[:, :-1])
-
-
-def blocks_of_hessian(p: Array, batch: Choices, pattern: Pattern) -> Arrow:
-    """Return the blocks of that Hessian alone: Σ_j w_j Var(f_j), each over its own parameters."""
-    k, (m, b), w = len(pattern.shared), pattern.blocks.shape, weights_of(batch)
-    shared, blocks, of_shared = np.zeros((k, k)), np.zeros((m, b, b)), np.zeros((len(batch), k))
-    weighed = p * w[batch.set_of_outcome]
-    for number, which, F in _by_block(batch, pattern):
-        G = F.T @ (weighed[which, None] * F)
-        sets, means = _means(p[which], batch.set_of_outcome[which], F)
-        shared += G[:k, :k]
-        of_shared[sets] += means[:, :k]
-        if number >= 0:
-            own = means[:, k:]
+            rows[sets[:, None], pattern.blocks[number]] = own
+        else:
             blocks[number] = G[k:, k:] - own.T @ (w[sets, None] * own)
+    if whole:
+        rows[:, pattern.shared] = of_shared
+        return Arrow(pattern, shared, cross, blocks, np.sqrt(w)[:, None] * rows[:, :-1])
     shared -= of_shared.T @ (w[:, None] * of_shared)
-    return Arrow(pattern, shared, np.zeros((m, k, b)), blocks, np.zeros((0, pattern.size)))
-
-
-def _means(p: Array, sets: Array, F: Array) -> tuple[Array, Array]:
-    """Return which sets there are among outcomes, which stand in their order, and Σ_y p(y) f(y) of each."""
-    first = np.flatnonzero(np.diff(sets, prepend=-1))
-    return sets[first], np.add.reduceat(p[:, None] * F, first)
+    return Arrow(pattern, shared, cross, blocks, rows[:, :-1])
 
 
 def _by_block(batch: Choices, pattern: Pattern) -> Iterator[tuple[int, Array, Array]]:
@@ -133,10 +106,6 @@ def _by_block(batch: Choices, pattern: Pattern) -> Iterator[tuple[int, Array, Ar
             F = np.zeros((end - begin, k + b))
             F[np.repeat(np.arange(end - begin), np.diff(some.indptr)), place[some.indices]] = some.data
             yield number, which, F
-
-
-# Of fewer numbers NumPy finds the Hessian before Numba is loaded.
-WORTH_COMPILING = 2**14
 
 
 @dataclass(frozen=True)
@@ -170,11 +139,9 @@ class Enumerated(RowModel[Choices]):
             raise ValueError("data made with consistent= have outcomes with hidden parts: use LatentEnumerated")
 
     def n_parameters(self, like: Choices) -> int:
-        """Return d, the columns of the features."""
         return like.n_features
 
     def scores_per_row(self, like: Choices) -> int:
-        """Return the size of the largest set."""
         return int(like.sizes.max())
 
     def design(self, batch: Choices) -> Design:
@@ -226,17 +193,25 @@ class Enumerated(RowModel[Choices]):
         return OutcomeFactors(scores, batch, self.order, majorizes=False)
 
     def hessian_diagonal(self, scores: Array, batch: Choices) -> Array:
-        if batch.design.is_sparse:
-            return self._sparse_diagonal(scores, batch)
-        factors = self.hessian_factors(scores, batch)
-        return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
+        if not batch.design.is_sparse:
+            factors = self.hessian_factors(scores, batch)
+            return sum(((q**2).sum(axis=0) for q in factors.rows()), np.zeros(factors.size))
+        p = self.probabilities(scores, batch)  # Σ w p f² − Σ w mean², from non-zeros alone
+        means = sp.csr_array((p, np.arange(len(p)), batch.indptr), shape=(len(batch), len(p))) @ batch.design.csr()
+        squares = batch.design.pull_back_squares((p * self.score_weights(batch))[None])[0]
+        return np.maximum(squares - means.power(2).T @ weights_of(batch), 0.0)
 
     def pattern(self, batch: Choices) -> Pattern | None:
-        return pattern_of(batch.design.csr()) if batch.design.is_sparse else None
+        if not batch.design.is_sparse:
+            return None
+        X = batch.design.csr()
+        touched = np.bincount(X.indices, minlength=X.shape[1])
+        common = (np.flatnonzero(touched > share * X.shape[0]) for share in COMMON)
+        found = (_blocks(X, shared) for shared in common if len(shared) ** 2 <= LARGEST)
+        return next((pattern for pattern in found if pattern is not None), None)
 
     def arrow(self, scores: Array, batch: Choices, pattern: Pattern, *, whole: bool) -> Arrow:
-        found = hessian_by_blocks if whole else blocks_of_hessian
-        return found(self.probabilities(scores, batch), batch, pattern)
+        return hessian_by_blocks(self.probabilities(scores, batch), batch, pattern, whole=whole)
 
     def margins(self, scores: Array, batch: Choices) -> Array:
         """Return the least score with a positive target minus the largest without; −∞ where targets are soft."""
@@ -287,14 +262,6 @@ class Enumerated(RowModel[Choices]):
     def targets(self, batch: Choices) -> Array:
         return batch.target
 
-    def _sparse_diagonal(self, scores: Array, batch: Choices) -> Array:
-        """The same as Σ w p f² − Σ w mean², from non-zeros alone."""
-        p = self.probabilities(scores, batch)
-        picks = sp.csr_array((p, np.arange(len(p)), batch.indptr), shape=(len(batch), len(p)))
-        means = picks @ batch.design.csr()
-        squares = batch.design.pull_back_squares((p * self.score_weights(batch))[None])[0]
-        return np.maximum(squares - means.power(2).T @ weights_of(batch), 0.0)
-
     def _observed(self, scores: Array, batch: Choices) -> Array:
         # 0 · (−∞) is an outcome that neither can happen nor did.
         terms = np.multiply(batch.target, scores, out=np.zeros_like(scores), where=batch.target > 0)
@@ -326,7 +293,19 @@ class OutcomeFactors(Factors):
         for some in self.batch.batches(max(FACTOR_BLOCK // per_set, 1)):
             scores = self.scores[done : done + some.indptr[-1]]
             done += some.indptr[-1]
-            yield self._bound_rows(scores, some) if self.majorizes else self._hessian_rows(scores, some)
+            X = some.design.dense()
+            if self.majorizes:
+                visit = np.arange(len(scores))
+                for _, at in some.by_size:
+                    order = partition.visiting_order(scores[at], self.order)
+                    if order is not None:
+                        visit[at] = np.take_along_axis(at, order, axis=0)
+                yield kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), X)
+            elif X.size < 2**14:  # NumPy is done before Numba is loaded
+                yield Enumerated().hessian_root_times(scores, some, X)
+            else:
+                p = Enumerated().probabilities(scores, some)
+                yield kernels.partition_compiled.hessian_rows(p, some.indptr, weights_of(some), X)
 
     def diagonal(self) -> Array:
         sizes = (np.abs(Q) for Q in self.rows())
@@ -339,21 +318,6 @@ class OutcomeFactors(Factors):
     def fixed(self) -> tuple[Array, Array]:
         """Refuse, as :meth:`kronecker` does."""
         return self.kronecker(lambda B: B)
-
-    def _bound_rows(self, scores: Array, some: Choices) -> Array:
-        visit = np.arange(len(scores))
-        for _, at in some.by_size:
-            order = partition.visiting_order(scores[at], self.order)
-            if order is not None:
-                visit[at] = np.take_along_axis(at, order, axis=0)
-        return kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), some.design.dense())
-
-    def _hessian_rows(self, scores: Array, some: Choices) -> Array:
-        X, model = some.design.dense(), Enumerated()
-        if X.size < WORTH_COMPILING:
-            return model.hessian_root_times(scores, some, X)
-        p = model.probabilities(scores, some)
-        return kernels.partition_compiled.hessian_rows(p, some.indptr, weights_of(some), X)
 
 
 @dataclass(frozen=True)

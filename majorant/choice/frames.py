@@ -1,35 +1,27 @@
-"""Terms of a utility, and the columns they become.
+"""Layouts of data frames, pandas or polars, and the terms of a utility with the columns that they become.
 
 A *generic* term has one coefficient for all alternatives. One whose effect differs *by alternative* has a coefficient
 for each, named ``term:alternative``; if it is constant within every situation (an income, say) the base alternative has
 none, since only differences between alternatives count. The constants, ``(Intercept):alternative``, are such a term
-with the value one.
-
-Long data frames: one row for each alternative of each choice situation.
-
-Wide data frames: one row for each choice situation, and columns of their own for what alternatives are like.
-
-Choice models from data frames, pandas or polars, long or wide.
+with the value one. A long data frame has one row for each alternative of each choice situation, a wide one a row for
+each situation, and columns for what alternatives are like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from majorant.choice.sets import Situations, flagged_largest, is_missing, named
+from majorant.choice.sets import Situations, is_missing, named
 from majorant.core.checks import Array
 from majorant.core.choices import Choices, Sample
-from majorant.estimators.saving import all_or_nothing
 
 INTERCEPT = "(Intercept)"
-# More columns than this are kept by their non-zeros if most belong to one alternative only.
-MANY_COLUMNS = 64
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,8 @@ def matrix_of(terms: Sequence[Term], values: Sequence[Array], which: Array) -> A
         numbers.append(value[filled])
         width += 1 if term.alternatives is None else len(term.alternatives)
     place = np.concatenate(rows), np.concatenate(columns)
-    if width > MANY_COLUMNS and sum(term.alternatives is None for term in terms) < width // 4:
+    # Many columns are kept by their non-zeros if most belong to one alternative only.
+    if width > 64 and sum(term.alternatives is None for term in terms) < width // 4:
         return sparse.csr_array(sparse.coo_array((np.concatenate(numbers), place), shape=(len(which), width)))
     X = np.zeros((len(which), width))
     X[place] = np.concatenate(numbers)
@@ -207,7 +200,14 @@ class LongLayout:
 
     def situations(self, frame: Any) -> Situations:
         """Return the rows, with a column for each coefficient."""
-        which = self._which(frame)
+        which = np.zeros(len(frame), dtype=int)
+        if self.alternative is not None:
+            labels = self.labels(frame)
+            known = np.array(self.alternatives, dtype=labels.dtype if labels.dtype != object else object)
+            which = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+            unknown = known[which] != labels
+            if unknown.any():
+                raise ValueError(f"alternative {named(labels[unknown.argmax()])} was not among those of the fit")
         values = [
             np.ones(len(which)) if term.name == INTERCEPT else numbers_of(frame, term.name, "features")
             for term in self.terms
@@ -236,24 +236,11 @@ class LongLayout:
             return values
         return np.where(closed, -np.inf, 0.0 if values is None else values)
 
-    def rows(self, frame: Any) -> tuple[Choices, Array, Array]:
-        """Return the situations with nothing chosen, and for each row its situation and its alternative."""
-        table = self.situations(frame)
+    def labels(self, frame: Any) -> Array:
+        """Return the alternative of each row."""
         if self.alternative is None:
             raise ValueError("this needs the names of alternatives: the model was made without alternative=…")
-        labels = table.sorted(column_of(frame, self.alternative, "alternative"))
-        return table.unobserved(self.measure(frame)), table.sorted_ids, labels
-
-    def arranged(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
-        """Return the probability of each row."""
-        table = self.situations(frame)
-        return table.as_given(probabilities(table.unobserved(self.measure(frame))))
-
-    def likeliest(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
-        """Return 1 for the likeliest row of each group."""
-        table = self.situations(frame)
-        p = probabilities(table.unobserved(self.measure(frame)))
-        return table.as_given(flagged_largest(p, table.starts, table.sizes))
+        return column_of(frame, self.alternative, "alternative")
 
     def is_whole(self) -> bool:
         """Return whether columns have names, and terms are of the alternatives that there are."""
@@ -261,17 +248,6 @@ class LongLayout:
         named = all(isinstance(each, str | int | None) for each in columns) and None not in columns[:2]
         scalars = all(isinstance(each, str | int | float) for each in self.alternatives)
         return named and scalars and are_of(self.terms, len(self.alternatives))
-
-    def _which(self, frame: Any) -> Array:
-        if self.alternative is None:
-            return np.zeros(len(frame), dtype=int)
-        labels = column_of(frame, self.alternative, "alternative")
-        known = np.array(self.alternatives, dtype=labels.dtype if labels.dtype != object else object)
-        which = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-        unknown = known[which] != labels
-        if unknown.any():
-            raise ValueError(f"alternative {named(labels[unknown.argmax()])} was not among those of the fit")
-        return which
 
     def _closed(self, frame: Any) -> Array | None:
         if self.availability is None:
@@ -336,30 +312,31 @@ class WideLayout:
 
     def sample(self, frame: Any, weight: str | None) -> tuple[Sample, None]:
         """Return what was chosen; situations that look alike are written out once."""
-        first, numbers = self._distinct(frame)
-        sets = self._sets(frame, first)
-        picks, weights = self._picks(frame), None
+        first, numbers = self.distinct(frame)
+        sets = self.sets(frame, first)
+        chosen, weights = column_of(frame, self.choice, "choice"), None
+        place = {value: number for number, value in enumerate(self.values)}
+        picks = np.array([place.get(value, -1) for value in chosen.tolist()])
+        if (picks < 0).any():
+            row = int(np.argmax(picks < 0))
+            known = ", ".join(map(repr, self.values))
+            raise ValueError(f"choice must be one of {known}, got {named(chosen[row])} at row {row}")
         if weight is not None:
             weights = numbers_of(frame, weight, "sample_weight")
             if not ((weights >= 0).all() and weights.any()):
                 raise ValueError("sample_weight must be non-negative and not zero everywhere")
-        self._refuse_impossible(sets, numbers, picks)
+        if sets.log_measure is not None:
+            closed = ~(sets.log_measure > -np.inf).reshape(len(sets), -1)[numbers, picks]
+            if closed.any():
+                row = int(closed.argmax())
+                raise ValueError(f"row {row} chose {self.labels[picks[row]]!r}, which is not available there")
         return Sample.counted(sets, numbers, picks, weights), None
 
     def rows(self, frame: Any) -> tuple[Choices, Array, Array]:
         """Return the situations with nothing chosen, and for each row its situation and its alternative."""
         count = len(frame)
         labels = np.tile(np.array(self.labels), count)
-        return self._sets(frame, np.arange(count)), np.repeat(np.arange(count), len(self.labels)), labels
-
-    def arranged(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
-        """Return the probabilities of the alternatives, one column for each."""
-        first, numbers = self._distinct(frame)
-        return probabilities(self._sets(frame, first)).reshape(len(first), -1)[numbers]
-
-    def likeliest(self, frame: Any, probabilities: Callable[[Choices], Array]) -> Array:
-        """Return the likeliest alternative of each row, as the column of choices has it."""
-        return np.array(self.values)[self.arranged(frame, probabilities).argmax(axis=1)]
+        return self.sets(frame, np.arange(count)), np.repeat(np.arange(count), len(self.labels)), labels
 
     def is_whole(self) -> bool:
         """Return whether columns have names, and terms and their sources are of the alternatives that there are."""
@@ -371,7 +348,7 @@ class WideLayout:
         known = all(type(a) is int and 0 <= a < count and (isinstance(of, str) or isfinite(of)) for a, of in pairs)
         return known and all(isinstance(source, str | tuple | None) for source in self.sources)
 
-    def _distinct(self, frame: Any) -> tuple[Array, Array]:
+    def distinct(self, frame: Any) -> tuple[Array, Array]:
         """Return one row of each kind, and for every row which kind it is."""
         of_alternatives = {of for source in self.sources if isinstance(source, tuple) for _, of in source}
         used = {name for name in of_alternatives if isinstance(name, str)}  # others are numbers
@@ -387,14 +364,23 @@ class WideLayout:
         _, first, numbers = np.unique(kinds, return_index=True, return_inverse=True)
         return first, numbers
 
-    def _sets(self, frame: Any, rows: Array) -> Choices:
+    def sets(self, frame: Any, rows: Array) -> Choices:
         """Return the choice sets of some rows, unavailable alternatives among them."""
         count = len(self.labels)
         which = np.tile(np.arange(count), len(rows))
         open_ = np.ones((len(rows), count), dtype=bool)
         for a, name in self.availability:
             open_[:, a] = availability_of(frame, name)[rows]
-        values = [np.where(open_.ravel(), self._value(frame, source, rows), 0.0) for source in self.sources]
+        values = []
+        for source in self.sources:
+            value: Array = np.ones((len(rows), count))
+            if isinstance(source, str):
+                value *= numbers_of(frame, source, "fixed")[rows, None]
+            elif source is not None:
+                value = np.zeros((len(rows), count))
+                for a, of in source:
+                    value[:, a] = numbers_of(frame, of, "varying")[rows] if isinstance(of, str) else float(of)
+            values.append(np.where(open_, value, 0.0).ravel())
         for term, value in zip(self.terms, values, strict=True):
             bad = ~np.isfinite(value.reshape(len(rows), count)).all(axis=1)
             if bad.any():
@@ -404,36 +390,6 @@ class WideLayout:
         groups = np.repeat(np.arange(len(rows)), count)
         table = Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
         return table.unobserved(None if open_.all() else np.where(open_.ravel(), 0.0, -np.inf))
-
-    def _value(self, frame: Any, source: Sources | str | None, rows: Array) -> Array:
-        count = len(self.labels)
-        if source is None:
-            return np.ones(len(rows) * count)
-        if isinstance(source, str):
-            return np.repeat(numbers_of(frame, source, "fixed")[rows], count)
-        table = np.zeros((len(rows), count))
-        for a, of in source:
-            table[:, a] = numbers_of(frame, of, "varying")[rows] if isinstance(of, str) else float(of)
-        return table.ravel()
-
-    def _picks(self, frame: Any) -> Array:
-        chosen = column_of(frame, self.choice, "choice")
-        place = {value: number for number, value in enumerate(self.values)}
-        picks = np.array([place.get(value, -1) for value in chosen.tolist()])
-        if (picks < 0).any():
-            row = int(np.argmax(picks < 0))
-            known = ", ".join(map(repr, self.values))
-            raise ValueError(f"choice must be one of {known}, got {named(chosen[row])} at row {row}")
-        return picks
-
-    def _refuse_impossible(self, sets: Choices, numbers: Array, picks: Array) -> None:
-        if sets.log_measure is None:
-            return
-        open_ = (sets.log_measure > -np.inf).reshape(len(sets), -1)
-        closed = ~open_[numbers, picks]
-        if closed.any():
-            row = int(closed.argmax())
-            raise ValueError(f"row {row} chose {self.labels[picks[row]]!r}, which is not available there")
 
 
 def _sources(argument: str, of: Mapping[Any, Any], labels: tuple[str, ...]) -> Sources:
@@ -446,160 +402,6 @@ def _sources(argument: str, of: Mapping[Any, Any], labels: tuple[str, ...]) -> S
 
 
 FrameLayout = LongLayout | WideLayout
-
-
-class ChoiceFrames:
-    """``from_long`` and ``from_wide``, for a conditional logit."""
-
-    _layout: FrameLayout | None = None
-
-    @classmethod
-    def from_long(
-        cls,
-        df: Any,
-        *,
-        choice: str,
-        group: str,
-        alternative: str | None = None,
-        features: Sequence[str] = (),
-        by_alternative: Sequence[str] = (),
-        base: Any = None,
-        constants: bool | None = None,
-        availability: str | None = None,
-        sample_weight: str | None = None,
-        offset: str | None = None,
-        **settings: Any,
-    ) -> Self:
-        """Return a model fitted to a data frame with one row for each alternative of each choice situation.
-
-        Parameters
-        ----------
-        df : data frame
-            Of pandas or polars.
-        choice, group, alternative : str
-            Columns: 1 (or True) where a row was chosen, the choice situation, and which alternative a row is.
-        features : list of str
-            Columns with one coefficient for all alternatives.
-        by_alternative : list of str
-            Columns with a coefficient for each alternative; of one that is constant within every group (an income,
-            say) for each but the base.
-        base : label, optional
-            The alternative that others are compared with; the first if not given.
-        constants : bool, optional
-            Whether alternatives but the base have a constant; if not given, they do where ``alternative`` is.
-        availability, sample_weight, offset : str, optional
-            Columns: 0 where an alternative was not available, weights of situations, numbers added to θᵀx.
-        **settings
-            Of the estimator, such as ``C=``.
-
-        Returns
-        -------
-        estimator
-            Fitted; from now on it takes data frames like this one.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from majorant import ConditionalLogit
-        >>> trips = pd.DataFrame(
-        ...     {
-        ...         "trip": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...         "mode": ["car", "bus"] * 4,
-        ...         "price": [9, 4, 8, 2, 7, 6, 5, 4],
-        ...         "chosen": [1, 0, 0, 1, 1, 0, 0, 1],
-        ...     }
-        ... )
-        >>> columns = dict(choice="chosen", group="trip", alternative="mode", features=["price"])
-        >>> model = ConditionalLogit.from_long(trips, **columns)
-        >>> model.param_names_, model.predict(trips)
-        (['(Intercept):car', 'price'], array([0, 1, 0, 1, 1, 0, 1, 0]))
-        """
-        layout = LongLayout.learn(
-            df, choice, group, alternative, features, by_alternative, base, constants, availability, offset
-        )
-        return cls(**settings)._fit_frame(layout, df, sample_weight)
-
-    @classmethod
-    def from_wide(
-        cls,
-        df: Any,
-        *,
-        choice: str,
-        alternatives: Any,
-        varying: Mapping[str, Mapping[Any, Any]] | None = None,
-        by_alternative: Sequence[str] = (),
-        fixed: Sequence[str] = (),
-        availability: Mapping[Any, str] | None = None,
-        base: Any = None,
-        constants: bool = True,
-        sample_weight: str | None = None,
-        **settings: Any,
-    ) -> Self:
-        """Return a model fitted to a data frame with one row for each choice situation.
-
-        Situations that look alike are written out once, however many there are.
-
-        Parameters
-        ----------
-        df : data frame
-            Of pandas or polars.
-        choice : str
-            The column that says what was chosen.
-        alternatives : list, or dict
-            What may be chosen, as that column has it; a dict gives names to the alternatives.
-        varying : dict of dicts, optional
-            For the name of each coefficient, and each alternative that it is for, a column, or a number where all
-            situations are alike: ``{"time": {"car": "CAR_TT", "train": "TRAIN_TT"}}``.
-        by_alternative : list of str
-            Names in ``varying`` with a coefficient for each alternative instead of one for all.
-        fixed : list of str
-            Columns that describe the situation or the person: a coefficient for each alternative but the base.
-        availability : dict, optional
-            For alternatives that are not always available, the column that is 0 where they are not.
-        base : label, optional
-            The alternative that others are compared with; the first if not given.
-        constants : bool
-            Whether alternatives but the base have a constant.
-        sample_weight : str, optional
-            The column of weights.
-        **settings
-            Of the estimator, such as ``C=``.
-
-        Returns
-        -------
-        estimator
-            Fitted; from now on it takes data frames like this one.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from majorant import ConditionalLogit
-        >>> trips = pd.DataFrame({"went": ["car", "bus"] * 2, "car_price": [9, 8, 7, 5], "bus_price": [4, 2, 6, 4]})
-        >>> price = {"car": "car_price", "bus": "bus_price"}
-        >>> model = ConditionalLogit.from_wide(trips, choice="went", alternatives=list(price), varying={"price": price})
-        >>> model.param_names_, model.predict_proba(trips).shape
-        (['(Intercept):bus', 'price'], (4, 2))
-        """
-        layout = WideLayout.learn(
-            choice, alternatives, varying or {}, by_alternative, fixed, availability or {}, base, constants
-        )
-        return cls(**settings)._fit_frame(layout, df, sample_weight)
-
-    def _refuse_offset(self, offset: Any) -> None:
-        if offset is not None:
-            raise ValueError(
-                "offset is for arrays: a model of data frames takes it from the column that from_long(…, offset=) named"
-            )
-
-    def _fit_frame(self: Any, layout: FrameLayout, df: Any, weight: str | None) -> Any:
-        with all_or_nothing(self):
-            self._check_settings()
-            refuse_none(layout.terms)
-            sample, table = layout.sample(df, weight)
-            self.n_features_in_ = len(layout.names)
-            self._fit_sample(sample, layout.names)
-            self._layout, self._table = layout, None if table is None else replace(table, X=None)
-        return self
 
 
 def as_json(layout: FrameLayout) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What choice models have in common: Newton's last steps, the curvature there, and what it says of coefficients."""
+"""The base class of choice estimators: refinement by Newton's method, Hessians, covariances and files."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from majorant.inference import Facts, covariance, in_columns
 
 # Of more parameters no Hessian is kept; by blocks that never meet there are still standard errors.
 LARGEST_HESSIAN = 5_000
-# Newton's last steps, at most.
-STEPS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +49,7 @@ def polished(objective: Objective, fitted: Fitted) -> Polished:
         assert newton.curvature is not None
         found = newton.point.value, newton.point.gradient, newton.curvature
     found = found or curved(objective, theta)
-    for _ in range(STEPS):
+    for _ in range(3):  # Newton's last steps, at most
         if found is None:
             return Polished(theta, objective.value(theta))
         value, gradient, H = found
@@ -89,7 +87,7 @@ def variances_of(H: Arrow, ridge: Array) -> Array:
 
 
 class ChoiceEstimator(Estimator):
-    """What conditional logits and latent classes of them have in common: probabilities, covariances and files."""
+    """Base class of the conditional and the latent class logit: probabilities, covariances and files."""
 
     n_features_in_: int
     n_iter_: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ from majorant.choice.latent_classes import (
     LatentClasses,
     Panel,
     runaway_directions,
-    separated_classes,
     starts,
 )
 from majorant.choice.sets import (
@@ -48,8 +46,6 @@ from majorant.estimators.fitting import is_unwanted, warn_outside
 from majorant.estimators.saving import LABELS, Field, Notes, Written, all_or_nothing, are_any, are_rising
 from majorant.inference import Facts, Summary, summarise
 
-# What a step gains is predicted in the metric of a diagonal: of what the tolerance asks for, as much less.
-FURTHER = 1e-3
 ARRAYS = ("coef_", "membership_", "shares_", "start_log_likelihoods_", "memberships_")
 SOURCES = {
     "hessian": "standard errors from the inverse Hessian of the marginal likelihood",
@@ -492,8 +488,15 @@ class LatentClassLogit(ChoiceEstimator):
         array of shape (d, d)
             In the order of ``param_names_``.
         """
-        scores = None if self._state is None else partial(_people_scores, *self._state)
-        return self._covariance(kind, tuple(SOURCES), scores)
+
+        def scores() -> Array:
+            assert self._state is not None
+            model, panel, theta = self._state
+            n, d, q = model.n_classes, panel.features.shape[1], panel.covariates.shape[1]
+            of_people = model.row_gradients(model.scores(theta, panel), panel)
+            return np.delete(of_people, np.s_[n * d : n * d + q], axis=1)  # without the logits of class 1
+
+        return self._covariance(kind, tuple(SOURCES), None if self._state is None else scores)
 
     def summary(self, kind: str = "hessian", level: float = 0.95) -> Summary:
         """Return the table of estimates, standard errors, z, p and intervals, and what is said of the fit.
@@ -567,7 +570,8 @@ class LatentClassLogit(ChoiceEstimator):
         return Objective(LatentClasses(classes), panel, ridge=ridge)
 
     def _fit_panel(self, people: People, panel: Panel, T: Array, M: Array) -> None:
-        limits: dict[str, Any] = {"tol": FURTHER * self.tol, "max_steps": self.max_iter, "saddles": self.max_iter}
+        # The decrease of a step is predicted in the metric of a diagonal, hence the smaller tolerance.
+        limits: dict[str, Any] = {"tol": 1e-3 * self.tol, "max_steps": self.max_iter, "saddles": self.max_iter}
 
         # One class, which has one optimum; then as many as were asked for, from several starts.
         F, d = self._objective(panel, 1, T, M), panel.features.shape[1]
@@ -670,7 +674,10 @@ class LatentClassLogit(ChoiceEstimator):
         said, remedy = "", "use a finite C, or ask for fewer classes"
         *of_tastes, of_membership = runaway_directions(model, expected, panel)
         if np.isinf(self.C):
-            complete = separated_classes(expected, panel)
+            # Classes whose tastes explain completely what their people chose.
+            members = panel.weight[:, None] * expected.posteriors
+            totals = np.maximum(members.sum(axis=0), np.finfo(float).tiny)
+            complete = np.flatnonzero(-(members * expected.log_choices).sum(axis=0) / totals <= NEGLIGIBLE).tolist()
             found = [(c, _named(lost, T)) for c, lost in enumerate(of_tastes)]
             partly = [
                 f"{' and '.join(named(self._features[column]) for column in columns[:10])} in class {c + 1}"
@@ -724,13 +731,6 @@ class LatentClassLogit(ChoiceEstimator):
         self.aic_, self.bic_ = self._facts.aic, self._facts.bic
         self.n_classes_ = len(self.coef_)
         self.param_names_ = self._names()
-
-
-def _people_scores(model: LatentClasses, panel: Panel, theta: Array) -> Array:
-    """Return the gradient of each person's loss, without the logits of class 1."""
-    n, d, q = model.n_classes, panel.features.shape[1], panel.covariates.shape[1]
-    scores = model.row_gradients(model.scores(theta, panel), panel)
-    return np.delete(scores, np.s_[n * d : n * d + q], axis=1)
 
 
 def _named(directions: Array, T: Array | None = None) -> Array:

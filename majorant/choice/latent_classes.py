@@ -38,9 +38,6 @@ from majorant.core.rows import InMemory
 
 # Shares of a class, log-likelihoods of its people and relative curvatures that are zero for all that can be told.
 NEGLIGIBLE = 1e-6
-# A direction in which so little is left of the curvature at zero is one in which estimates run off. What stops a run is
-# a gain that is far smaller; a single choice of n that speaks against it leaves about 1/n.
-LOST = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +77,6 @@ class Panel(InMemory):
     def features(self) -> Array:
         """The features of all outcomes of the distinct sets, less their mean in each set."""
         return self.choices.sets.centred()
-
-    @cached_property
-    def observed_features(self) -> Array:
-        """What each observation chose, or the mean of that."""
-        sets, chosen = self.choices.sets, self.choices.chosen
-        if chosen is not None:
-            return self.features[chosen]
-        return np.add.reduceat(sets.target[:, None] * self.features, sets.indptr[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +226,13 @@ class LatentClasses(Model[Panel]):
         n, d, Z = self.n_classes, batch.features.shape[1], batch.covariates
         U = np.zeros((len(batch), n, n * (d + Z.shape[1])))
         surplus = found.priors[:, None] - np.eye(n)  # π_i − e_c
+        sets, chosen = batch.choices.sets, batch.choices.chosen
+        if chosen is not None:
+            observed = batch.features[chosen]
+        else:
+            observed = np.add.reduceat(sets.target[:, None] * batch.features, sets.indptr[:-1])
         for c in range(n):
-            off = _means(found, c, batch)[batch.choices.numbers] - batch.observed_features
+            off = _means(found, c, batch)[batch.choices.numbers] - observed
             U[:, c, c * d : (c + 1) * d] = np.add.reduceat(off, batch.starts)
             U[:, c, n * d :] = np.einsum("ie,iq->ieq", surplus[:, c], Z).reshape(len(U), -1)
         return U
@@ -282,7 +276,11 @@ def starts(panel: Panel, pooled: Array, H: Array, classes: int, count: int, seed
     for number in range(count):
         rng, logits = np.random.default_rng([seed, number]), None
         if number % 2:  # from other memberships than those of clusters the likelihood may lead to another maximum
-            logits = _drawn_logits(Z, classes, rng)
+            # Logits of standard deviation 3, to which covariates contribute alike.
+            known = np.arange(Z.shape[1]) > 0
+            size = 3.0 / np.sqrt(max(Z.shape[1] - 1, 1)) / np.where(known, Z.std(axis=0), 1.0)
+            logits = rng.normal(size=(classes, Z.shape[1])) * np.where(known, size, 1.0)
+            logits[:, 0] -= logits[:, 1:] @ Z[:, 1:].mean(axis=0)
         if logits is None or Z.shape[1] == 1:
             which = _clustered(points, classes, rng)
         else:
@@ -298,15 +296,6 @@ def starts(panel: Panel, pooled: Array, H: Array, classes: int, count: int, seed
             tastes[c] -= np.where(np.isfinite(step), step, 0.0)  # of separated choices there may be no such step
         found.append(np.concatenate([tastes.ravel(), (logits - logits.mean(axis=0)).ravel()]))
     return found
-
-
-def _drawn_logits(Z: Array, classes: int, rng: np.random.Generator, spread: float = 3.0) -> Array:
-    """Return random logits of membership (classes × q) of this standard deviation; covariates count alike."""
-    known = np.arange(Z.shape[1]) > 0
-    size = np.where(known, spread / np.sqrt(max(Z.shape[1] - 1, 1)) / np.where(known, Z.std(axis=0), 1.0), 1.0)
-    logits = rng.normal(size=(classes, Z.shape[1])) * size
-    logits[:, 0] -= logits[:, 1:] @ Z[:, 1:].mean(axis=0)
-    return logits
 
 
 def _clustered(points: Array, classes: int, rng: np.random.Generator, steps: int = 5) -> Array:
@@ -325,13 +314,6 @@ def _clustered(points: Array, classes: int, rng: np.random.Generator, steps: int
 
 
 # --- estimates without end --------------------------------------------------------------------------------
-
-
-def separated_classes(found: Expected, panel: Panel) -> list[int]:
-    """Return the classes whose tastes explain completely what their people chose."""
-    members = panel.weight[:, None] * found.posteriors
-    surprises = -(members * found.log_choices).sum(axis=0) / np.maximum(members.sum(axis=0), np.finfo(float).tiny)
-    return np.flatnonzero(surprises <= NEGLIGIBLE).tolist()
 
 
 def runaway_directions(model: LatentClasses, found: Expected, panel: Panel) -> list[Array]:
@@ -356,5 +338,7 @@ def runaway_directions(model: LatentClasses, found: Expected, panel: Panel) -> l
         scale = np.sqrt(np.diag(at_zero + least))
         both = np.outer(scale, scale)
         values, vectors = eigh((now + least) / both, (at_zero + least) / both)
-        lost.append(np.asarray(vectors[:, values < LOST]))
+        # Where so little is left of the curvature at zero, estimates run off. The gain that stops a run is far smaller;
+        # a single choice of n that speaks against it leaves about 1/n.
+        lost.append(np.asarray(vectors[:, values < 1e-7]))
     return lost

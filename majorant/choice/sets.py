@@ -1,6 +1,6 @@
-"""Choices in long format, one row for each available alternative: every refusal names the group and the column.
+"""Choice sets in long format, one row for each available alternative, and panels: the choices of each person.
 
-Choices of people, read: who made which, and what is known of each person.
+Every refusal names the group and the column.
 """
 
 from __future__ import annotations
@@ -49,10 +49,23 @@ class Situations:
     @classmethod
     def arranged(cls, X: Any, groups: Any, names: Any = None) -> Situations:
         """Return rows, whose columns may have names, sorted by group."""
-        values = _read_groups(groups, X.shape[0])
+        if groups is None:
+            raise ValueError("groups must name the choice situation of each row, got None: fit(X, y, groups)")
+        refuse_null_ending("groups", groups)
+        values = np.asarray(groups)
+        if values.shape != (X.shape[0],):
+            raise ValueError(f"groups must have one entry per row of X ({X.shape[0]}), got shape {values.shape}")
+        refuse_missing("groups", values, "the choice situation of each row")
         _refuse_non_finite(X, names, values)
-        ids, sizes, order = _grouped(values)
-        return cls(X if order is None else X[order], order, sizes, ids)
+        if values.dtype != object and (values[1:] >= values[:-1]).all():
+            starts = np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
+            return cls(X, None, np.diff(starts, append=len(values)), values[starts])
+        try:
+            ids, numbers = np.unique(values, return_inverse=True)
+        except TypeError:
+            raise ValueError("groups must be of one type, such as numbers or strings, got a mixture") from None
+        order = None if (np.diff(numbers) >= 0).all() else np.argsort(numbers, kind="stable")
+        return cls(X if order is None else X[order], order, np.bincount(numbers), ids)
 
     @property
     def rows(self) -> int:
@@ -78,9 +91,34 @@ class Situations:
 
     def choices(self, y: Any, offset: Any, sample_weight: Any) -> Choices:
         """Return what was chosen, checked."""
-        target = self.sorted(_read_flags(y, self.rows))
-        log_h = self.read_offset(offset)
-        _check_chosen(target, self, log_h)
+        if y is None:
+            raise ValueError("y must say which row of each group was chosen (1 or True, 0 for the others), got None")
+        flags = _numbers("y", y, self.rows)
+        bad = ~((flags >= 0) & (flags <= 1))
+        if bad.any():
+            row, missing = int(np.argmax(bad)), np.isnan(flags)
+            if missing.any():
+                got = f"(1, else 0), got a missing value at row {missing.argmax()}"
+            else:
+                got = f"(1, else 0) or hold shares, got {flags[row]} at row {row}"
+            raise ValueError(f"y must flag the chosen row of each group {got}")
+        target, log_h = self.sorted(flags), self.read_offset(offset)
+        sums = np.add.reduceat(target, self.starts)
+        none, wrong = np.flatnonzero(sums == 0), np.flatnonzero(np.abs(sums - 1.0) > NEGLIGIBLE)
+        if len(wrong):  # groups without a chosen row first
+            which = none if len(none) else wrong
+            count = np.count_nonzero(target[self.starts[which[0]] :][: self.sizes[which[0]]])
+            what = f"has {count} chosen rows (y sums to {sums[which[0]]:g})" if count else "has no chosen row"
+            more = f" (and {len(which) - 1} more)" if len(which) > 1 else ""
+            raise ValueError(
+                f"group {named(self.groups[which[0]])} {what}{more}: y has to be 1 at exactly one of its rows, or "
+                "shares that sum to one"
+            )
+        if log_h is not None and (target[np.isneginf(log_h)] > 0).any():
+            row = int(np.argmax((target > 0) & np.isneginf(log_h)))
+            raise ValueError(
+                f"group {named(self.sorted_ids[row])} chose an alternative that is not available: its offset is -inf"
+            )
         weight = None if sample_weight is None else self.read_weight(sample_weight)
         return Choices(self.design(), self.sizes, target=target, weight=weight, log_measure=log_h)
 
@@ -169,9 +207,11 @@ def named(value: Any) -> str:
 
 def is_missing(values: Array) -> Array:
     """Return which of some names are none."""
-    if values.dtype == object:
-        return np.array([_is_none(value) for value in values], dtype=bool)
-    return values != values if values.dtype.kind in "fcmM" else np.zeros(len(values), dtype=bool)
+    if values.dtype != object:
+        return values != values if values.dtype.kind in "fcmM" else np.zeros(len(values), dtype=bool)
+    # NaN is unlike itself; what is missing in pandas compares neither as equal nor as unlike.
+    unlike = (value is None or value != value for value in values)
+    return np.array([not isinstance(each, bool | np.bool_) or bool(each) for each in unlike], dtype=bool)
 
 
 def refuse_missing(name: str, values: Array, what: str, unit: str = "row") -> None:
@@ -179,11 +219,6 @@ def refuse_missing(name: str, values: Array, what: str, unit: str = "row") -> No
     absent = is_missing(values)
     if absent.any():
         raise ValueError(f"{name} must name {what}, got a missing value at {unit} {absent.argmax()}")
-
-
-def _is_none(value: Any) -> bool:
-    unlike = value != value  # so is NaN; what is missing in pandas is neither
-    return value is None or not isinstance(unlike, bool | np.bool_) or bool(unlike)
 
 
 def _numbers(name: str, values: Any, rows: int) -> Array:
@@ -194,48 +229,6 @@ def _numbers(name: str, values: Any, rows: int) -> Array:
     if array.shape != (rows,):
         raise ValueError(f"{name} must have one entry per row of X ({rows}), got shape {array.shape}")
     return array
-
-
-def _read_flags(y: Any, rows: int) -> Array:
-    if y is None:
-        raise ValueError("y must say which row of each group was chosen (1 or True, 0 for the others), got None")
-    flags = _numbers("y", y, rows)
-    absent = np.isnan(flags)
-    if absent.any():
-        raise ValueError(
-            f"y must flag the chosen row of each group (1, else 0), got a missing value at row {absent.argmax()}"
-        )
-    bad = ~((flags >= 0) & (flags <= 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"y must flag the chosen row of each group (1, else 0) or hold shares, got {flags[row]} at row {row}"
-        )
-    return flags
-
-
-def _read_groups(groups: Any, rows: int) -> Array:
-    if groups is None:
-        raise ValueError("groups must name the choice situation of each row, got None: fit(X, y, groups)")
-    refuse_null_ending("groups", groups)
-    values = np.asarray(groups)
-    if values.shape != (rows,):
-        raise ValueError(f"groups must have one entry per row of X ({rows}), got shape {values.shape}")
-    refuse_missing("groups", values, "the choice situation of each row")
-    return values
-
-
-def _grouped(groups: Array) -> tuple[Array, Array, Array | None]:
-    """Return the groups that there are, their sizes, and the order of rows that sorts them, if it is another one."""
-    if groups.dtype != object and (groups[1:] >= groups[:-1]).all():
-        starts = np.concatenate(([0], np.flatnonzero(groups[1:] != groups[:-1]) + 1))
-        return groups[starts], np.diff(starts, append=len(groups)), None
-    try:
-        ids, numbers = np.unique(groups, return_inverse=True)
-    except TypeError:
-        raise ValueError("groups must be of one type, such as numbers or strings, got a mixture") from None
-    is_sorted = (np.diff(numbers) >= 0).all()
-    return ids, np.bincount(numbers), None if is_sorted else np.argsort(numbers, kind="stable")
 
 
 def _refuse_non_finite(X: Any, names: Any, groups: Array) -> None:
@@ -253,23 +246,6 @@ def _refuse_non_finite(X: Any, names: Any, groups: Array) -> None:
         f"X must be finite: Input X contains NaN or infinity: got {value} in column {name} at row {row} "
         f"(group {named(groups[row])})"
     )
-
-
-def _check_chosen(target: Array, table: Situations, log_h: Array | None) -> None:
-    sums = np.add.reduceat(target, table.starts)
-    advice = "y has to be 1 at exactly one of its rows, or shares that sum to one"
-    none, wrong = np.flatnonzero(sums == 0), np.flatnonzero(np.abs(sums - 1.0) > NEGLIGIBLE)
-    if len(wrong):  # groups without a chosen row first
-        which = none if len(none) else wrong
-        flags = np.count_nonzero(target[table.starts[which[0]] :][: table.sizes[which[0]]])
-        what = f"has {flags} chosen rows (y sums to {sums[which[0]]:g})" if flags else "has no chosen row"
-        more = f" (and {len(which) - 1} more)" if len(which) > 1 else ""
-        raise ValueError(f"group {named(table.groups[which[0]])} {what}{more}: {advice}")
-    if log_h is not None and (target[np.isneginf(log_h)] > 0).any():
-        row = int(np.argmax((target > 0) & np.isneginf(log_h)))
-        raise ValueError(
-            f"group {named(table.sorted_ids[row])} chose an alternative that is not available: its offset is -inf"
-        )
 
 
 @dataclass(frozen=True, eq=False)

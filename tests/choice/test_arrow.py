@@ -82,7 +82,7 @@ def test_no_blocks_where_all_parameters_meet():
     dense = rng.normal(size=(30, 8))
     assert Enumerated().pattern(Choices(dense, [3] * 10, chosen=[0] * 10)) is None
     chained = sp.diags_array([np.ones(30), np.ones(29)], offsets=[0, 1]).tocsr()  # each meets the next
-    pattern = enumerated.pattern_of(sp.csr_array(chained))
+    pattern = Enumerated().pattern(Choices(sp.csr_array(chained), [3] * 10, chosen=[0] * 10))
     assert pattern.blocks.shape == (1, 30)  # one block is all of them
 
 
