@@ -86,6 +86,8 @@ class Labelled(InMemory):
     offset: Array | None  # class-major, (n, t)
     constant: bool
     total: int  # rows of the data that these are some of
+    soft: bool  # whether labels are distributions over classes
+    n_features: int  # columns p
     common: CommonGram | None = None  # with other problems over the same rows
 
     def __init__(
@@ -108,22 +110,13 @@ class Labelled(InMemory):
         beside = [None if each is None else design.beside(each) for each in (labels, weights, log_h)]
         self._store(design, *beside, constant, rows)
 
-    def _store(self, *values: Any) -> None:
+    def _store(self, design: Design, y: Any, *values: Any) -> None:
         """Set the attributes, in the order in which they stand above."""
-        vars(self).update(zip(("design", "y", "weight", "offset", "constant", "total"), values, strict=True))
+        rest = zip(("weight", "offset", "constant", "total"), values, strict=True)
+        vars(self).update(rest, design=design, y=y, soft=y.ndim == 2, n_features=design.shape[1])
 
     def __len__(self) -> int:
         return self.design.shape[0]
-
-    @property
-    def soft(self) -> bool:
-        """Whether labels are distributions over classes."""
-        return self.y.ndim == 2
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns p."""
-        return self.design.shape[1]
 
     @property
     def centre(self) -> Array | None:

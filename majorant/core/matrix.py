@@ -421,9 +421,10 @@ class StoredDesign(Design):
         return np.column_stack([squares, total])
 
     def column_norms(self) -> Array:
+        X, root = self.raw, np.sqrt(self.shape[0])
+        norms = np.sqrt(np.maximum(X.pull_back_squares(np.ones((1, self.shape[0])))[0], 0.0))
         if not self.constant:
-            return super().column_norms()
-        root, norms = np.sqrt(self.shape[0]), self.raw.column_norms()
+            return norms
         return np.append(norms if self.shift is None else norms + root * np.abs(self.shift), root)
 
     def frobenius_norm(self) -> float:
@@ -533,14 +534,17 @@ class DenseDesign(StoredDesign):
         return self.with_border_of_squares(R, total)
 
     def gram(self, B: Array, dtype: Any = np.float64) -> Array:
-        n, p = len(B), self.array.shape[1]
-        if not self.constant or n > 1 or self.shift is not None or self.shape[0] * self.shape[1] <= FEW:
+        (t, p), weight = self.array.shape, B[0, 0]
+        few = self.constant and t * (p + 1) <= FEW
+        if len(B) > 1 or few or self.shift is not None or not (weight >= 0).all():
             return super().gram(B, dtype)
-        whole, weight = np.empty((p + 1, p + 1)), B[0]  # the border of ones need not be written out for that
-        whole[:p, :p] = self.raw.gram(B, dtype)
-        whole[p, :p] = whole[:p, p] = self.raw.pull_back(weight)[0]
-        whole[p, p] = weight.sum()
-        return whole
+        G, step = np.zeros((p + self.constant, p + self.constant)), max(CHUNK // p, 128)
+        for some in (slice(start, start + step) for start in range(0, t, step)):
+            add_gram(weighted_rows(self.array[some], np.sqrt(weight[some]), dtype), G[:p, :p])
+        if self.constant:  # the border of ones need not be written out for that
+            G[p, :p] = G[:p, p] = np.dot(weight.astype(self.array.dtype, copy=False), self.array)
+            G[p, p] = weight.sum()
+        return G
 
     def less(self, centre: Array | float, dtype: Any) -> DenseDesign:
         """Return X − 1cᵀ, rounded once, as it is stored."""

@@ -18,6 +18,7 @@ from majorant.core.checks import Array, one_of, whole
 from majorant.core.class_model import CLASS_MATRICES, ClassFactors, ClassModel
 from majorant.core.curvature import Factors, refuse_large
 from majorant.core.kernels import partition
+from majorant.core.kernels.sparse import Stored
 from majorant.core.labelled import Labelled
 from majorant.core.latent import Latent
 from majorant.core.matrix import add_gram
@@ -89,12 +90,9 @@ class Binary(ClassModel):
     def reads_once(self, batch: Labelled) -> bool:
         return self._compiles(batch) and self.is_softmax()
 
-    def unit_step(
-        self, direction: Array, scores: Array, batch: Labelled
+    def compiled_unit_step(
+        self, stored: Stored, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
-        stored = batch.design.stored() if self.reads_once(batch) else None
-        if stored is None:
-            return super().unit_step(direction, scores, batch)
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(direction))
         kernel = kernels.logistic.unit_step_csr if batch.design.is_sparse else kernels.logistic.unit_step_dense
         weight = weight_for_kernels(batch)
@@ -262,12 +260,9 @@ class Multinomial(ClassModel):
         few = self.n_classes <= FEW_CLASSES and not batch.design.is_sparse
         return few and self.is_softmax() and self._compiles(batch)
 
-    def unit_step(
-        self, direction: Array, scores: Array, batch: Labelled
+    def compiled_unit_step(
+        self, stored: Stored, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
-        stored = batch.design.stored() if self.reads_once(batch) else None
-        if stored is None:
-            return super().unit_step(direction, scores, batch)
         W, there, slopes = direction.reshape(self.n_classes, -1), empty(scores.shape), empty(scores.shape)
         G, weight = np.empty(W.shape), weight_for_kernels(batch)
         loss, slope = kernels.softmax.unit_step_dense(stored, W, scores, batch.y, weight, there, slopes, G)
