@@ -142,10 +142,9 @@ class Ridge(Penalty):
         self._there: Any = None
         self.curvature = self.values = np.broadcast_to(values.flat[0], (size,)) if self.same else values
         penalised = np.broadcast_to(least > 0, (size,)) if self.same else self.values > 0
-        smallest = least if least > 0 else float(np.min(values[values > 0], initial=np.inf))
-        vars(self).update(
-            strength=self.values, penalised=penalised, everywhere=least > 0, strong=True, least=smallest
-        )  # what is lazy of others
+        smallest = least if self.same or least > 0 else float(np.min(values[values > 0]))
+        # What other penalties find when it is asked for.
+        vars(self).update(strength=self.values, penalised=penalised, everywhere=least > 0, strong=True, least=smallest)
 
     def value(self, theta: Array) -> float:
         """Return ½ Σ λ_i θ_i²."""
