@@ -22,7 +22,7 @@ from majorant.core.model import Model
 from majorant.core.penalty import Penalty, read_penalty
 from majorant.core.remote import RemoteRows
 from majorant.core.rounding import SAFETY, Magnitudes
-from majorant.core.rows import Blocks, Cached, Data, Function, Recompute, Reducer, Threads, labels_only, least, widened
+from majorant.core.rows import Blocks, Cached, Data, Recompute, Reducer, Threads, labels_only, least
 from majorant.core.structured import Pattern, form
 from majorant.core.threads import as_array, norm
 
@@ -400,10 +400,6 @@ class Objective:
             return self.blocks
         width = self.model.as_rows().design(self.like).shape[1]
         return self.reducer.spread(self.data, max(2**22 // width, 1))  # 32 MB each
-
-    def in_double(self, function: Function) -> Function:
-        """Return a function of :attr:`small_blocks` that finds them in double precision."""
-        return partial(widened, function) if self.narrow else function
 
     # --- other objectives ---------------------------------------------------------------------------------
 

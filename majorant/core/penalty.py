@@ -166,8 +166,9 @@ class Ridge(Penalty):
 
     def along(self, theta: Array, direction: Array) -> Callable[[float], tuple[float, float]]:
         """Return the parabola a ↦ R(θ + aδ) and its derivative."""
-        constant, linear, quadratic = self.value(theta), self.inner(theta, direction), self.inner(direction, direction)
-        return lambda a: (constant + a * (linear + 0.5 * a * quadratic), linear + a * quadratic)
+        inner = self.inner
+        constant, linear, square = 0.5 * inner(theta, theta), inner(theta, direction), inner(direction, direction)
+        return lambda a: (constant + a * (linear + 0.5 * a * square), linear + a * square)
 
     @property
     def prior(self) -> Array:

@@ -419,10 +419,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         else:
             state = state.with_products_if_they_pay()
 
-        before, again = (
-            state,
-            [rung for rung in plan.rungs[::-1] if rung[0].level >= state.level] or [*plan.rungs[::-1]],
-        )
+        before, again = state, [rung for rung in plan.rungs[::-1] if rung[0].level >= state.level]
+        again = again or [*plan.rungs[::-1]]
         while True:
             # The direction: Newton's, or that of L-BFGS.
             newton = state.by_products and state.level < Level.SAMPLE
