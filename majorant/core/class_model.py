@@ -119,14 +119,14 @@ class ClassModel(RowModel[Labelled]):
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         stored = batch.design.stored() if self.reads_once(batch) else None
         if stored is not None:
-            return self.compiled_unit_step(stored, direction, scores, batch)
+            return self._compiled_unit_step(stored, direction, scores, batch)
         slopes = batch.design.project(direction.reshape(self.coefficient_rows, -1))
         there = scores + slopes
         loss, residual = self.loss_and_residual(there, batch)
         gradient = batch.design.pull_back(residual).ravel()
         return (loss, self.inner(residual, slopes), gradient), (there, slopes)
 
-    def compiled_unit_step(
+    def _compiled_unit_step(
         self, stored: Stored, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         """Return :meth:`unit_step` of rows that are read once."""

@@ -90,7 +90,7 @@ class Binary(ClassModel):
     def reads_once(self, batch: Labelled) -> bool:
         return self._compiles(batch) and self.is_softmax()
 
-    def compiled_unit_step(
+    def _compiled_unit_step(
         self, stored: Stored, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         there, slopes, G = empty(scores.shape), empty(scores.shape), np.empty(len(direction))
@@ -260,7 +260,7 @@ class Multinomial(ClassModel):
         few = self.n_classes <= FEW_CLASSES and not batch.design.is_sparse
         return few and self.is_softmax() and self._compiles(batch)
 
-    def compiled_unit_step(
+    def _compiled_unit_step(
         self, stored: Stored, direction: Array, scores: Array, batch: Labelled
     ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
         W, there, slopes = direction.reshape(self.n_classes, -1), empty(scores.shape), empty(scores.shape)
