@@ -5,7 +5,8 @@ from majorant.chain.model import Chain
 from majorant.choice.enumerated import Enumerated, LatentEnumerated
 from majorant.core.latent import Latent
 from majorant.core.model import Model, RowModel
-from majorant.linear.multinomial import Binary, LatentMultinomial, Multinomial
+from majorant.linear.latent import LatentMultinomial
+from majorant.linear.multinomial import Binary, Multinomial
 
 __all__ = [
     "Binary",

@@ -41,6 +41,7 @@ FOR_PEOPLE = (
     "majorant.estimators.",
     "majorant.linear.classifier",
     "majorant.linear.held_out",
+    "majorant.linear.inference",
     "majorant.linear.latent_logistic",
     "majorant.linear.logistic",
     "majorant.linear.path",

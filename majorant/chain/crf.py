@@ -35,7 +35,9 @@ from majorant.core.checks import Array, one_of, refuse_null_ending, whole
 from majorant.core.descent import LBFGS, BatchMajorization
 from majorant.core.objective import Objective
 from majorant.core.online import OnlineMajorization
+from majorant.core.penalty import ElasticNet, Ridge
 from majorant.core.policy import QuasiNewton
+from majorant.core.proximal_quasi_newton import ProximalQuasiNewton
 from majorant.core.result import Fitted, Outcome, Result, stream_result
 from majorant.core.rows import Threads
 from majorant.core.solver import Solver
@@ -49,6 +51,7 @@ from majorant.estimators.source import check_executor, refuse_beside
 class ChainEstimator(ChainFiles, Estimator):
     """Labels of sequences: everything but how weights are found, and what labels are made of."""
 
+    c1: float = 0.0
     c2: float
     tol: float
     max_iter: int
@@ -141,7 +144,10 @@ class ChainEstimator(ChainFiles, Estimator):
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
-        self._keep(FittedWeights(self._weights.whole().universe, fitted.params), self.classes_, self._vocabulary)
+        weights, vocabulary = FittedWeights(self._weights.whole().universe, fitted.params), self._vocabulary
+        if self.c1 and (fitted.params == 0).any():
+            weights, vocabulary = weights.without_zeros(vocabulary)
+        self._keep(weights, self.classes_, vocabulary)
 
     def _read_more(self, X: Any, y: Any) -> Sequences:
         """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
@@ -291,7 +297,7 @@ class ChainEstimator(ChainFiles, Estimator):
         self._weights, self.classes_, self._vocabulary = weights, classes, vocabulary
 
     def _check_settings(self) -> None:
-        if not (isinstance(self.c2, Real) and 0 < self.c2 < np.inf):
+        if not (isinstance(self.c2, Real) and (0 < self.c2 < np.inf or (self.c2 == 0 and self.c1 != 0))):
             raise ValueError(f"c2 must be a positive number, got {self.c2!r}")
         whole("max_iter", self.max_iter, least=0)
         check_number("tol", self.tol, least=0.0)
@@ -338,17 +344,18 @@ LARGEST_DENSE = 1_500
 
 
 class ChainCRF(ChainEstimator):
-    """Linear-chain conditional random field with an ℓ2 penalty.
+    """Linear-chain conditional random field with an ℓ1 and an ℓ2 penalty.
 
-    Minimises Σ_j w_j (−log p(y_j|x_j)) + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for every
-    pair of attribute and label, and of label and next label, that occurs in the training data.
+    Minimises Σ_j w_j (−log p(y_j|x_j)) + c1‖θ‖₁ + c2‖θ‖², CRFsuite's objective, over CRFsuite's features: a weight for
+    every pair of attribute and label, and of label and next label, that occurs in the training data.
 
     Parameters
     ----------
     c2 : float
-        Penalty: c2 times the sum of squared weights.
+        Penalty: c2 times the sum of squared weights. It may be zero where c1 is not.
     c1 : float
-        Accepted for sklearn-crfsuite's sake; only 0 is done here.
+        Penalty: c1 times the sum of absolute weights. Weights that it makes zero are not stored. For ``fit`` with
+        ``solver="auto"``. Where c2 is zero the distance to the optimum is estimated, not certified, as a rule.
     solver : {"auto", "proximal", "sbm", "bbm", "lbfgs"}
         "auto": dual ascent, a sequence at a time, and quasi-Newton steps; an online pass first where tokens of a
         sequence weigh differently or sequences are few. "proximal": that pass only. "sbm": one pass with the curvature
@@ -457,6 +464,8 @@ class ChainCRF(ChainEstimator):
         [['DET', 'NOUN', 'VERB']]
         """
         self._check_settings()
+        if self.c1:
+            raise ValueError(f"partial_fit minimises with an ℓ2 penalty alone (c1=0), got c1={self.c1:g}: use fit")
         before = getattr(self, "_weights", None)
         stream = before if isinstance(before, StreamedWeights) else None
         known = self._stream_classes(classes, first=stream is None)
@@ -486,7 +495,9 @@ class ChainCRF(ChainEstimator):
             refuse_long(ready.data)
         with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
             reducer = ready.reducer or Threads(threads())
-            objective = Objective(self._model(), ready.data, ridge=2 * self.c2, reducer=reducer)
+            size = ready.universe.size
+            penalty = ElasticNet(self.c1, 2 * self.c2, size) if self.c1 else Ridge(2 * self.c2, size)
+            objective = Objective(self._model(), ready.data, ridge=penalty, reducer=reducer)
             saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
             before = resumed(resume_from, self, saving)
             fitted = run(
@@ -519,15 +530,20 @@ class ChainCRF(ChainEstimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.c1 != 0:
-            raise ValueError(f"only the ℓ2 penalty is done here (c1=0), got c1={self.c1!r}")
+        check_number("c1", self.c1, least=0.0)
         one_of("solver", self.solver, SOLVERS)
+        if self.c1 and self.solver != "auto":
+            raise ValueError(
+                f"c1={self.c1:g} needs solver='auto', got {self.solver!r}: the others are for smooth penalties"
+            )
 
     def _make_solver(self, size: int) -> Solver[Any]:
         if self.solver in ONE_PASS:
             return OnlineMajorization(seed=self._seed(), curvature="bound" if self.solver == "sbm" else "share")
         if self.solver == "bbm":
             return BatchMajorization(curvature="dense" if size <= LARGEST_DENSE else "diagonal")
+        if self.c1:
+            return ProximalQuasiNewton(seed=self._seed())
         return LBFGS() if self.solver == "lbfgs" else QuasiNewton(seed=self._seed())
 
 

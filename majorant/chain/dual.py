@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 LARGEST = 2**26
 # How far a first visit goes to begin with.
 FIRST_STEP = 0.3
+# A proximal term makes up for a small λ: both together are at least this share of the mean Σ v² of tokens. It is halved
+# where, for so many rounds, its centre has moved farther than sequences had still to go.
+PROXIMITY, PATIENCE = 0.1, 5
+# Of θ in a round, at least, where their mean is the centre.
+FEWEST = 10
 # Tokens whose curvature is found at a time.
 TOKENS = 2**12
 
@@ -48,14 +53,23 @@ class ChainAscent:
 
     selects: ClassVar[bool] = True
 
-    def __init__(self, data: Sequences, ridge: Array) -> None:
-        self._start(data.universe, ridge, as_observed(data))
+    def __init__(self, data: Sequences, ridge: Array, l1: float = 0.0) -> None:
+        self._start(data.universe, ridge, l1, data, as_observed(data))
         self.lengths, self._each = np.diff(data.starts), first_weights(data)
         self._data = data
 
-    def _start(self, universe: Universe, ridge: Array, kept: Marginals) -> None:
-        self._universe, self._weights, self._kept = universe, at_zero(universe, ridge), kept
+    def _start(self, universe: Universe, ridge: Array, l1: float, shown: Sequences, kept: Marginals) -> None:
+        proximity = 0.0
+        if (ridge == ridge[0]).all():
+            weight = 1.0 if shown.weight is None else shown.weight
+            proximity = max(PROXIMITY * float(np.mean(weight * squared_norms(shown))) - float(ridge[0]), 0.0)
+        self._universe, self._kept, λ = universe, kept, ridge + proximity
+        self._weights = at_zero(universe, λ, l1 / λ[0] if l1 else None)
+        self._proximity = proximity, float(λ[0])
         self._sums: tuple[Array, ...] = ()
+        self._centre: tuple[Array, ...] = ()
+        self._since = 0
+        self.moved = 0.0
         self.rounds, self._snapshots = 0, 1
 
     @staticmethod
@@ -71,7 +85,8 @@ class ChainAscent:
     @property
     def value(self) -> float:
         """The dual objective, as far as the entropies of marginals are known: an estimate, no bound."""
-        return float(self._each @ self._kept.entropy - 0.5 * self._kept.totals[0])
+        nearby = 0.5 * self._proximity[0] * sum(float(np.vdot(part, part)) for part in self._centre)
+        return float(self._each @ self._kept.entropy - 0.5 * self._kept.totals[0]) + nearby
 
     def visit(self, order: Array, snapshots: int = 1) -> bool:
         """Move these sequences, one after the other; return whether all numbers stayed finite.
@@ -80,6 +95,7 @@ class ChainAscent:
         """
         floor, width = self._universe.floor.astype(np.float32), self._universe.width
         self._sums, self._snapshots = (), 0
+        snapshots = max(snapshots, FEWEST) if self._proximity[0] else snapshots
         for data, kept, some in self._visited(order):
             room = kernels.forward_backward.room_for(data.starts, width, np.float32)
             looks = max(round(snapshots * len(some) / max(len(order), 1)), 1)
@@ -91,6 +107,8 @@ class ChainAscent:
                     return False
                 self._add_snapshot(only=snapshots == 1)
         self.rounds += 1
+        if self._proximity[0]:
+            self._move_centre()
         return bool(np.isfinite(self._kept.totals).all())
 
     def _visited(self, order: Array) -> Iterator[tuple[Sequences, Marginals, Array]]:
@@ -117,14 +135,44 @@ class ChainAscent:
             for total, each in zip(self._sums, now, strict=True):
                 total += each
 
+    def _move_centre(self) -> None:
+        """Let the proximal term be around the mean θ of this round, and be weaker where the centre is what moves most.
+
+        With v = λz − κ·centre, which is what was observed less what is expected, z is (v + κ·centre)/λ.
+        """
+        (κ, λ), weights = self._proximity, self._weights
+        mean, before = self._means(), self._centre or tuple(np.zeros_like(part) for part in weights[:3])
+        self.moved = κ * sum(float(np.vdot(d, d)) for d in (new - old for new, old in zip(mean, before, strict=True)))
+        slow = self.moved > self._kept.gain.sum() and self.rounds >= self._since + PATIENCE
+        lower = 0.5 * κ if slow else κ
+        self._since = self.rounds if slow else self._since
+        new_λ = λ - κ + lower
+        for z, old, new in zip(weights[:3], before, mean, strict=True):
+            z *= np.float32(λ / new_λ)
+            z += np.float32(lower / new_λ) * new - np.float32(κ / new_λ) * old
+        factor = np.float32(λ / new_λ)
+        self._weights = weights = weights._replace(
+            inverse_A=weights.inverse_A * factor,
+            same=weights.same * factor,
+            ridge=np.float32(new_λ),
+            threshold=None if weights.threshold is None else weights.threshold * factor,
+        )
+        now = [shrunk(z, weights.threshold) for z in weights[:3]]
+        weights.shrunk_A[:] = now[2]
+        self._kept.totals[0] = new_λ * sum(float(np.vdot(part, part)) for part in now)
+        self._centre, self._proximity = mean, (lower, new_λ)
+
+    def _means(self) -> tuple[Array, ...]:
+        """Return the parts of θ that are the soft threshold of the mean z of the last round."""
+        scale = np.float32(1 / self._snapshots)
+        return tuple(shrunk(scale * part, self._weights.threshold) for part in self._sums)
+
     def average(self) -> Array:
-        """Return the mean of θ over the last round of visits, once: what was added up is let go of."""
-        universe, (states, table, A), self._sums = self._universe, self._sums, ()
+        """Return the θ of the mean z over the last round of visits, once: what was added up is let go of."""
+        universe, (states, table, A), self._sums = self._universe, self._centre or self._means(), ()
         theta = np.zeros(universe.size)
         theta[: len(universe.label)] = states
-        theta = universe.joined_parts(theta, table, A)
-        theta /= self._snapshots
-        return theta
+        return universe.joined_parts(theta, table, A)
 
     def hessian_diagonal(self) -> Array:
         """Return Σ_t v² μ(1 − μ), as if tokens were independent: to scale steps by."""
@@ -134,6 +182,11 @@ class ChainAscent:
             _add_curvature(data, kept.nodes, G, table)
             B += transition_curvature(data, kept.nodes)
         return universe.joined_parts(G, table, B)
+
+
+def shrunk(z: Array, threshold: Any) -> Array:
+    """Return the soft threshold sign(z)·max(|z| − threshold, 0)."""
+    return z if threshold is None else z - np.clip(z, -threshold, threshold)
 
 
 def _add_curvature(data: Sequences, nodes: Array, G: Array, table: Array) -> None:
@@ -162,19 +215,23 @@ def n_marginals(universe: Universe, tokens: int, sequences: int) -> int:
     return universe.width * (tokens + universe.width * sequences)
 
 
-def at_zero(universe: Universe, ridge: Array) -> Weights:
-    """Return θ = 0."""
+def at_zero(universe: Universe, ridge: Array, threshold: float | None) -> Weights:
+    """Return z = 0."""
     single = np.float32
     inverse, same = 1 / ridge, bool((ridge == ridge[0]).all())
+    A = np.zeros((universe.width, universe.width), single)
     return kernels.dual.Weights(
         np.zeros(len(universe.label), single),
         universe.table().astype(single),
-        np.zeros((universe.width, universe.width), single),
+        A,
+        A if threshold is None else A.copy(),
         None if same else inverse[: len(universe.label)].astype(single),
         None if same else universe.table(inverse).astype(single),
         universe.transition_matrix(inverse).astype(single),
         np.packbits(universe.table(inverse) > 0, axis=1, bitorder="little"),
         single(inverse[0] if same else 1.0),
+        single(ridge[0] if same else 1.0),
+        threshold if threshold is None else single(threshold),
     )
 
 
@@ -227,9 +284,9 @@ class AscentInBlocks(ChainAscent):
     )
     selects: ClassVar[bool] = False  # to read a block takes as long as to visit all of it
 
-    def __init__(self, data: InBlocks, ridge: Array) -> None:
+    def __init__(self, data: InBlocks, ridge: Array, l1: float = 0.0) -> None:
         sequences = data.size.sequences
-        self._start(data.universe, ridge, of_sequences(sequences))
+        self._start(data.universe, ridge, l1, data.like, of_sequences(sequences))
         self.lengths, self._each = np.zeros(sequences, dtype=np.int64), np.zeros(sequences)
         self._blocks, self._store = data.blocks(sequences), data.store()
 

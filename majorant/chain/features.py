@@ -65,6 +65,25 @@ class FittedWeights:
         few = len(tokens.indptr) <= self.universe.tabled
         return Weights(self._without_table if few else self.universe, self.theta), tokens
 
+    def without_zeros(self, vocabulary: Vocabulary) -> tuple[FittedWeights, Vocabulary]:
+        """Return the weights that are not zero, and the attributes that have any; columns of a matrix keep theirs."""
+        universe, there = self.universe, self.theta != 0
+        of_states, of_steps = there[: len(universe.label)], there[len(universe.label) :]
+        pairs, steps, names = universe.pairs[of_states], universe.steps[of_steps], vocabulary.names()
+        if vocabulary.columns is None:
+            kept, places = np.unique(pairs // universe.n, return_inverse=True)
+            pairs = places * universe.n + pairs % universe.n
+            names = [names[k] for k in kept.tolist()]
+        order = np.argsort(pairs)
+        few = Universe.of(pairs[order], steps, universe.n, len(names))
+        theta = np.concatenate(
+            [self.theta[: len(universe.label)][of_states], self.theta[len(universe.label) :][of_steps]]
+        )
+        # Parameters stand by the new numbers of attributes.
+        places = np.searchsorted(pairs[order], few.pairs)
+        theta[: len(pairs)] = theta[: len(pairs)][order][places]
+        return FittedWeights(few, theta), Vocabulary(names, vocabulary.columns)
+
     @cached_property
     def _without_table(self) -> Universe:
         return replace(self.universe, tabled=0)

@@ -11,6 +11,7 @@ from math import inf, isfinite
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import xlogy
 
 from majorant.chain import dual, kernels
 from majorant.chain import kernels as chain_kernels
@@ -21,7 +22,8 @@ from majorant.core.checks import Array
 from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
 from majorant.core.kernels.sparse import Features
 from majorant.core.model import Model, require_data
-from majorant.core.rounding import SAFETY, Magnitudes
+from majorant.core.rounding import EPSILON, SAFETY, Magnitudes
+from majorant.core.rows import labels_only
 
 # Bytes that the factors of one sequence may take.
 LARGEST_FACTORS = 2**31
@@ -220,9 +222,9 @@ class Chain(Model[Sequences]):
             return ChainAscent.suits(data)
         return isinstance(data, InBlocks) and AscentInBlocks.fits(data)
 
-    def dual_ascent(self, data: Any, ridge: Array) -> ChainAscent:
+    def dual_ascent(self, data: Any, ridge: Array, l1: float) -> ChainAscent:
         """Return dual ascent, sequence by sequence; block by block, if they are not in memory."""
-        return ChainAscent(data, ridge) if isinstance(data, Sequences) else AscentInBlocks(data, ridge)
+        return ChainAscent(data, ridge, l1) if isinstance(data, Sequences) else AscentInBlocks(data, ridge, l1)
 
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""
@@ -281,6 +283,30 @@ class Chain(Model[Sequences]):
         """Return the factors of the bound over a chain."""
         U, A = split_scores(scores, batch)
         return ChainFactors(U, A, batch)
+
+    @labels_only
+    def mixed_entropies(self, shares: Array, scores: Array, batch: Sequences) -> Array:
+        """Return Σ_j w_j [H(μ_j(s)) − s H(p_j)]: only the observed labelling is mixed in, of probability e^−loss."""
+        if not batch.even:
+            return np.zeros(len(shares))
+        loss = np.maximum(self.sequence_losses(scores, batch), 0.0)
+        p, w = np.exp(-loss), dual.first_weights(batch)
+        s = shares[:, None]
+        q = 1 - s + s * p
+        mixed = -xlogy(q, q) - xlogy(s, s) * (1 - p) - s * p * loss
+        off = 80 * EPSILON * (1 + p * loss)
+        return np.maximum((mixed - off) @ w, 0.0)
+
+    def sequence_losses(self, scores: Array, batch: Sequences) -> Array:
+        """Return −log p(y_j) of each sequence, whatever it weighs; zero of an empty one."""
+        U, A = split_scores(scores, batch)
+        universe = batch.universe
+        room = chain_kernels.forward_backward.room_for(batch.starts, universe.width)
+        losses = np.zeros(len(batch))
+        chain_kernels.forward_backward.losses(
+            U, np.ascontiguousarray(A), batch.starts, batch.y, universe.floor, room, universe.blocks, losses
+        )
+        return losses
 
     def hits(self, scores: Array, batch: Sequences) -> Array:
         """Return for each token whether its label is that of the likeliest sequence."""

@@ -554,6 +554,7 @@ class InBlocks(Protocol):
     """Sequences of which a few blocks are in memory at a time."""
 
     universe: Universe
+    like: Sequences  # some of them
     size: Size
     even: bool  # whether the tokens of a sequence all weigh the same
 

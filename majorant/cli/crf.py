@@ -82,6 +82,7 @@ class Settings:
         ),
     ] = "window"
     c2: Annotated[float, fitting("Penalty: c2 times the sum of squared weights.", "X", "--c2")] = 1.0
+    c1: Annotated[float, fitting("Penalty: c1 times the sum of absolute weights.", "X", "--c1")] = 0.0
     solver: Annotated[str, fitting(f"{either(CHAIN_SOLVERS)}.", "NAME")] = "auto"
     tol: Annotated[float, fitting("Relative suboptimality at which to stop.", "X")] = 1e-3
     max_iter: Annotated[int, fitting("Most steps.", "N", min=0)] = 10_000
@@ -176,6 +177,7 @@ def train(
         # The line vanishes: how the fit ended is part of the report.
         callbacks = [ProgressLine(transient=True)] if on_terminal(sys.stderr) else []
         estimator = majorant.ChainCRF(
+            c1=settings.c1,
             c2=settings.c2,
             solver=settings.solver,
             tol=settings.tol,

@@ -28,6 +28,7 @@ from majorant.core.curvature import Diagonal
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.online import from_online_pass
+from majorant.core.penalty import ElasticNet
 from majorant.core.preconditioners import StartResult, Unridged
 
 # With fewer sequences than this, too much of θ moves at a time.
@@ -74,6 +75,10 @@ class Ascent:
         after = ascend(objective, self, seed)
         point = objective.point(after.theta) if after.finite else None
         if point is None or not point.value <= objective.value_at_zero():  # numbers ran off, or marginals had no room
+            if not objective.penalty.smooth:
+                return StartResult(
+                    objective.point(np.zeros(objective.size)), remark="dual ascent did not lead anywhere"
+                )
             begun = from_online_pass(objective, np.zeros(objective.size), seed)
             why = "dual ascent did not lead to the optimum, so an online pass made the start instead"
             return replace(begun, remark=why)
@@ -83,24 +88,33 @@ class Ascent:
         if after.contracts and not far:
             return StartResult(point, continuation=after)
 
+        done = (f"{after.rounds} rounds of dual ascent",)
+        best = point if before is None or point.value < before.value else before
+        if not objective.penalty.smooth:
+            return StartResult(best, account=done)
+
         # The metric is the root of the diagonal of the Hessian: attributes of a token are far from independent, so the
         # diagonal itself is too stiff where they are frequent. It is that of the marginals, which are nearer to those
         # at the optimum than the ones of θ: with a small penalty θ has to grow far, and p(1 − p) to shrink, while
         # marginals begin at what was observed.
         objective.spend(curvatures=1)
         metric = Diagonal(np.sqrt(after.work.hessian_diagonal() + objective.ridge), majorizes=False)
-        done = (f"{after.rounds} rounds of dual ascent, and the diagonal of the Hessian",)
-        best = point if before is None or point.value < before.value else before
+        done = (f"{done[0]}, and the diagonal of the Hessian",)
         return StartResult(best, Unridged(metric.factorized()), least_factor=0.0, account=done)
 
 
 def suits(objective: Objective) -> bool:
-    """Return whether the model has a dual ascent, there are many rows, and every parameter has a ridge."""
+    """Return whether the model has a dual ascent, there are many rows, and every parameter is penalised.
+
+    The penalty is a ridge, or an elastic net that is the same for all parameters.
+    """
+    penalty = objective.penalty
     if not objective.comes_here or objective.rows < LEAST_ROWS:
         return False
-    if objective.penalty.prior is None or not objective.penalty.everywhere:
-        return False
-    return objective.model.ascends(objective.data)
+    if isinstance(penalty, ElasticNet):
+        same = bool((penalty.l1 == penalty.l1[0]).all() and (penalty.l2 == penalty.l2[0]).all())
+        return same and penalty.l1[0] > 0 and objective.model.ascends(objective.data)
+    return penalty.prior is not None and penalty.everywhere and objective.model.ascends(objective.data)
 
 
 def begin(objective: Objective, theta: Array, seed: int) -> StartResult:
@@ -110,7 +124,10 @@ def begin(objective: Objective, theta: Array, seed: int) -> StartResult:
 
 def marginals(objective: Objective) -> Any:
     """Return what was observed, and θ = 0 with it."""
-    return objective.model.dual_ascent(objective.data, objective.penalty.as_prior())
+    penalty = objective.penalty
+    if isinstance(penalty, ElasticNet):
+        return objective.model.dual_ascent(objective.data, penalty.l2, float(penalty.l1[0]))
+    return objective.model.dual_ascent(objective.data, penalty.as_prior(), 0.0)
 
 
 def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
@@ -126,7 +143,7 @@ def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
         averaged = not ascent.contracts or (ascent.rounds >= FULL_ROUNDS and remaining * rate <= enough)
         order = _order(work, seed)
         finite = work.visit(order, SNAPSHOTS if averaged else 1)
-        passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum())
+        passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum()) + work.moved
         objective.spend(passes=passes)
         rate = promised / ascent.promised if promised > 0 else 0.0
         slow, rounds = ascent.slow + 1 if rate > SLOW else 0, ascent.rounds + 1

@@ -33,7 +33,7 @@ from scipy import optimize
 from majorant.core.bound import QuadraticBound
 from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, positive, whole
-from majorant.core.curvature import Curvature, Dense, Form, Solve, grounded, refuse_large
+from majorant.core.curvature import Dense, Form, Solve, grounded, refuse_large
 from majorant.core.line_search import Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.quasi_newton import Pairs, add_pair, quasi_newton_step
@@ -204,18 +204,18 @@ class Newton(Descent):
 
     def aim(self, objective: Objective, point: Point | Array) -> DescentState:
         """Return the Newton direction."""
-        here, found = objective.expand(point, Dense.of, majorizes=False)
-        H = grounded_hessian(objective, found)
+        here, H = grounded_hessian(objective, point)
         return DescentState.at(here, direction=-H.solve(here.gradient, objective.ridge), curvature=H)
 
 
-def grounded_hessian(objective: Objective, found: Curvature) -> Dense:
-    """Return a Hessian of the loss, made positive where neither probabilities nor the penalty change."""
+def grounded_hessian(objective: Objective, at: Point | Array) -> tuple[Point, Dense]:
+    """Return a point and the Hessian of the loss, made positive where neither probabilities nor the penalty change."""
+    point, found = objective.expand(at, Dense.of, majorizes=False)
     H, together = found.compact(), objective.model.redundancy(objective.like)
     if together > 1:
         free = np.flatnonzero(~objective.penalty.penalised.reshape(together, -1).any(axis=0))
         H = grounded(H, together, free) if len(free) else H
-    return Dense(H, majorizes=False)
+    return point, Dense(H, majorizes=False)
 
 
 NO_LIMIT = 10**9

@@ -303,7 +303,7 @@ class Model(ABC, Generic[Batch]):
         """Return whether there is a :meth:`dual_ascent` on these data."""
         return False
 
-    def dual_ascent(self, data: Any, ridge: Array) -> DualAscent:
+    def dual_ascent(self, data: Any, ridge: Array, l1: float) -> DualAscent:
         """Return an ascent of the dual objective that moves one row at a time, at θ = 0."""
         self._has_no("dual ascent")
 
@@ -470,6 +470,10 @@ class DualAscent(Protocol):
     @property
     def selects(self) -> bool:
         """Whether a round that visits some of the rows costs less than one that visits all."""
+
+    @property
+    def moved(self) -> float:
+        """What moving the centre of a proximal term gained in the last round, roughly; zero without such a term."""
 
     @property
     def value(self) -> float:

@@ -41,8 +41,6 @@ class State:
     before: in single precision, or on a sample of the rows.
     """
 
-    FOUND: ClassVar[tuple[str, ...]] = ()  # attributes that are found from the others
-
     theta: Array
     point: Point | None = None
     stalled: bool = False
@@ -65,12 +63,9 @@ class State:
 
     def changed(self, **changes: Any) -> Self:
         """Return the state with other values. ``dataclasses.replace`` reads every field, which takes longer."""
-        other, values = object.__new__(type(self)), vars(self) | changes
-        for name in self.FOUND:
-            values.pop(name, None)
-        if values["point"] is not None and values["point"].theta is not values["theta"]:
-            values["point"] = None
-        vars(other).update(values)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self) | changes)
+        other.__post_init__()
         return other
 
     def resumed(self, objective: Objective, point: Point, steps: int) -> Self:

@@ -191,12 +191,17 @@ class Stopping:
         return rows
 
     def is_estimated(self) -> bool:
-        """Return whether steps on a device are predicted to gain next to nothing, and no Hessian tells any better.
+        """Return whether steps are predicted to gain next to nothing, and no Hessian tells any better.
+
+        That is asked on a device, and of a penalty that is neither smooth nor strongly convex: there a certificate
+        takes a gradient that is exact in every entry.
 
         This state and the one before have to predict so: a geometric series of decreases. Unrecorded steps stopped
         because their predicted decrease was small already: then one recorded state suffices.
         """
-        if not self._objective.blocks.estimates or self._objective.size <= self._largest:
+        F = self._objective
+        is_kinked = not (F.penalty.smooth or F.penalty.strong)
+        if not (F.blocks.estimates or is_kinked) or F.size <= self._largest:
             return False
         before = 0.0 if self.given.unseen > 1 else self.estimate
         predicted = self.state.predicted_decrease() / max(abs(self.point.value), 1e-300)

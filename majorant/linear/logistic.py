@@ -61,7 +61,8 @@ from majorant.estimators.fitting import (
     with_callbacks,
 )
 from majorant.estimators.saving import Notes, Saving, all_or_nothing, resumed
-from majorant.linear.classifier import SOURCES, LinearClassifier, estimates, split_params
+from majorant.linear.classifier import LinearClassifier, split_params
+from majorant.linear.inference import SOURCES, estimates
 from majorant.linear.multinomial import Binary, Multinomial
 from majorant.linear.stream import FEW as FEW_ROWS
 from majorant.linear.stream import STREAM, Stream, take_up

@@ -311,6 +311,6 @@ def test_a_run_is_resumed_where_it_stopped():
 def test_an_ascent_that_is_over_promises_nothing():
     data = sequences(n=1, lengths=(3,) * 40, attributes=4, seed=0)
     F = Objective(Chain(), data, ridge=1.0)
-    after = ascent.ascend(F, Ascent(Chain().dual_ascent(data, np.ones(F.size)), np.zeros(F.size)), 0)
+    after = ascent.ascend(F, Ascent(Chain().dual_ascent(data, np.ones(F.size), 0.0), np.zeros(F.size)), 0)
     assert after.promised == 0.0
     assert not after.theta.any()

@@ -52,7 +52,7 @@ from tests.chain.test_crf import X_TEST, Y_TEST, X, Y
         ({"c2": 0}, X, Y, ValueError, "c2 must be a positive number, got 0"),
         ({"c2": "1"}, X, Y, ValueError, "c2 must be a positive number, got '1'"),
         ({"tol": "1"}, X, Y, ValueError, "tol must be a number of at least 0, got '1'"),
-        ({"c1": 0.1}, X, Y, ValueError, "c1=0"),
+        ({"c1": -0.1}, X, Y, ValueError, "c1 must be a number of at least 0, got -0.1"),
         ({"solver": "adam"}, X, Y, ValueError, "solver must be one of"),
         ({"min_freq": -1}, X, Y, ValueError, "min_freq must be a number of at least 0, got -1"),
         ({"random_state": "now"}, X, Y, ValueError, "random_state must be a whole number of at least 0, got 'now'"),

@@ -121,7 +121,7 @@ def test_the_model_carries_templates_settings_and_facts(folder, votes):
         call(
             *("crf", "train", "train.txt", "test.txt", "--template", "chunking", "--c2", "0.5", "--n-jobs", "2"),
             *("--min-freq", "2", "--all-states", "--all-transitions", "--solver", "bbm", "--tol", "0.01"),
-            *("--max-iter", "7", "--seed", "3", "--json"),
+            *("--max-iter", "7", "--seed", "3", "--c1", "0.25", "--json"),
         )
     )
     assert facts["model"] == "train.crf.npz"
@@ -131,6 +131,7 @@ def test_the_model_carries_templates_settings_and_facts(folder, votes):
     assert TemplateSet.from_json(model.notes_["templates"]) == CHUNKING
     assert model.notes_["trained_on"] == ["train.txt", "test.txt"]
     assert model.settings == {
+        "c1": 0.25,
         "c2": 0.5,
         "solver": "bbm",
         "tol": 0.01,

@@ -1,8 +1,8 @@
 """Dual ascent on linear chains, a sequence at a time, in single precision.
 
-Sequence j has node marginals μ and summed pair marginals X of its own, and θ = Σ_j w_j (observed − expected by μ_j)/λ
-follows them. A visit finds the marginals ν, N of the model at θ and moves μ towards ν, as far as the dual objective
-Σ_j w_j H(μ_j) − ½‖θ‖²_λ rises:
+Sequence j has node marginals μ and summed pair marginals X of its own, and z = Σ_j w_j (observed − expected by μ_j)/λ
+follows them. With an ℓ1 penalty c the parameters are the soft threshold θ = S(z, c/λ), without one θ = z. A visit finds
+the marginals ν, N of the model at θ and moves μ towards ν, as far as the dual objective Σ_j w_j H(μ_j) − ½‖θ‖²_λ rises:
 
 ========  ==================================================================================================
 letter    meaning
@@ -12,7 +12,7 @@ lin       θᵀEᵀd: how the score of the sequence changes along d
 H, Ĥ      the entropy of the model's labellings, and of μ's as far as it is known
 K         Σ_t KL(μ_t‖ν_t)
 c         the share of c·Σ_t KL(μ_t + g d_t‖ν_t) that is the divergence of labellings: they are not independent
-q         w‖Eᵀd‖²/λ, guessed to be r times what it would be if no attribute occurred twice
+q         w‖Eᵀd‖²/λ, guessed to be r times what it would be if no attribute occurred twice and nothing were thresholded
 g         how far to go: the root of c Σ d (log ν − log(μ + g d)) = g q
 ========  ==================================================================================================
 
@@ -39,8 +39,10 @@ from majorant.chain.kernels.rows import (
     fetch_places,
     fetch_rows,
     log,
+    moved,
     scaled,
     scaled_by_row,
+    shrunk,
     total,
     value_of,
     zeros,
@@ -56,6 +58,8 @@ CLOSE, ATTEMPTS = 0.1, 30
 # A curvature that was off by more is worth a second look; one that small a share of the slope, or of so small a move
 # (in nats), is lost in rounding errors.
 OFF, SEEN, VISIBLE = 1.3, 1e-2, 1e-3
+# Steps that a visit tries, each by the curvature along the one before, and the least ratio: with ℓ1 there may be none.
+TRIALS, LEAST_RATIO = 3, 0.02
 # The divergence of a sequence above which it tells how far tokens are from independent.
 TELLING = 1.0
 # Rounding errors of entropies and divergences.
@@ -65,16 +69,19 @@ LEAST_SHARE = 0.2
 
 
 class Weights(NamedTuple):
-    """θ in parts (as :class:`~majorant.core.kernels.sparse.Features`) and 1/λ for each; zero without a parameter."""
+    """z in parts (as :class:`~majorant.core.kernels.sparse.Features`) and 1/λ for each; zero without a parameter."""
 
     states: Array
     table: Array
     A: Array
+    shrunk_A: Array  # θ of transitions; the others are thresholded when they are read
     inverse: Array | None  # of states; None where all are ``same``
     inverse_table: Array | None
     inverse_A: Array
     there: Array  # which places of the table have a parameter, a bit for each
-    same: Any  # a number of their precision
+    same: Any  # a number of their precision, and λ
+    ridge: Any
+    threshold: Any  # of all parameters, None if there is none; then 1/λ is the same for all
 
 
 class Marginals(NamedTuple):
@@ -110,31 +117,32 @@ def ascend(
         if w == 0.0:
             kept.gain[j] = 0.0
             continue
-        top = exponentiate(θ.A, floor, room)
-        project(x, begin, m, θ.states, θ.table, floor, room.U)
+        top = exponentiate(θ.shrunk_A, floor, room)
+        project(x, begin, m, θ.states, θ.table, θ.threshold, floor, room.U)
         log_z = sweep(m, floor, room)[0]
         of_pairs, slope, D2 = compare_pairs(j, m, top, θ, kept, room)
         H, lin, K, apart, d2 = compare_nodes(begin, m, kept, room)
-        H, lin, d2 = H + log_z + of_pairs, lin + slope, d2 * θ.same
+        H, lin, d2 = H + log_z + of_pairs, lin + slope, d2 * θ.same + D2
         if not isfinite(H + lin + K):
             return False
         c, r = share_of_nodes(K, H, apart, H + lin - kept.entropy[j], kept.totals), kept.ratio[j]
-        g, gone, added, q, left, curve = kept.step[j], 0.0, 0.0, r * d2 + D2, 0.0, 0.0
-        for attempt in range(2):  # a loop, since what is called once is compiled once
-            g, left, curve = best_step(begin, m, kept.nodes, room, c, w * q, g)
+        g, gone, added, left, curve, least = kept.step[j], 0.0, 0.0, 0.0, 0.0, LEAST_RATIO * d2
+        for attempt in range(TRIALS):  # a loop, since what is called once is compiled once
+            g, left, curve = best_step(begin, m, kept.nodes, room, c, w * r * d2, g)
             added += move(x, begin, m, (gone - g) * w, θ, room)
             gone = g
             Q = (added + 2 * g * w * lin) / (g * w * g * w)
-            if attempt > 0 or not (K > VISIBLE and Q > D2 and Q * g * w > SEEN * abs(lin) and d2 > 0):
+            Q = Q if least < Q else least
+            if not (K > VISIBLE and Q * g * w > SEEN * abs(lin) and d2 > 0):
                 break
-            off, r, q = Q / q, (Q - D2) / d2, Q
-            if 1 / OFF < off < OFF:
+            off, r = Q / (r * d2), Q / d2
+            if attempt + 1 == TRIALS or 1 / OFF < off < OFF:
                 break
         add_rows(kept.nodes, begin, m, room.U, g)
         add_rows(kept.pairs, j * n, n, room.N, g)
         kept.totals[0] += added
         kept.entropy[j], kept.ratio[j], kept.step[j] = H + lin - c * left - g * lin, r, g
-        kept.gain[j] = 0.5 * g * g * w * (c * curve + w * (r * d2 + D2))
+        kept.gain[j] = 0.5 * g * g * w * (c * curve + w * r * d2)
     return True
 
 
@@ -146,7 +154,7 @@ def compare_pairs(j: int, m: int, top: float, θ: Weights, kept: Marginals, room
     add_products(room.α, room.E, 0, m - 1, room.N)
     of_entropy, slope, squares = none, none, none
     for i in range(n):
-        A, N = θ.A[i], room.N[i] * room.T[i]
+        A, N = θ.shrunk_A[i], room.N[i] * room.T[i]
         D = N - kept.pairs[j * n + i]
         room.N[i] = D
         of_entropy = of_entropy - (A - top) * N
@@ -216,14 +224,16 @@ def best_step(begin: int, m: int, nodes: Array, room: Room, c: float, q: float, 
 
 @compile_part
 def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room) -> float:
-    """Add so many times Eᵀd/λ to θ; return how much that adds to ‖θ‖²_λ."""
+    """Add so many times Eᵀd/λ to z; return how much that adds to ‖θ‖²_λ."""
     added, s, none = 0.0, np.float32(length), zeros(θ.A)
     sums = none
     for i in range(breadth(θ.A)):
         raw, old = room.N[i] * s, θ.A[i]
         new = old + raw * θ.inverse_A[i]
         θ.A[i] = new
-        sums = sums + raw * (old + new)
+        before, after = shrunk(old, θ.threshold), shrunk(new, θ.threshold)
+        θ.shrunk_A[i] = after
+        sums = sums + moved(raw, before, after, θ.ridge, θ.threshold) * (before + after)
     added += total(sums)
     for t in range(m):
         d = room.U[t] * s
@@ -233,7 +243,8 @@ def move(x: Features, begin: int, m: int, length: float, θ: Weights, room: Room
             old = θ.table[row]
             new = old + chosen(scaled_by_row(raw * θ.same, θ.inverse_table, row), θ.there, row)
             θ.table[row] = new
-            sums = sums + raw * (old + new)
+            before, after = shrunk(old, θ.threshold), shrunk(new, θ.threshold)
+            sums = sums + moved(raw, before, after, θ.ridge, θ.threshold) * (before + after)
         added += total(sums) + move_singles(x, begin + t, t, s, θ, room.U)
     return added
 
@@ -248,5 +259,6 @@ def move_singles(x: Features, token: int, t: int, s: float, θ: Weights, d: Arra
         old = θ.states[f]
         new = old + scaled(raw * θ.same, θ.inverse, f)
         θ.states[f] = new
-        added += raw * (old + new)
+        before, after = shrunk(old, θ.threshold), shrunk(new, θ.threshold)
+        added += moved(raw, before, after, θ.ridge, θ.threshold) * (before + after)
     return added

@@ -31,6 +31,7 @@ from majorant.chain.kernels.rows import (
     largest,
     scale_rows,
     scaled,
+    shrunk,
     times,
     total,
     transpose,
@@ -99,16 +100,18 @@ def add_squares_of_sums(places: Array, bits: int, values: Array | None, ends: Ar
 
 
 @compile_inlined
-def project(x: Features, begin: int, m: int, θ: Array, table: Array, floor: Array, U: Array) -> None:
-    """Write the state scores of m tokens, on top of the first row of ``floor``."""
+def project(
+    x: Features, begin: int, m: int, θ: Array, table: Array, threshold: float | None, floor: Array, U: Array
+) -> None:
+    """Write the state scores of m tokens by the soft threshold of θ, on top of the first row of ``floor``."""
     for t in range(m):
         U[t] = floor[0]
         for e in range(x.starts[begin + t], x.starts[begin + t + 1]):
             code = x.codes[e]
-            U[t, code & x.mask] += scaled(θ[code >> x.bits], x.values, e)
+            U[t, code & x.mask] += scaled(shrunk(θ[code >> x.bits], threshold), x.values, e)
         u = U[t]
         for e in range(x.row_starts[begin + t], x.row_starts[begin + t + 1]):
-            u = u + scaled(table[x.rows[e]], x.row_values, e)
+            u = u + scaled(shrunk(table[x.rows[e]], threshold), x.row_values, e)
         U[t] = u
 
 
@@ -182,7 +185,7 @@ def scores(x: Features, θ: Array, table: Array, floor: Array, U: Array, width: 
     """Write the state scores of all tokens."""
     m = len(U)
     x, θ, table, floor, U = bare((x, θ, table, floor, U), width)
-    project(x, 0, m, θ, table, floor, U)
+    project(x, 0, m, θ, table, None, floor, U)
 
 
 @compile_in_place
@@ -219,6 +222,24 @@ def marginals(
 
 
 @compile_in_place
+def losses(U: Array, A: Array, starts: Array, y: Array, floor: Array, space: Array, width: Width, out: Array) -> None:
+    """Write −log p(y_j) of each sequence that has tokens."""
+    room, many = laid_out(space, width), len(starts) - 1
+    U, A, starts, y, floor, out = bare((U, A, starts, y, floor, out), width)
+    top = exponentiate(A, floor, room)
+    for s in range(many):
+        begin, m = starts[s], starts[s + 1] - starts[s]
+        if m > 0:
+            seen = U[begin, y[begin]]
+            for t in range(m):
+                room.U[t] = U[begin + t] + floor[0]
+                if t > 0:
+                    seen += U[begin + t, y[begin + t]] + A[y[begin + t - 1], y[begin + t]]
+            log_z, shifts = sweep(m, floor, room)
+            out[s] = log_z + shifts + (m - 1) * top - seen
+
+
+@compile_in_place
 def gradient(
     x: Features, starts: Array, y: Array, weight: Array | None, θ: Array, table: Array, A: Array, floor: Array,
     space: Array, width: Width, G: Array, G_table: Array, B: Array,
@@ -232,7 +253,7 @@ def gradient(
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m > 0:
             w = value_of(weight, begin)
-            project(x, begin, m, θ, table, floor, room.U)
+            project(x, begin, m, θ, table, None, floor, room.U)
             seen = room.U[0, y[begin]]
             for t in range(1, m):
                 seen += room.U[t, y[begin + t]] + A[y[begin + t - 1], y[begin + t]]

@@ -117,7 +117,7 @@ def gradient(
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m > 0:
             w = value_of(weight, begin)
-            project(x, begin, m, θ, table, floor, room.U)
+            project(x, begin, m, θ, table, None, floor, room.U)
             log_z, _ = sweep(m, floor, room)
             # What a sweep has taken off the rows of U is the same for both sums.
             loss += w * (log_z + (m - 1) * top - forth(room.U, 0, m, y, begin, own))

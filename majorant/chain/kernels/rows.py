@@ -528,6 +528,42 @@ def scaled(context: Any, a: Any, values: Any, e: Any) -> Any:
 
 
 @emitted
+def shrunk(context: Any, a: Any, threshold: Any) -> Any:
+    """Return sign(a)·max(|a| − threshold, 0), the soft threshold of a number or a row; without a threshold a itself."""
+    if isinstance(threshold, types.NoneType):
+        return a(a, threshold), lambda context, builder, sig, arguments: arguments[0]
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        t = context.cast(builder, arguments[1], threshold, a.number if isinstance(a, Row) else a)
+        less, none = builder.fneg(t), ir.Constant(t.type, 0.0)
+        if isinstance(a, Row):
+            less, none = repeated(builder, less), _constants(a)(0.0)
+        parts = parts_of(builder, a, arguments[0]) if isinstance(a, Row) else [arguments[0]]
+        found = [builder.fadd(x, _larger(builder, builder.fsub(none, _larger(builder, x, less)), less)) for x in parts]
+        return packed(builder, a, found) if isinstance(a, Row) else found[0]
+
+    return a(a, threshold), emit
+
+
+@emitted
+def moved(context: Any, raw: Any, before: Any, after: Any, ridge: Any, threshold: Any) -> Any:
+    """Return λ(after − before) of thresholded parameters, numbers or rows; without a threshold that is ``raw``."""
+    if isinstance(threshold, types.NoneType):
+        return raw(raw, before, after, ridge, threshold), lambda context, builder, sig, arguments: arguments[0]
+
+    def emit(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        row = raw if isinstance(raw, Row) else None
+        number = raw.number if isinstance(raw, Row) else raw
+        factor = context.cast(builder, arguments[3], ridge, number)
+        if row is None:
+            return builder.fmul(builder.fsub(arguments[2], arguments[1]), factor)
+        each = zip(parts_of(builder, row, arguments[2]), parts_of(builder, row, arguments[1]), strict=True)
+        return packed(builder, row, [builder.fmul(builder.fsub(a, b), repeated(builder, factor)) for a, b in each])
+
+    return raw(raw, before, after, ridge, threshold), emit
+
+
+@emitted
 def scaled_by_row(context: Any, a: Any, A: Any, t: Any) -> Any:
     """Return a row times row t of a matrix, place by place."""
     if isinstance(A, types.NoneType):
