@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from majorant.linear.multinomial import Binary, Multinomial
     from majorant.linear.path import logistic_regression_path
     from majorant.linear.probe import LinearProbe
+    from majorant.maxent.balance import EntropyBalancing
+    from majorant.maxent.density import MaxEnt
     from majorant.plotting import plot
     from majorant.sources import Chunks, Npy, Parquet, Source, Svmlight
     from majorant.tuning import tune
@@ -72,6 +74,8 @@ _HOMES = {
     "linear.multinomial": ("Binary", "Multinomial"),
     "linear.path": ("logistic_regression_path",),
     "linear.probe": ("LinearProbe",),
+    "maxent.balance": ("EntropyBalancing",),
+    "maxent.density": ("MaxEnt",),
     "plotting": ("plot",),
     "sources": ("Chunks", "Npy", "Parquet", "Source", "Svmlight"),
     "tuning": ("tune",),
@@ -111,6 +115,7 @@ __all__ = [
     "ConditionalLogit",
     "ConjugateGradient",
     "EarlyStopping",
+    "EntropyBalancing",
     "Enumerated",
     "Labelled",
     "LatentChain",
@@ -123,6 +128,7 @@ __all__ = [
     "LogisticRegression",
     "LogisticRegressionCV",
     "LowRankStochasticMajorization",
+    "MaxEnt",
     "Multinomial",
     "Newton",
     "Npy",

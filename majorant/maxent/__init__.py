@@ -1,0 +1,1 @@
+"""Maximum entropy under given expectations: calibrated weights, and densities over finite sets."""
