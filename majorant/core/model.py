@@ -207,6 +207,14 @@ class Model(ABC, Generic[Batch]):
         """Return the Hessian of the loss times a direction (d), from its :meth:`hessian_weights`: no exponentials."""
         self._has_no("products with a Hessian")
 
+    def design(self, batch: Batch) -> Design | None:
+        """Return the matrix that parameters are multiplied by, if there is one."""
+        return None
+
+    def preconditioner(self, like: Batch) -> Any:
+        """Return the metric of quasi-Newton steps (``core.preconditioners``) that only this model has, if there is."""
+        return None
+
     def redundancy(self, like: Batch) -> int:
         """Return how many equal parts of θ can move together without a change of any probability; 1 if none can."""
         return 1

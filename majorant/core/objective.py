@@ -120,7 +120,7 @@ class Objective:
         self.blocks = reducer.spread(data, model.block_rows(self.like, self.rows))
         self.comes_here = not isinstance(data, RemoteRows)
         self.has_rows_at_hand = self.whole is not None or self.blocks.holds_rows
-        design = model.as_rows().design(self.like) if model.has_rows else None
+        design = model.design(self.like)
         self.precision = np.dtype(np.float64) if design is None else design.dtype
         self.narrow = bool(self.precision != np.float64)
         self.epsilon = float(np.finfo(np.float64).eps) if design is None else design.epsilon

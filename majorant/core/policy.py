@@ -8,8 +8,8 @@ Where it starts (the first of these that applies, :meth:`QuasiNewton.start_withi
 4. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
 5. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of
    their products K = XXᵀ costs no more than ``FREE`` steps (``row_space``), else zero;
-6. dense data of which products with X are a third of a step or more: steps on a copy in single precision, until one
-   gains less than 5e-6 of F;
+6. dense data of which products with X are a third of a step or more, chains over dense columns among them: steps on a
+   copy in single precision, until one gains less than 5e-6 of F;
 7. anything else: zero.
 
 What it does before each step (:meth:`QuasiNewton.step`, :meth:`QuasiNewtonState.due`):
@@ -24,7 +24,8 @@ Then comes an L-BFGS step in the metric, or Newton's, and a line search on it. I
 without conjugate gradients, without pairs, then with each rung found anew.
 
 The ladder (``preconditioners``): the diagonal of the Hessian; C ⊗ diag(g) with C between classes; C ⊗ G with G the Gram
-matrix of the columns, if it is cheaper than the Hessian and its solves cost no more than a step; the Hessian.
+matrix of the columns, if it is cheaper than the Hessian and its solves cost no more than a step; the Hessian. A chain
+over dense columns has one rung, its own (``Model.preconditioner``).
 
 What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental. Steps add what they cost to a budget,
 and purchases are paid from it; what is bought has to cost no more than is in it, and less than what is left to do.
@@ -105,7 +106,8 @@ class Plan:
         """Return the plan for an objective. Of a chain every metric is taken to cost a step."""
         products = kind == "auto" and objective.convex and HessianProducts.suit(objective)
         if not objective.model.has_rows:
-            return cls(((LADDERS[kind][0], 1.0, 0.0),), 1.0 if products else inf)
+            own = objective.model.preconditioner(objective.like) if kind == "auto" else None
+            return cls(((own or LADDERS[kind][0], 1.0, 0.0),), 1.0 if products else inf)
         prices, gram = Prices.of(objective), GramOfColumns()
         step = prices.step
         price = {rung: cost for rung in LADDERS[kind] if (cost := rung.price(objective)) is not None}

@@ -157,7 +157,12 @@ def pays_in_single_precision(objective: Objective, *, freely: bool = False) -> b
     ``freely`` asks for a lower precision of which no copy is made.
     """
     model = objective.model
-    if not (model.has_rows and objective.has_rows_at_hand and objective.convex and model.classes(objective.like)):
+    if not (objective.has_rows_at_hand and objective.convex):
+        return False
+    if model.preconditioner(objective.like) is not None:  # of a chain they are nearly all of a step
+        numbers = model.design(objective.like).narrowing
+        return not freely and numbers is not None and 4 * numbers <= LARGEST_COPY
+    if not (model.has_rows and model.classes(objective.like)):
         return False
     numbers = model.as_rows().design(objective.like).narrowing  # that are copied, None where there is none
     prices = Prices.of(objective)

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from majorant.chain.kernels import dual, forward_backward, latent, online, paths, rows
+    from majorant.chain.kernels import covariance, dual, forward_backward, latent, online, paths, rows
 
-__all__ = ["dual", "forward_backward", "latent", "online", "paths", "rows"]
+__all__ = ["covariance", "dual", "forward_backward", "latent", "online", "paths", "rows"]
 
 if not TYPE_CHECKING:  # a type checker would believe in any name
 
