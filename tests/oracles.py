@@ -99,6 +99,9 @@ def _token_features(data, t):
         a = data.attributes[e]
         for f in range(universe.first[a], universe.first[a + 1]):
             features[universe.label[f], f] += 1.0 if data.values is None else data.values[e]
+    if hasattr(data, "design"):  # whose columns have the first parameters, one for each label
+        for k, x in enumerate(data.design.toarray()[t]):
+            features[np.arange(universe.n), k * universe.n + np.arange(universe.n)] = x
     return features
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
+from majorant.chain.dense import DenseChain, DenseSequences, InSingle
 from majorant.chain.features import (
     ChainFiles,
     FittedWeights,
@@ -27,12 +28,14 @@ from majorant.chain.features import (
     token_weights,
 )
 from majorant.chain.latent import LatentChain
+from majorant.chain.matrices import Matrices
 from majorant.chain.model import Chain, refuse_long
 from majorant.chain.sequences import Sequences
 from majorant.chain.source import Prepared, Wanted, chunkwise, from_source, in_memory, is_source, share_right
 from majorant.chain.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.core.checks import Array, one_of, refuse_null_ending, whole
 from majorant.core.descent import LBFGS, BatchMajorization
+from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
 from majorant.core.online import OnlineMajorization
 from majorant.core.penalty import ElasticNet, Ridge
@@ -336,6 +339,8 @@ def apart(each: list[Any], data: Sequences) -> list[list[Any]]:
 
 SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 ONE_PASS = ("proximal", "sbm")
+# Those that see matrices as matrices; others see attributes.
+DENSE = ("auto", "lbfgs")
 BOUNDED = ("sbm", "bbm")
 # A fit that can get no further is worth a warning above this gap.
 STUCK = 1e-2
@@ -490,14 +495,45 @@ class ChainCRF(ChainEstimator):
             raise ValueError(f"classes={named} differ from those of the first call, {self.classes_}")
         return self.classes_
 
+    def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
+        if self.solver in DENSE and executor is None and not is_source(X):
+            given, X = Matrices.of(X, lengths)
+            if given is not None and (self.min_freq == 0 or not isinstance(given.design, DenseDesign | InSingle)):
+                return given.prepared(y, sample_weight, self._wanted())
+        return super()._prepared(X, y, sample_weight, lengths, executor)
+
+    def _read_more(self, X: Any, y: Any) -> Sequences:
+        given, X = Matrices.of(X)
+        if given is None or not given.suits(self._weights.whole().universe, self._vocabulary):
+            return super()._read_more(X, y)
+        return DenseSequences.beside(super()._read_more(given.tokens, y), given.design)
+
+    def _scored(self, X: Any, lengths: Any) -> tuple[Sequences, Array]:
+        check_is_fitted(self, "_weights")
+        given, X = Matrices.of(X, lengths)
+        if given is None:
+            return super()._scored(X, lengths)
+        weights = self._weights.whole()
+        if not given.suits(weights.universe, self._vocabulary):
+            return super()._scored(given.written_out(), None)
+        data, scores = super()._scored(given.tokens, None)
+        given.add_scores(scores, weights.theta, data)
+        return data, scores
+
     def _fit(self, ready: Prepared, resume_from: Any) -> None:
         if self.solver in BOUNDED and isinstance(ready.data, Sequences):
             refuse_long(ready.data)
-        with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n**2)):
+        dense = ready.data if isinstance(ready.data, DenseSequences) else None
+        columns = 0 if dense is None else dense.design.shape[1]
+        with sharing(fit_threads(self.n_jobs, ready.tokens * ready.universe.n * (ready.universe.n + columns))):
             reducer = ready.reducer or Threads(threads())
-            size = ready.universe.size
+            if dense is not None and dense.design.place is not None:
+                from majorant.device.blocks import OnDevice
+
+                reducer = OnDevice(dense.design.place, ready.universe.n)
+            model, size = self._model() if dense is None else DenseChain(), ready.universe.size
             penalty = ElasticNet(self.c1, 2 * self.c2, size) if self.c1 else Ridge(2 * self.c2, size)
-            objective = Objective(self._model(), ready.data, ridge=penalty, reducer=reducer)
+            objective = Objective(model, ready.data, ridge=penalty, reducer=reducer)
             saving = Saving(self, objective, lambda: chain(self.classes_.tolist(), self._vocabulary.names()))
             before = resumed(resume_from, self, saving)
             fitted = run(

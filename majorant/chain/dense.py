@@ -1,8 +1,8 @@
 """Chains whose tokens have a row of a matrix each, such as embeddings, and perhaps attributes as well.
 
-Every column has a weight with every label: these p×n weights W are the first of θ, column by column. Those of attributes
-and transitions follow, as in any chain. State scores are XW plus those of attributes, so they are kept, and a line
-search takes one product with X for the direction and one for the gradient.
+Every column has a weight with every label: these p×n weights W are the first of θ, column by column. Those of
+attributes and transitions follow, as in any chain. State scores are XW plus those of attributes. They are kept, so that
+a line search takes one product with X for the direction and one for the gradient.
 
 **The metric of steps** (:class:`KroneckerWithBlock`). With XᵀX = Q diag(e) Qᵀ and S = Σ_t w_t (diag(p_t) − p_t p_tᵀ)/N
 = R diag(σ) Rᵀ the Hessian of W is about XᵀX ⊗ S, whose inverse takes two products with Q and two with R, whatever the
@@ -14,7 +14,6 @@ chain, which no Kronecker product has. Their block of the Hessian is found exact
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,14 +24,13 @@ from majorant.chain.feature_index import Universe
 from majorant.chain.model import Chain, split_scores
 from majorant.chain.sequences import Sequences
 from majorant.core.checks import Array
-from majorant.core.curvature import Factor, Factorize, Solve, steady_factor
+from majorant.core.curvature import Factor, Factorize, Factors, Solve, steady_factor
 from majorant.core.line_search import Point
-from majorant.core.matrix import Design
+from majorant.core.matrix import DenseDesign, Design
 from majorant.core.model import Model
 from majorant.core.objective import Objective
 from majorant.core.preconditioners import LARGEST_GRAM, STEP, Level, Preconditioner
 from majorant.core.rounding import Magnitudes
-from majorant.core.rows import labels_only
 from majorant.core.threads import as_array
 
 # Tokens that threads take at a time.
@@ -72,7 +70,7 @@ class DenseSequences(Sequences):
     def part(self, begin: int, end: int) -> DenseSequences:
         """Return sequences ``begin`` … ``end`` − 1, as views."""
         rows = slice(int(self.starts[begin]), int(self.starts[end]))
-        return replace(super().part(begin, end), design=self.design.part(rows), known={})  # type: ignore[call-arg]
+        return DenseSequences.beside(super().part(begin, end), self.design.part(rows))
 
     def take(self, rows: Array) -> DenseSequences:
         """Return a copy of the given sequences, in that order, repeats included."""
@@ -82,7 +80,7 @@ class DenseSequences(Sequences):
         tokens = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first, lengths)
         return DenseSequences.beside(super().take(rows), self.design.part(tokens))
 
-    def blocks(self, rows: int) -> tuple[DenseSequences, ...]:
+    def blocks(self, rows: int) -> tuple[Any, ...]:
         """Return the sequences in blocks; on a device all are one block, whose products are found piece by piece."""
         return (self,) if self.design.place is not None else super().blocks(rows)
 
@@ -98,6 +96,55 @@ class DenseSequences(Sequences):
     def _identity(self) -> tuple[dict[str, Any], dict[str, list[Array]]]:
         facts, arrays = super()._identity()
         return facts, arrays | {"columns": [self.design.toarray()]}
+
+
+class InSingle(Design):
+    """An array in single precision that is multiplied in double precision, some rows at a time; by steps, as it is."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._array.shape[0], self._array.shape[1]
+
+    @property
+    def narrowing(self) -> int:
+        """Numbers that a lower precision copies: none."""
+        return 0
+
+    def narrowed(self) -> Design:
+        """Return the array as it is."""
+        return DenseDesign(self._array)
+
+    def widened(self) -> Design:
+        """Return the same: products are in double precision."""
+        return self
+
+    def project(self, W: Array) -> Array:
+        """Return W Xᵀ."""
+        scores = np.empty((len(W), len(self._array)))
+        for some in self.chunks():
+            scores[:, some] = W @ self._array[some].astype(np.float64).T
+        return scores
+
+    def pull_back(self, R: Array) -> Array:
+        """Return R X."""
+        total = np.zeros((len(R), self.shape[1]))
+        for some in self.chunks():
+            total += R[:, some] @ self._array[some].astype(np.float64)
+        return total
+
+    def part(self, rows: slice | Array) -> Design:
+        """Return some rows."""
+        return InSingle(self._array[rows])
+
+    def toarray(self) -> Array:
+        """Return the array, in its own precision."""
+        return self._array
 
 
 @dataclass(frozen=True)
@@ -167,6 +214,10 @@ class DenseChain(Chain):
         entries[: P.shape[1] * X.shape[1]] = X.pull_back_squares(np.ascontiguousarray(P.T)).T.ravel()
         return entries
 
+    def bound_factors(self, scores: Array, batch: Sequences) -> Factors:
+        """Raise: the bound visits the scores of a token one after the other."""
+        self._has_no("bound")
+
     def label_curvature(self, scores: Array, batch: Sequences) -> tuple[Array, Array]:
         """Return Σ_t w_t (diag(p_t) − p_t p_tᵀ), and a diagonal for attributes and transitions."""
         P = self.marginals(scores, batch)
@@ -210,9 +261,7 @@ def dense_sequences(
     X: Any, y: Array, starts: Array, n: int, *, weight: Array | None = None, steps: Array | None = None
 ) -> DenseSequences:
     """Return sequences of tokens that have a row of X each and no attributes; all steps are possible if not given."""
-    from majorant.core.matrix import DenseDesign
-
-    design = X if isinstance(X, Design) else DenseDesign(np.ascontiguousarray(X))
+    design = X if isinstance(X, Design) else InSingle(X) if X.dtype == np.float32 else DenseDesign(X)
     steps = np.arange(n * n) if steps is None else steps
     universe = Universe.of(np.arange(design.shape[1] * n), steps, n, design.shape[1])
     indptr, none = np.zeros(len(y) + 1, np.uint32), np.empty(0, np.uint32)
@@ -226,7 +275,7 @@ def dense_sequences(
 class KroneckerWithBlock(Preconditioner):
     """XᵀX ⊗ S in the eigenbasis of XᵀX, with the exact Hessian of its first eigenvector and of transitions."""
 
-    name: ClassVar[str] = "a Kronecker product of columns and labels, with a block of the Hessian for bias and transitions"
+    name: ClassVar[str] = "a Gram matrix, and the Hessian of bias and transitions"
     level: ClassVar[int] = Level.GRAM
 
     def price(self, objective: Objective) -> tuple[float, float]:
@@ -237,11 +286,14 @@ class KroneckerWithBlock(Preconditioner):
         """Return the curvature at a point; what does not depend on it is found once for its data."""
         objective.spend(curvatures=1)
         data, model = objective.whole, objective.model
+        assert isinstance(model, DenseChain)
         if "basis" not in data.known:
             data.known["basis"] = Basis.of(data)
         basis: Basis = data.known["basis"]
         S, diagonal = objective.blocks.total(model.label_curvature, objective.scores(point))
-        return KroneckerBlock(basis, S / data.n_tokens, diagonal, basis.block(as_array(point.theta))).factorized
+        of_steps = len(diagonal) - len(data.universe.transitions) + basis.steps
+        block = basis.block(as_array(point.theta))
+        return KroneckerBlock(basis.values, basis.Q, S / data.n_tokens, diagonal, block, of_steps).factorized
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,10 +316,9 @@ class Basis:
         values, Q = eigh(gram, driver="evd")
 
         # Of many transitions those that were observed most often are in the block.
-        observed = np.zeros((n, n))
         inner = data.inner_tokens()
-        np.add.at(observed, (data.y[inner - 1], data.y[inner]), 1.0)
-        often = np.argsort(-data.universe.from_matrix(observed), kind="stable")
+        observed = np.bincount(data.y[inner - 1].astype(np.int64) * n + data.y[inner], minlength=n * n)
+        often = np.argsort(-data.universe.from_matrix(observed.reshape(n, n)), kind="stable")
         steps = np.sort(often[: max(LARGEST_BLOCK - n, 0)])
         of_token = 8.0 * n * n * (n + len(steps))
         many = min(SHARE * len(data), OPERATIONS / of_token * len(data) / max(tokens, 1))
@@ -293,29 +344,29 @@ class Basis:
             np.ascontiguousarray(U), np.exp(A - A.max()), data.starts.astype(np.int64), weight, self.x, number,
             kernels.covariance.room_for(data.starts, n, len(H)), H,
         )  # fmt: skip
-        H = 0.5 * (H + H.T) / self.share
-        H.flat[:: len(H) + 1] += 1e-10 * np.trace(H)
-        return H
+        return 0.5 * (H + H.T) / self.share
 
 
 @dataclass(frozen=True, eq=False)
 class KroneckerBlock:
-    """The metric at a point."""
+    """The metric at a point, without the data."""
 
-    basis: Basis
+    values: Array
+    Q: Array
     S: Array
     diagonal: Array  # of attributes and transitions
     block: Array
+    of_steps: Array  # which of these are in the block
 
     def factorized(self, ridge: Array) -> Solve:
         """Return the inverse for a ridge, of which columns have the mean."""
-        n_dense, n = self.basis.sample.n_dense, len(self.S)
+        n, n_dense = len(self.S), len(self.S) * len(self.values)
         λ, others = float(ridge[:n_dense].mean()), ridge[n_dense:]
         σ, R = eigh(self.S)
-        of_steps = len(others) - len(self.basis.sample.universe.transitions) + self.basis.steps
-        H = self.block + np.diag(np.append(np.full(n, λ), others[of_steps]))
-        curvature = self.basis.values[:, None] * np.maximum(σ, 0.0) + λ
-        return BlockSolve(self.basis.Q, R, curvature, self.diagonal + others, of_steps, steady_factor(H))
+        H = self.block + np.diag(np.append(np.full(n, λ), others[self.of_steps]))
+        H.flat[:: len(H) + 1] += 1e-10 * np.trace(H)
+        curvature = self.values[:, None] * np.maximum(σ, 0.0) + λ
+        return BlockSolve(self.Q, R, curvature, self.diagonal + others, self.of_steps, steady_factor(H))
 
 
 @dataclass(frozen=True, eq=False)

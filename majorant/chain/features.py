@@ -20,7 +20,7 @@ import numpy as np
 from majorant.chain.feature_index import GrowingUniverse, Stack, Universe
 from majorant.chain.model import Chain
 from majorant.chain.sequences import Sequences, inner_tokens
-from majorant.chain.tokens import Encoder, Tokens, Vocabulary, split_rows
+from majorant.chain.tokens import Encoder, Tokens, Vocabulary, is_pair, split_rows
 from majorant.core.checks import Array, refuse_null_ending
 from majorant.core.online import OnlineStream
 from majorant.estimators import saving
@@ -215,10 +215,23 @@ def numbered(X: Any, y: Any, vocabulary: Vocabulary, labels: Vocabulary, *, grow
 
 
 def observed_pairs(
-    tokens: Tokens, y: Array, n: int, n_attributes: int, *, min_freq: float, all_states: bool, all_transitions: bool
+    tokens: Tokens,
+    y: Array,
+    n: int,
+    n_attributes: int,
+    *,
+    min_freq: float,
+    all_states: bool,
+    all_transitions: bool,
+    columns: int = 0,
 ) -> tuple[Array, Array]:
-    """Return the pairs attribute·n + label and from·n + to that have a parameter, in rising order."""
+    """Return the pairs attribute·n + label and from·n + to that have a parameter, in rising order.
+
+    The first ``columns`` attributes are those of a matrix, which have one with every label.
+    """
     pairs = _kept(_pairs(tokens, y, n), n_attributes * n, min_freq, all_states)
+    if columns:
+        pairs = np.union1d(np.arange(columns * n), pairs)
     steps = _kept([(_steps(tokens, y, n), None)], n * n, min_freq, all_transitions)
     return refuse_none(pairs, steps)
 
@@ -333,7 +346,8 @@ def check_lengths(X: list[Any], y: list[list[Any]]) -> None:
     if len(X) != len(y):
         raise ValueError(f"X and y must have equally many sequences, got {len(X)} and {len(y)}")
     for j, (sequence, labels) in enumerate(zip(X, y, strict=True)):
-        tokens = sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
+        matrix = sequence[0] if is_pair(sequence) else sequence
+        tokens = matrix.shape[0] if hasattr(matrix, "shape") else len(matrix)
         if tokens != len(labels):
             raise ValueError(f"sequence {j} has {tokens} tokens but {len(labels)} labels")
 

@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from majorant.chain.feature_index import Universe
 from majorant.chain.sequences import Sequences
 from majorant.core.checks import Array
+from majorant.device.estimators import is_tensor
 
 # Python writes numbers without a sign to arrays twice as fast as those with one.
 UNKNOWN = 2**32 - 1
@@ -563,3 +564,15 @@ class InBlocks(Protocol):
 
     def store(self) -> Store:
         """Return somewhere to keep arrays of every block."""
+
+
+def is_matrix(value: Any) -> bool:
+    """Return whether something is an array or a tensor of floating-point numbers with a row for each token."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 2 and value.dtype.kind == "f"
+    return is_tensor(value) and value.ndim == 2 and value.is_floating_point()
+
+
+def is_pair(value: Any) -> bool:
+    """Return whether something is a matrix and what there is besides."""
+    return isinstance(value, tuple) and len(value) == 2 and is_matrix(value[0])

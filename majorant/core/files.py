@@ -106,6 +106,7 @@ def remove_leftovers(path: str | Path) -> None:
 
 MODULES = frozenset(
     {
+        "majorant.chain.dense",
         "majorant.chain.dual",
         "majorant.chain.kernels.dual",
         "majorant.core.affine",

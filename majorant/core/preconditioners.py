@@ -159,9 +159,9 @@ def pays_in_single_precision(objective: Objective, *, freely: bool = False) -> b
     model = objective.model
     if not (objective.has_rows_at_hand and objective.convex):
         return False
-    if model.preconditioner(objective.like) is not None:  # of a chain they are nearly all of a step
-        numbers = model.design(objective.like).narrowing
-        return not freely and numbers is not None and 4 * numbers <= LARGEST_COPY
+    design = model.design(objective.like)
+    if design is not None and not model.has_rows:  # of a chain they are nearly all of a step
+        return not freely and design.narrowing is not None and 4 * design.narrowing <= LARGEST_COPY
     if not (model.has_rows and model.classes(objective.like)):
         return False
     numbers = model.as_rows().design(objective.like).narrowing  # that are copied, None where there is none

@@ -110,13 +110,7 @@ def read_tensor(estimator: Any, X: Any, *, reset: bool) -> TensorDesign:
         raise ValueError("X must be a tensor with numbers in it, got one on device 'meta'")
     if rows.layout is not torch.strided:
         raise TypeError(f"X must be a dense tensor, got layout {rows.layout}: give sparse rows as a SciPy matrix")
-    step = max(STRETCH // columns, 1)
-    for first in range(0, len(rows), step):
-        finite = rows[first : first + step].isfinite().all(dim=1)
-        if not bool(finite.all()):
-            row = first + int((~finite).long().argmax())
-            hint = "; float16 ends at 65504, use bfloat16 or float32 features" if rows.dtype == torch.float16 else ""
-            raise ValueError(f"X must be finite, got NaN or infinity in row {row}{hint}")
+    refuse_non_finite(rows)
     if reset:
         estimator.n_features_in_ = columns
         vars(estimator).pop("feature_names_in_", None)
@@ -126,6 +120,17 @@ def read_tensor(estimator: Any, X: Any, *, reset: bool) -> TensorDesign:
             "features as input"
         )
     return X if isinstance(X, TensorDesign) else TensorDesign.of(rows)
+
+
+def refuse_non_finite(rows: Any) -> None:
+    """Raise where a tensor holds NaN or infinity, and say in which row."""
+    step = max(STRETCH // rows.shape[1], 1)
+    for first in range(0, len(rows), step):
+        finite = rows[first : first + step].isfinite().all(dim=1)
+        if not bool(finite.all()):
+            row, half = first + int((~finite).long().argmax()), rows.dtype == sys.modules["torch"].float16
+            hint = "; float16 ends at 65504, use bfloat16 or float32 features" if half else ""
+            raise ValueError(f"X must be finite, got NaN or infinity in row {row}{hint}")
 
 
 def read_tensors(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[TensorDesign, Array]:

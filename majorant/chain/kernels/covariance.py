@@ -1,7 +1,7 @@
 """Covariances of sums along the paths of chains: blocks of the Hessian, without exponentials of new scores.
 
-A path y of a sequence has the statistics s(y) = Σ_t x_t e_{y_t} and, for pairs of labels, how often it takes each. Their
-covariance under p(y) is the Hessian of log Z with respect to the weights that they have.
+A path y of a sequence has the statistics s(y) = Σ_t x_t e_{y_t} and, for pairs of labels, how often it takes each.
+Their covariance under p(y) is the Hessian of log Z with respect to the weights that they have.
 
 ========  ==================================================================================================
 letter    meaning
