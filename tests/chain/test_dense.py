@@ -242,3 +242,14 @@ def test_a_fit_is_followed_and_resumed(tmp_path):
     assert resumed.trace_["objective"][-1] == pytest.approx(whole.trace_["objective"][-1], rel=1e-8)
     with pytest.raises(ValueError, match="the columns are others"):
         ChainCRF(c2=1e-3, tol=1e-9).fit([x + 1.0 for x in rows], labels, resume_from=path)
+
+
+def test_an_l1_penalty_selects_columns():
+    X, y, starts = made_up(30)
+    rows, labels = as_sequences(X, y, starts)
+    dense = ChainCRF(c1=2.0, c2=0.01, tol=1e-6).fit(rows, labels)
+    named = ChainCRF(c1=2.0, c2=0.01, tol=1e-6).fit(
+        [[dict(zip("012345", r, strict=True)) for r in x.tolist()] for x in rows], labels
+    )
+    assert dense.trace_["objective"][-1] == pytest.approx(named.trace_["objective"][-1], rel=2e-6)
+    assert 0 < len(dense.state_features_) < 18
