@@ -61,6 +61,10 @@ class ClassModel(RowModel[Labelled]):
         """Return w B V (n×t), the Hessian on scores times V, which may be overwritten."""
         self._has_no("products with a Hessian")
 
+    def _hessian_weights_of(self, residual: Array, batch: Labelled) -> Array:
+        """Return what :meth:`hessian_weights` does, from residuals."""
+        self._has_no("products with a Hessian")
+
     def is_softmax(self) -> bool:
         """Return whether the loss is that of softmax, or of a score against zero: not known of what derives from it."""
         return False

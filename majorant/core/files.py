@@ -123,6 +123,7 @@ MODULES = frozenset(
         "majorant.core.proximal",
         "majorant.core.quasi_newton",
         "majorant.core.result",
+        "majorant.core.small",
         "majorant.core.solver",
         "majorant.core.stochastic",
         "majorant.core.structured",

@@ -3,14 +3,15 @@
 Where it starts (the first of these that applies, :meth:`QuasiNewton.start_within`):
 
 1. a given θ: there, unless F is less at zero and one of the starts below leads further;
-2. chains: dual ascent, or else an online pass (``ascent``, ``online``);
-3. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
-4. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
-5. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of
+2. small dense data: Newton's steps until the end (``small``), whatever θ is;
+3. chains: dual ascent, or else an online pass (``ascent``, ``online``);
+4. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
+5. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
+6. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of
    their products K = XXᵀ costs no more than ``FREE`` steps (``row_space``), else zero;
-6. dense data of which products with X are a third of a step or more, chains over dense columns among them: steps on a
+7. dense data of which products with X are a third of a step or more, chains over dense columns among them: steps on a
    copy in single precision, until one gains less than 5e-6 of F;
-7. anything else: zero.
+8. anything else: zero.
 
 What it does before each step (:meth:`QuasiNewton.step`, :meth:`QuasiNewtonState.due`):
 
@@ -43,7 +44,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant.core import ascent, dual, row_space
+from majorant.core import ascent, dual, row_space, small
 from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, lazy, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
@@ -340,6 +341,9 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
     def start_within(self, objective: Objective, theta: Array, steps: int) -> QuasiNewtonState:
         kind, ridge = self._kind(objective), objective.penalty.prior
         here = objective.point(theta) if theta.any() else None
+        if kind == "auto" and small.suits(objective):
+            at = objective.point(objective.with_likely_intercept(np.zeros(objective.size))) if here is None else here
+            return self._of_small(small.SmallNewton.of(objective), at, ridge, steps)
         if here is not None and (not steps or not objective.convex or here.value <= objective.value_at_zero()):
             return QuasiNewtonState.at(here, ridge=ridge, most=steps)
         zero = objective.with_likely_intercept(np.zeros(objective.size))
@@ -389,11 +393,19 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
 
     def carry(self, objective: Objective, state: QuasiNewtonState, theta: Array, steps: int) -> QuasiNewtonState | None:
         """Return the state at θ under another ridge, after steps in a lower precision if that takes no copy of rows."""
+        if isinstance(state.continuation, small.SmallNewton):
+            at = objective.point(theta)
+            return self._of_small(state.continuation.carried(), at, objective.penalty.prior, steps)
         narrow = objective.narrowed() if pays_in_single_precision(objective, freely=True) else None
         if narrow is None:
             return state.carried(objective, theta)
         carried = state.carried(narrow, theta)
         return None if carried is None else self._in_single_precision(narrow, carried, steps, objective)
+
+    @staticmethod
+    def _of_small(known: small.SmallNewton, at: Point, ridge: Array | None, steps: int) -> QuasiNewtonState:
+        """Return the state in which Newton's steps on small data begin."""
+        return QuasiNewtonState.at(at, ridge=ridge, most=steps, continuation=known, account=((0, known.name),))
 
     # --- a step -------------------------------------------------------------------------------------------
 

@@ -177,7 +177,11 @@ class Direction:
 
 
 def conjugate_gradients(
-    gradient: Array, times: Callable[[Array, Array], Array], solve: Solve, K: Callable[[Array], Array] | None = None
+    gradient: Array,
+    times: Callable[[Array, Array], Array],
+    solve: Solve,
+    K: Callable[[Array], Array] | None = None,
+    worth: float | None = None,
 ) -> Direction:
     """Return x with Hx ≈ −∇F, by conjugate gradients in a metric, until another product hardly gains anything.
 
@@ -193,8 +197,10 @@ def conjugate_gradients(
         The inverse of the metric.
     K : callable, optional
         The matrix of the inner product ⟨a, Kb⟩; the identity if not given.
+    worth : float, optional
+        The share of what products have gained on average that another has to gain.
     """
-    r = -gradient
+    r, worth = -gradient, WORTH_ANOTHER if worth is None else worth
     x, d, gained, before = np.zeros_like(r), np.zeros_like(r), 0.0, np.inf
     Kx, Kd = (x, d) if K is None else (x.copy(), d.copy())
     for k in range(1, MOST_STEPS + 1):
@@ -210,7 +216,7 @@ def conjugate_gradients(
         a = size / curvature
         x, gained = x + a * d, gained + a * size
         Kx = x if K is None else Kx + a * Kd
-        if k * a * size <= WORTH_ANOTHER * gained:
+        if k * a * size <= worth * gained:
             break
         r, before = r - a * Hd, size
     return Direction(x, Kx, 0.5 * gained, k)

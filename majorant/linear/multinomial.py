@@ -140,6 +140,9 @@ class Binary(ClassModel):
     def hessian_weights(self, scores: Array, batch: Labelled) -> Array:
         return self.class_weights(scores, batch)
 
+    def _hessian_weights_of(self, residual: Array, batch: Labelled) -> Array:
+        return self.class_variances(residual, batch)
+
     def apply_hessian(self, weights: Array, V: Array, batch: Labelled) -> Array:
         return np.multiply(weights, V, out=V)
 
@@ -302,7 +305,10 @@ class Multinomial(ClassModel):
         return covariance(self._probabilities(residual, batch), batch.weight)
 
     def hessian_weights(self, scores: Array, batch: Labelled) -> Array:
-        return self._probabilities(self.loss_and_residual(scores, batch)[1], batch)
+        return self._hessian_weights_of(self.loss_and_residual(scores, batch)[1], batch)
+
+    def _hessian_weights_of(self, residual: Array, batch: Labelled) -> Array:
+        return self._probabilities(residual, batch)
 
     def apply_hessian(self, weights: Array, V: Array, batch: Labelled) -> Array:
         if self._compiles(batch):

@@ -173,7 +173,8 @@ def hard(n, seed=5):
     return X, np.argmax(X @ rng.normal(size=(40, n)) + 3 * rng.gumbel(size=(300, n)), axis=1)
 
 
-def test_many_steps_left_turn_into_products():
+def test_many_steps_left_turn_into_products(monkeypatch):
+    monkeypatch.setattr("majorant.core.small.MOST_ROWS", 0)
     X, y = hard(12)
     F = Objective(Multinomial(12), Labelled(X, y), ridge=0.1)
     turned = minimize(F, QuasiNewton(), tol=1e-8)
@@ -236,8 +237,9 @@ def test_a_product_costs_less_than_a_step_of_small_or_sparse_data_and_as_much_of
     assert share(rows=100_000, classes=1, columns=500, stored=500.0, sparse=False) > 0.9
 
 
-def test_a_free_intercept_of_several_classes_is_no_obstacle():
+def test_a_free_intercept_of_several_classes_is_no_obstacle(monkeypatch):
     """The Hessian is singular along what all classes share."""
+    monkeypatch.setattr("majorant.core.small.MOST_ROWS", 0)
     model = LogisticRegression(C=10.0, tol=1e-9).fit(*hard(12))
     assert BY_PRODUCTS in [name for _, name in model.result_.account]
     assert model.gap_ <= 1e-9
