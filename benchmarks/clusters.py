@@ -167,7 +167,7 @@ def round_of_nothing(times: int = 200) -> float:
     from distributed import Client, LocalCluster
 
     from majorant import Binary, Labelled
-    from majorant.core.dask import ActorBlocks, Actors
+    from majorant.core.remote import ActorBlocks, Actors
 
     gradient = partial(Binary().loss_and_gradient, np.zeros(1000))
     with _cluster(LocalCluster) as cluster, Client(cluster) as client:

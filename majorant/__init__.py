@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from majorant.choice.enumerated import Enumerated, LatentEnumerated
     from majorant.choice.latent_class_logit import LatentClassLogit
     from majorant.choice.paired import PairedComparison
+    from majorant.core.ascent import OnlineMajorization
     from majorant.core.bound import QuadraticBound, log_partition_bound
     from majorant.core.choices import Choices
-    from majorant.core.descent import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
     from majorant.core.labelled import Labelled
     from majorant.core.objective import Objective
-    from majorant.core.online import OnlineMajorization
     from majorant.core.policy import QuasiNewton
     from majorant.core.proximal import ProximalMajorization
     from majorant.core.result import Outcome, Result, Solution, Trace
     from majorant.core.rows import Threads
     from majorant.core.run import Restarts, held_out, minimize, minimize_from
+    from majorant.core.solver import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
     from majorant.core.stochastic import SGD, LowRankStochasticMajorization, StochasticMajorization
     from majorant.device.estimators import on_device
     from majorant.linear.latent import LatentMultinomial
@@ -54,17 +54,17 @@ _HOMES = {
     "choice.enumerated": ("Enumerated", "LatentEnumerated"),
     "choice.latent_class_logit": ("LatentClassLogit",),
     "choice.paired": ("PairedComparison",),
+    "core.ascent": ("OnlineMajorization",),
     "core.bound": ("QuadraticBound", "log_partition_bound"),
     "core.choices": ("Choices",),
-    "core.descent": ("BFGS", "BatchMajorization", "ConjugateGradient", "LBFGS", "Newton", "SteepestDescent"),
     "core.labelled": ("Labelled",),
     "core.objective": ("Objective",),
-    "core.online": ("OnlineMajorization",),
     "core.policy": ("QuasiNewton",),
     "core.proximal": ("ProximalMajorization",),
     "core.result": ("Outcome", "Result", "Solution", "Trace"),
     "core.rows": ("Threads",),
     "core.run": ("Restarts", "held_out", "minimize", "minimize_from"),
+    "core.solver": ("BFGS", "BatchMajorization", "ConjugateGradient", "LBFGS", "Newton", "SteepestDescent"),
     "core.stochastic": ("LowRankStochasticMajorization", "SGD", "StochasticMajorization"),
     "device.estimators": ("on_device",),
     "linear.latent": ("LatentMultinomial",),

@@ -3,8 +3,7 @@
 from majorant.chain.latent import LatentChain
 from majorant.chain.model import Chain
 from majorant.choice.enumerated import Enumerated, LatentEnumerated
-from majorant.core.latent import Latent
-from majorant.core.model import Model, RowModel
+from majorant.core.model import Latent, Model, RowModel
 from majorant.linear.latent import LatentMultinomial
 from majorant.linear.multinomial import Binary, Multinomial
 

@@ -1,10 +1,19 @@
 """Solvers: frozen settings, an explicit state, a step."""
 
-from majorant.core.descent import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
-from majorant.core.online import OnlineMajorization
+from majorant.core.ascent import OnlineMajorization
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal import ProximalMajorization
-from majorant.core.solver import Solver, State, SteppingSolver
+from majorant.core.solver import (
+    BFGS,
+    LBFGS,
+    BatchMajorization,
+    ConjugateGradient,
+    Newton,
+    Solver,
+    State,
+    SteepestDescent,
+    SteppingSolver,
+)
 from majorant.core.stochastic import SGD, LowRankStochasticMajorization, StochasticMajorization, StochasticSolver
 
 __all__ = [

@@ -56,7 +56,7 @@ def test_fits_need_no_place_to_keep_what_was_compiled(tmp_path):
     code = (
         "import majorant\n"
         "from majorant.chain.kernels import dual, forward_backward, latent, online, paths\n"
-        "from majorant.core.kernels import compiler, logistic, partition_compiled, products, softmax, stochastic\n"
+        "from majorant.core.kernels import compiler, logistic, products, softmax, stochastic\n"
         "assert majorant.LogisticRegression().fit([[0.0], [1.0]], [0, 1]).predict([[9.0]]) == [1]\n"
         "print(majorant.__file__, compiler._can_keep())"
     )

@@ -33,17 +33,16 @@ from majorant.chain.model import Chain, refuse_long
 from majorant.chain.sequences import Sequences
 from majorant.chain.source import Prepared, Wanted, chunkwise, from_source, in_memory, is_source, share_right
 from majorant.chain.tokens import Tokens, Vocabulary, encode, split_rows
+from majorant.core.ascent import OnlineMajorization
 from majorant.core.checks import Array, one_of, refuse_null_ending, whole
-from majorant.core.descent import LBFGS, BatchMajorization
 from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
-from majorant.core.online import OnlineMajorization
 from majorant.core.penalty import ElasticNet, Ridge
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal_quasi_newton import ProximalQuasiNewton
 from majorant.core.result import Fitted, Outcome, Result, stream_result
 from majorant.core.rows import Threads
-from majorant.core.solver import Solver
+from majorant.core.solver import LBFGS, BatchMajorization, Solver
 from majorant.core.threads import numerics, sharing, threads
 from majorant.estimators.base import Estimator, check_callbacks, check_number, fit_threads
 from majorant.estimators.fitting import is_unwanted, publish, run, warn

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from majorant.chain import kernels as chain_kernels
 from majorant.core.checks import Array
-from majorant.core.kernels.sparse import Features
+from majorant.core.kernels import Features
 
 SMALLEST = 16
 

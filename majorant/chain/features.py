@@ -21,8 +21,8 @@ from majorant.chain.feature_index import GrowingUniverse, Stack, Universe
 from majorant.chain.model import Chain
 from majorant.chain.sequences import Sequences, inner_tokens
 from majorant.chain.tokens import Encoder, Tokens, Vocabulary, is_pair, split_rows
+from majorant.core.ascent import OnlineStream
 from majorant.core.checks import Array, refuse_null_ending
-from majorant.core.online import OnlineStream
 from majorant.estimators import saving
 from majorant.estimators.saving import LABELS, Field, Notes, Saved, Written, are_positive, are_rising
 

@@ -20,13 +20,12 @@ from majorant.chain.model import Chain
 from majorant.chain.sequences import Sequences
 from majorant.chain.source import Prepared, chunkwise
 from majorant.core.checks import Array, one_of, whole
-from majorant.core.descent import LBFGS
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.result import Fitted, Progress
 from majorant.core.rows import Threads
 from majorant.core.run import best_of, minimize, with_spread
-from majorant.core.solver import Solver
+from majorant.core.solver import LBFGS, Solver
 from majorant.core.threads import sharing, threads
 from majorant.estimators.base import check_jobs, fit_threads
 from majorant.estimators.fitting import is_disappointing, is_unwanted, run, warn

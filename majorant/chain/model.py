@@ -20,7 +20,7 @@ from majorant.chain.sequences import Sequences
 from majorant.chain.tokens import InBlocks
 from majorant.core.checks import Array
 from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
-from majorant.core.kernels.sparse import Features
+from majorant.core.kernels import Features
 from majorant.core.model import Model, require_data
 from majorant.core.rounding import EPSILON, SAFETY, Magnitudes
 from majorant.core.rows import labels_only

@@ -10,7 +10,7 @@ import numpy as np
 
 from majorant.chain.feature_index import Universe
 from majorant.core.checks import Array
-from majorant.core.kernels.sparse import Features, Occurrences
+from majorant.core.kernels import Features, Occurrences
 from majorant.core.rows import InMemory
 
 

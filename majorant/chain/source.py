@@ -501,7 +501,7 @@ def on_dask(client: Any, source: Chunks | DaskBag, wanted: Wanted) -> Prepared:
     """Let the workers of a cluster do the same; what all need to know is one value that their shares depend on."""
     from dask import delayed
 
-    from majorant.core.dask import large_graphs
+    from majorant.core.remote import large_graphs
 
     pieces: Sequence[Any] = source.delayed_pieces() if isinstance(source, DaskBag) else source.pieces()
     found = together(client.gather(client.compute([delayed(survey_piece)(piece) for piece in pieces])))

@@ -38,12 +38,12 @@ from majorant.core import certificates, separation
 from majorant.core.certificates import Certificate, KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.choices import Choices, Sample
-from majorant.core.descent import LBFGS, BatchMajorization, Newton
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.result import Fitted, Outcome, Result, about_separation, about_the_gap, counted
 from majorant.core.rows import Threads
+from majorant.core.solver import LBFGS, BatchMajorization, Newton
 from majorant.core.structured import Arrow
 from majorant.core.threads import sharing, threads
 from majorant.estimators import saving

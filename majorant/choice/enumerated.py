@@ -21,9 +21,8 @@ from majorant.core.choices import Choices
 from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
 from majorant.core.kernels import partition
 from majorant.core.kernels import partition as softmax
-from majorant.core.latent import Latent
 from majorant.core.matrix import Design
-from majorant.core.model import Model, RowModel, require_data, weighted_sum, weights_of
+from majorant.core.model import Latent, Model, RowModel, require_data, weighted_sum, weights_of
 from majorant.core.rounding import ChoiceSpreads, Magnitudes
 from majorant.core.structured import Arrow, Pattern
 
@@ -300,12 +299,12 @@ class OutcomeFactors(Factors):
                     order = partition.visiting_order(scores[at], self.order)
                     if order is not None:
                         visit[at] = np.take_along_axis(at, order, axis=0)
-                yield kernels.partition_compiled.bound_rows(scores, visit, some.indptr, weights_of(some), X)
+                yield kernels.stochastic.bound_rows(scores, visit, some.indptr, weights_of(some), X)
             elif X.size < 2**14:  # NumPy is done before Numba is loaded
                 yield Enumerated().hessian_root_times(scores, some, X)
             else:
                 p = Enumerated().probabilities(scores, some)
-                yield kernels.partition_compiled.hessian_rows(p, some.indptr, weights_of(some), X)
+                yield kernels.stochastic.hessian_rows(p, some.indptr, weights_of(some), X)
 
     def diagonal(self) -> Array:
         sizes = (np.abs(Q) for Q in self.rows())

@@ -14,10 +14,10 @@ from majorant.choice.sets import Situations
 from majorant.core.checks import Array, one_of
 from majorant.core.choices import Choices
 from majorant.core.curvature import Curvature
-from majorant.core.descent import DescentState
 from majorant.core.objective import Objective
 from majorant.core.preconditioners import HessianByBlocks, hessian_by_blocks
 from majorant.core.result import Fitted, Result
+from majorant.core.solver import DescentState
 from majorant.core.structured import Arrow
 from majorant.estimators import saving
 from majorant.estimators.base import Estimator

@@ -157,9 +157,7 @@ def log_partition_bound(
     log_z, P = softmax.log_partition_and_probabilities(scores[:, None])
     visit = partition.visiting_order(scores[:, None], order)
     one_set, weight = np.array([0, len(F)]), np.ones(1)
-    Q = kernels.partition_compiled.bound_rows(
-        scores, np.arange(len(F)) if visit is None else visit[:, 0], one_set, weight, F
-    )
+    Q = kernels.stochastic.bound_rows(scores, np.arange(len(F)) if visit is None else visit[:, 0], one_set, weight, F)
     return QuadraticBound(anchor, float(log_z[0]), P[:, 0] @ F, Dense(Q.T @ Q, majorizes=True))
 
 

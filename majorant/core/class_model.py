@@ -19,7 +19,7 @@ import numpy as np
 from majorant.core import kernels
 from majorant.core.checks import Array, lazy
 from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
-from majorant.core.kernels.sparse import Csr
+from majorant.core.kernels import Csr
 from majorant.core.labelled import Labelled
 from majorant.core.matrix import Design
 from majorant.core.model import AlongIntercepts, RowModel, total_weight, weigh, weights_of

@@ -25,7 +25,7 @@ import numpy as np
 
 from majorant.core import kernels
 from majorant.core.checks import Array
-from majorant.core.kernels.sparse import Csr
+from majorant.core.kernels import Csr
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.preconditioners import EXPONENTIAL, SPARSE, Prices, StartResult

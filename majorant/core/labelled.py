@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from majorant.core.affine import Centre, joined, read_design, with_constant
 from majorant.core.checks import Array, finite_array, row_weights
-from majorant.core.kernels.sparse import Csr
+from majorant.core.kernels import Csr
 from majorant.core.matrix import Design
 from majorant.core.rows import InMemory
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from majorant.core import kernels
 from majorant.core.checks import Array, lazy
-from majorant.core.kernels.sparse import Csr, Stored
+from majorant.core.kernels import Csr, Stored
 from majorant.core.threads import empty, even_parts, even_slices, for_each, mapped, threads
 
 # Rows are taken so many scalars at a time: the weighted copies of X then stay in cache.

@@ -4,7 +4,7 @@ Where it starts (the first of these that applies, :meth:`QuasiNewton.start_withi
 
 1. a given θ: there, unless F is less at zero and one of the starts below leads further;
 2. small dense data: Newton's steps until the end (``small``), whatever θ is;
-3. chains: dual ascent, or else an online pass (``ascent``, ``online``);
+3. chains: dual ascent, or else an online pass (``ascent``);
 4. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
 5. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
 6. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of
@@ -45,13 +45,12 @@ from typing import Any
 import numpy as np
 
 from majorant.core import ascent, dual, row_space, small
+from majorant.core.ascent import from_online_pass, learns_online
 from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, lazy, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
-from majorant.core.descent import Newton
 from majorant.core.line_search import EXACT, LOOSE, RISE, Point, best_step
 from majorant.core.objective import Objective
-from majorant.core.online import from_online_pass, learns_online
 from majorant.core.preconditioners import (
     FREE,
     LADDERS,
@@ -79,7 +78,7 @@ from majorant.core.quasi_newton import (
     quasi_newton_step,
     shifted,
 )
-from majorant.core.solver import MATTERS, State, SteppingSolver, improves, known
+from majorant.core.solver import MATTERS, Newton, State, SteppingSolver, improves, known
 from majorant.core.threads import as_array, cast_like
 
 # The gain, relative to F, at which nothing is left to do; and that at which the optimum of a sample is found: it is not

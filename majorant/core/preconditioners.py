@@ -23,11 +23,11 @@ import numpy as np
 from majorant.core.certificates import LARGEST
 from majorant.core.checks import Array
 from majorant.core.curvature import Diagonal, DiagonalByClass, Factorize, Solve
-from majorant.core.descent import grounded_hessian
 from majorant.core.labelled import CommonGram, Labelled, MeanProducts
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
 from majorant.core.quasi_newton import MANY_PARAMETERS
+from majorant.core.solver import grounded_hessian
 from majorant.core.structured import Arrow, Kronecker, balanced
 from majorant.core.threads import as_array
 

@@ -2,25 +2,37 @@
 
 Rows never travel, but for those of a sample. Workers hold *shares*: lists of blocks that are worked on one after the
 other, so that a *round* (one message to all workers, one answer from each) is one call for each share.
-:class:`ExecutorBlocks` are worked on by any ``concurrent.futures.Executor``: a pool of processes, loky, MPI, Ray. Those
-of a Dask cluster are in ``majorant.core.dask``.
+:class:`ExecutorBlocks` are worked on by any ``concurrent.futures.Executor``: a pool of processes, loky, MPI, Ray.
 
 :class:`SharedReads` let several fits of the same rows read them together.
+
+**Dask**: blocks of the workers of a cluster, in memory there, with their cached values, or computed at every round.
+
+In memory, the share of each worker is held by an *actor* (a stateful object of Dask's), with the values that were
+cached with it under a name. A round is one call to each actor: no task is scheduled, so that it takes a few
+milliseconds. Many actors are called through each other, as a tree.
+
+An actor that is lost with its worker is made anew by another, from the rows. Values that it had cached are computed
+again of these alone, by a function that the client holds with the name (:class:`ShardRef`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import tempfile
+import time
 import uuid
 import weakref
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from contextvars import copy_context
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import count, islice
 from pathlib import Path
 from shutil import rmtree
 from threading import Lock
@@ -39,10 +51,11 @@ from majorant.core.rows import (
     PairwiseSum,
     Recompute,
     Reducer,
+    add,
     reads_rows,
     split,
 )
-from majorant.core.threads import numerics
+from majorant.core.threads import Spare, even_parts, hold_on_to_pages, numerics, recycling, sharing
 
 T = TypeVar("T")
 
@@ -307,3 +320,336 @@ class SharedBlocks(Blocks):
 
     def fits(self, cached: Cached) -> bool:
         return self._inner.fits(cached)
+
+
+# --- blocks of a Dask cluster -------------------------------------------------------------------------------
+
+# Sums that are added up at a time, and actors that are called at a time.
+ARITY = 8
+# The share of the memory of all workers that may be taken by cached values, beside the rows.
+CACHE_SHARE = 0.2
+# Seconds that Dask may take to notice that a worker is lost.
+NOTICED_WITHIN = 5.0
+
+
+class DaskBlocks(UncachedBlocks):
+    """Shares that Dask computes at every round, for they are too large to be held.
+
+    A share that is lost with its worker is computed again by another.
+    """
+
+    delay: ClassVar[float] = 2e7
+
+    def __init__(self, client: Any, shares: Sequence[Any]) -> None:
+        self._client, self._shares = client, shares
+
+    def sum_of_shares(self, function: Function) -> Any:
+        from dask import delayed
+
+        # θ travels with each call: what is scattered would be lost with a worker, for good.
+        call = delayed(partial(_call_on_worker, function), pure=False)
+        with large_graphs():
+            sums = self._client.compute([call(share) for share in self._shares])
+        while len(sums) > ARITY:  # a tree of sums that workers add up; the last few are added here
+            sums = [self._client.submit(added, sums[k : k + ARITY], pure=False) for k in range(0, len(sums), ARITY)]
+        return added(self._client.gather(sums))
+
+
+def _call_on_worker(function: Function, share: Sequence[Any]) -> Any:
+    hold_on_to_pages()
+    return function(share)
+
+
+def large_graphs() -> AbstractContextManager[Any]:
+    """Return a context in which Dask does not warn of parameters, or vocabularies, that are large: they have to go."""
+    from dask import config
+
+    quiet: AbstractContextManager[Any] = config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"})
+    return quiet
+
+
+def added(sums: Sequence[Any]) -> Any:
+    """Return the sum of sums, which stay as they are."""
+    return reduce(partial(add, in_place=False), sums)
+
+
+# --- what travels -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The blocks that an actor works on: its share as it is, or cut to so many rows, or in single precision."""
+
+    name: int = -1
+    rows: int | None = None
+    narrow: bool = False
+
+
+@dataclass(eq=False)
+class ShardRef:
+    """The name of values that every actor has cached with its share, in some cut, as long as the client knows it."""
+
+    name: int
+    cut: Cut
+    recover: Function | None  # computes them of a block alone; it stays with the client
+
+    def __reduce__(self) -> Any:
+        return ShardRef, (self.name, self.cut, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The arguments of ``blocks.run`` or ``blocks.total_of_large`` as they travel to actors."""
+
+    function: Function
+    gives: Gives
+    cached: Sequence[ShardRef | Recompute]
+    name: int  # of the values that are to be cached
+    forget: Sequence[int] = ()  # names that the client does not know any more
+    cut: Cut = Cut()
+    large: tuple[int, int] | None = None  # rows that are worth one result, and its size, where that is large
+
+
+def refs(cached: Sequence[Cached]) -> Iterator[ShardRef]:
+    """Yield the references in cached values, also in those that are computed when they are needed."""
+    for part in cached:
+        if isinstance(part, Recompute):
+            yield from refs(part.cached)
+        else:
+            yield part
+
+
+def recovery(cached: Cached) -> Function:
+    """Return a function that computes cached values of a block alone."""
+    if isinstance(cached, Recompute) and cached.recover is None:
+        return partial(recovered, cached.function, "cached", tuple(map(recovery, cached.cached)))
+    function: Function = cached.recover
+    return function
+
+
+def recovered(function: Function, gives: Gives, of: tuple[Function, ...], block: Any) -> Any:
+    """Return the value that a function gives to be cached, of values that are computed of the block alone."""
+    return split(function(*[compute(block) for compute in of], block), gives)[1]
+
+
+def packed(call: Call) -> bytes:
+    """Return a call as bytes: it is the same for all actors, and packed once."""
+    from distributed.protocol import pickle
+
+    message: bytes = pickle.dumps(call)
+    return message
+
+
+# --- actors -------------------------------------------------------------------------------------------------
+
+
+class ShardActor:
+    """A share in the memory of a worker, with values that are cached with it."""
+
+    def __init__(self, share: Sequence[Any]) -> None:
+        from distributed import get_worker
+
+        self._share, self._threads = list(share), int(get_worker().state.nthreads)
+        self._blocks: dict[int, LocalBlocks] = {}  # by the name of a cut
+        self._cached: dict[int, Cached] = {}
+        hold_on_to_pages()
+        # Large arrays of every call, whatever the system does with memory: fresh pages would take as long as the work.
+        self._spare = Spare()
+
+    def run(self, message: bytes, others: Sequence[Any] = ()) -> Any:
+        """Return the sum over this share and those of other actors, and cache values under a name."""
+        from distributed.protocol import pickle
+
+        answers = asked(others, message)
+        call: Call = pickle.loads(message)
+        for name in call.forget:
+            self._cached.pop(name, None)
+            self._blocks.pop(name, None)
+        if self.lacks([ref.name for ref in refs(call.cached)]):
+            raise NotCached
+        cut = call.cut
+        if cut.name not in self._blocks:
+            share = [block.narrowed() for block in self._share] if cut.narrow else self._share
+            whole = LocalBlocks(share, self._threads)
+            self._blocks[cut.name] = whole if cut.rows is None else LocalBlocks.cut(share, cut.rows, self._threads)
+        blocks, cached = self._blocks[cut.name], [self._values(part) for part in call.cached]
+        with recycling(self._spare), sharing(self._threads):
+            if call.large is None:
+                total, self._cached[call.name] = blocks.run(call.function, *cached, gives=call.gives)
+            else:
+                total = blocks.total_of_large(call.function, *call.large, *cached)
+        return added([total, *(answer.result() for answer in answers)])
+
+    def _values(self, cached: ShardRef | Recompute) -> Cached:
+        """Return values that are cached here."""
+        if isinstance(cached, Recompute):
+            return replace(cached, cached=tuple(map(self._values, cached.cached)))
+        return self._cached[cached.name]
+
+    def lacks(self, names: Sequence[int]) -> list[int]:
+        """Return which of the names are not known here."""
+        return [name for name in names if name not in self._cached and name not in self._blocks]
+
+
+class NotCached(Exception):
+    """An actor was made anew, and does not know a name."""
+
+
+def asked(actors: Sequence[Any], message: bytes) -> list[Any]:
+    """Return the answers that are to come from a few actors, each of which asks as many others."""
+    parts = [actors[part] for part in even_parts(len(actors), min(len(actors), ARITY))] if actors else []
+    return [part[0].run(message, part[1:]) for part in parts]
+
+
+async def _answers(actors: Sequence[Any], message: bytes) -> list[Any]:
+    """Return the answers of actors: the thread of the client's loop does all of a round, and wakes ours once."""
+    return await asyncio.gather(*asked(actors, message))
+
+
+class Actors:
+    """The actors of a cluster that hold the shares of some data, and the client's connection to them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    shares : sequence of delayed lists of blocks
+        One for each worker.
+    memory : float
+        Bytes that all workers have.
+    """
+
+    def __init__(self, client: Any, shares: Sequence[Any], memory: float) -> None:
+        self._client, self._shares, self.memory = client, shares, memory
+        self._names, self._forget = count(), list[int]()
+        self.rounds = 0
+        self._futures = [self._submitted(number) for number in range(len(shares))]
+        self.actors = self._connected(self._futures)
+
+    def name_of(self, owner: object) -> int:
+        """Return a new name, which actors forget once its owner is gone."""
+        name = next(self._names)
+        weakref.finalize(owner, self._forget.append, name)
+        return name
+
+    def run(self, call: Call) -> Any:
+        """Return the sum of what all actors answer, and make those anew that are lost."""
+        self.rounds += 1
+        call = replace(call, forget=list(self._forget))
+        message = packed(call)
+        for attempt in range(20):  # a cluster that loses workers as often as that is not worth another
+            try:
+                total = added(self._client.sync(_answers, self.actors, message))
+                break
+            except (NotCached, OSError, RuntimeError) as problem:
+                if not self._mended(call, problem) or attempt == 19:
+                    raise
+        del self._forget[: len(call.forget)]
+        return total
+
+    def _mended(self, call: Call, problem: Exception) -> bool:
+        """Make lost actors and lost values anew; return whether one of them was the problem."""
+        deadline = time.monotonic() + (0.0 if isinstance(problem, NotCached) else NOTICED_WITHIN)
+        while not (lost := [k for k, future in enumerate(self._futures) if future.status != "finished"]):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        for number in lost:
+            self._futures[number] = self._submitted(number)
+        for number, actor in zip(lost, self._connected([self._futures[number] for number in lost]), strict=True):
+            self.actors[number] = actor
+        known = {ref.name: ref for ref in refs(call.cached)}
+        for actor in self.actors:
+            for name in actor.lacks(list(known)).result():
+                actor.run(packed(Call(recovery(known[name]), "cached", (), name, cut=known[name].cut))).result()
+        return bool(lost) or isinstance(problem, NotCached)
+
+    def _submitted(self, number: int) -> Any:
+        """Return the future of an actor, which Dask gives to the worker that has fewest.
+
+        The worker is not named: an actor that waits for a worker that was lost waits for good.
+        """
+        return self._client.submit(ShardActor, self._client.compute(self._shares[number]), actor=True, pure=False)
+
+    def _connected(self, futures: Sequence[Any]) -> list[Any]:
+        """Return actors, which are called directly, if their workers answer, rather than through the scheduler."""
+        with self._client.as_current():  # through which they are called from their first call on
+            actors = [future.result() for future in futures]
+            for answer in [actor.lacks(()) for actor in actors]:
+                answer.result()
+        if self._client.direct_to_workers is None:
+            addresses = [actor._address for actor in actors]
+            for actor, answers in zip(actors, self._client.sync(_reachable, self._client, addresses), strict=True):
+                if answers:
+                    actor._client = DirectClient(self._client)
+        return actors
+
+
+class DirectClient:
+    """A client of Dask's that calls actors itself: by default all calls and answers pass through the scheduler."""
+
+    direct_to_workers: ClassVar[bool] = True
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+async def _reachable(client: Any, addresses: Sequence[str]) -> list[bool]:
+    """Return which workers answer the client, who may be outside of the network of the workers."""
+    from distributed.comm import connect
+
+    async def answers(address: str) -> bool:
+        try:
+            comm = await connect(address, timeout=1.0, **client.connection_args)
+        except (OSError, ValueError):
+            return False
+        await comm.close()
+        return True
+
+    return await asyncio.gather(*map(answers, addresses))
+
+
+class ActorBlocks(RemoteBlocks):
+    """The blocks that actors hold, in some cut: in single precision they are copies, as long as the client knows it."""
+
+    delay: ClassVar[float] = 6e6
+    holds_rows: ClassVar[bool] = True
+
+    def __init__(self, actors: Actors, rows: int | None = None, *, narrow: bool = False) -> None:
+        self.actors = actors
+        self._cut = Cut() if rows is None and not narrow else Cut(actors.name_of(self), rows, narrow)
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        """How often all actors were asked for a sum."""
+        return self.actors.rounds
+
+    def has_room(self, numbers: float) -> bool:
+        return 8 * numbers <= CACHE_SHARE * self.actors.memory
+
+    def fits(self, cached: Cached) -> bool:
+        return isinstance(cached, Recompute) or (isinstance(cached, ShardRef) and cached.cut == self._cut)
+
+    def narrowed(self) -> ActorBlocks:
+        return ActorBlocks(self.actors, self._cut.rows, narrow=True)
+
+    def cut(self, rows: int) -> ActorBlocks:
+        return ActorBlocks(self.actors, rows, narrow=self._cut.narrow)
+
+    def run(
+        self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None
+    ) -> tuple[Any, Cached]:
+        recover = recover or partial(recovered, function, gives, tuple(map(recovery, cached)))
+        ref = ShardRef(-1, self._cut, recover)
+        ref.name = self.actors.name_of(ref)
+        return self.actors.run(Call(function, gives, cached, ref.name, cut=self._cut)), ref
+
+    def map(self, function: Function, *cached: Cached, recover: Function | None = None) -> Cached:
+        if cached:
+            return super().map(function, *cached, recover=recover)
+        return self.run(function, gives="cached", recover=recover)[1]
+
+    def total_of_large(self, function: Function, rows: int, size: int, *cached: Cached) -> Any:
+        return self.actors.run(Call(function, "sum", cached, -1, cut=self._cut, large=(rows, size)))

@@ -16,7 +16,7 @@ computes them whenever they are needed. A value is handed to later functions tog
 ====================================  ==================================================================
 :class:`OneBlock`                     small data in memory: a sum is one call of the function
 :class:`LocalBlocks`                  several blocks in this process, shared by threads, perhaps read from files
-``core.remote``, ``core.dask``        blocks of an executor's processes, or of the workers of a Dask cluster
+``core.remote``                       blocks of an executor's processes, or of the workers of a Dask cluster
 ``device.blocks``                     blocks of tensors on a GPU
 ====================================  ==================================================================
 

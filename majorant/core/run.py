@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from majorant.core import separation
 from majorant.core.certificates import LARGEST, Certificate, Cuts
 from majorant.core.checks import Array, whole
-from majorant.core.descent import BatchMajorization
 from majorant.core.line_search import Point
 from majorant.core.model import Model
 from majorant.core.objective import Objective
@@ -34,7 +33,7 @@ from majorant.core.result import (
     about_the_gap,
     counted,
 )
-from majorant.core.solver import Solver, State, SteppingSolver, leave_saddle
+from majorant.core.solver import BatchMajorization, Solver, State, SteppingSolver, leave_saddle
 from majorant.core.stopping import Stopping
 from majorant.core.threads import mapped, norm, numerics
 

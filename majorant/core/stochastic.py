@@ -325,7 +325,7 @@ def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: An
     for at in model.row_slices(block):
         Φ_j, w = Φ[at], weights[at.start]
         scores = Φ_j @ θ + log_h[at]
-        L, p = kernels.partition_compiled.row_bound(scores, descending, model.against_zero)
+        L, p = kernels.stochastic.row_bound(scores, descending, model.against_zero)
         L *= np.sqrt(w)
         V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
         W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)

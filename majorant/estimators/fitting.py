@@ -23,14 +23,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorant.callbacks import Callback, Fit
 from majorant.core.checks import Array, one_of
-from majorant.core.descent import LBFGS, BatchMajorization, Newton
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal import ProximalMajorization
 from majorant.core.result import AnotherRunError, Fitted, Outcome, Progress, Result, Solution, counted
 from majorant.core.rows import most, widened
 from majorant.core.run import minimize
-from majorant.core.solver import Solver
+from majorant.core.solver import LBFGS, BatchMajorization, Newton, Solver
 from majorant.core.stochastic import LowRankStochasticMajorization, StochasticMajorization
 from majorant.core.threads import norm
 

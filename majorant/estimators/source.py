@@ -123,7 +123,7 @@ def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], s
 
     ``size`` is how many bytes they have.
     """
-    from majorant.core.dask import ActorBlocks, Actors, DaskBlocks
+    from majorant.core.remote import ActorBlocks, Actors, DaskBlocks
 
     workers = client.scheduler_info(n_workers=-1)["workers"]
     memory = float(sum(worker["memory_limit"] or 2**33 for worker in workers.values()))

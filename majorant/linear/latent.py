@@ -15,8 +15,7 @@ from majorant.core.kernels import partition
 from majorant.core.kernels import partition as hidden
 from majorant.core.kernels import partition as softmax
 from majorant.core.labelled import Labelled
-from majorant.core.latent import Latent
-from majorant.core.model import Model, require_data, weigh, weighted_sum
+from majorant.core.model import Latent, Model, require_data, weigh, weighted_sum
 from majorant.core.threads import empty
 from majorant.linear.multinomial import Multinomial, covariance
 

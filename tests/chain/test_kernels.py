@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from majorant.chain.kernels import forward_backward, online, paths, rows
-from majorant.core.kernels import partition
-from majorant.core.kernels.sparse import Features, Occurrences
+from majorant.core.kernels import Features, Occurrences, partition
 from tests import kernel_oracles
 
 STARTS = np.array([0, 3, 3, 4, 8])  # an empty sequence, and one of one token

@@ -13,7 +13,7 @@ from majorant import ChainCRF, Chunks, Parquet
 from majorant.chain.feature_index import PairSums
 from majorant.chain.sequences import _stretches
 from majorant.chain.tokens import Encoded, Tokens, evened
-from majorant.core.online import OnlineStream
+from majorant.core.ascent import OnlineStream
 from majorant.sources import cache
 
 PIECES = 5

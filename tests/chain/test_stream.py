@@ -14,7 +14,7 @@ from majorant.chain import crf
 from majorant.chain.feature_index import GrowingUniverse, Stack, Universe
 from majorant.chain.features import FittedWeights, observed_pairs, read_sequences, sequences
 from majorant.chain.tokens import Vocabulary
-from majorant.core.online import OnlineStream
+from majorant.core.ascent import OnlineStream
 
 LABELS = ["P", "Q", "R"]
 

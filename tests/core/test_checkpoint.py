@@ -248,7 +248,7 @@ def test_scores_that_are_too_many_are_found_again(tmp_path, monkeypatch):
 
 
 def test_a_long_run_of_scipy_starts_afresh_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("majorant.core.descent.MOST_TOLD", 20)
+    monkeypatch.setattr("majorant.core.solver.MOST_TOLD", 20)
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(Interrupted):
         LogisticRegression(solver="lbfgs", callbacks=[Checkpoint(path, every=0), interrupt_at(4)]).fit(X, Y)

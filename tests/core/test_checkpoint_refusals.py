@@ -163,7 +163,7 @@ def test_a_newer_format_is_refused(saved):
     [
         ["object", "os:system", {}],
         ["object", "majorant.callbacks:Checkpoint", {"path": "x", "every": 0}],
-        ["object", "majorant.core.descent:optimize", {}],
+        ["object", "majorant.core.solver:optimize", {}],
         ["object", "majorant.core.solver:State", {"theta": 1, "more": 2}],
         ["named", "majorant.core.line_search:Point", [1]],
         ["method", "__reduce__", ["object", "majorant.core.curvature:NoInverse", {}]],

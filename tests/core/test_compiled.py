@@ -13,12 +13,11 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 import majorant
-from majorant.core.kernels import compiler, dual, partition, partition_compiled, products, stochastic
+from majorant.core.kernels import Csr, compiler, dual, partition, products, stochastic
 from majorant.core.kernels import logistic as logistic_compiled
 from majorant.core.kernels import partition as logistic
 from majorant.core.kernels import partition as softmax
 from majorant.core.kernels import softmax as softmax_compiled
-from majorant.core.kernels.sparse import Csr
 from majorant.design import DenseDesign
 from tests import kernel_oracles, oracles
 
@@ -53,30 +52,30 @@ def scores_with_zero_measure(seed, n, log_scale=0.5):
 def test_an_outcome_is_absorbed_as_algorithm_1_says(log_z, u):
     score = log_z + u
     u = score - log_z  # as it was rounded
-    β, κ, after = partition_compiled.absorb(log_z, score)
+    β, κ, after = stochastic.absorb(log_z, score)
     assert β == pytest.approx(partition.curvature_weight(np.array(u)), rel=1e-15)
     assert κ == pytest.approx(expit(u), rel=1e-15)
     assert after == pytest.approx(np.logaddexp(log_z, score), rel=1e-15)
 
 
 def test_first_outcomes_and_outcomes_of_zero_measure():
-    assert partition_compiled.absorb(-np.inf, 2.5) == (0.0, 1.0, 2.5)
-    assert partition_compiled.absorb(2.5, -np.inf) == (0.0, 0.0, 2.5)
-    assert partition_compiled.absorb(-np.inf, -np.inf) == (0.0, 0.0, -np.inf)
+    assert stochastic.absorb(-np.inf, 2.5) == (0.0, 1.0, 2.5)
+    assert stochastic.absorb(2.5, -np.inf) == (0.0, 0.0, 2.5)
+    assert stochastic.absorb(-np.inf, -np.inf) == (0.0, 0.0, -np.inf)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 8), st.booleans(), st.floats(-2, 3))
 def test_directions_and_probabilities_of_a_row(seed, n, descending, log_scale):
     scores = scores_with_zero_measure(seed, n, log_scale)
-    L, p = partition_compiled.row_bound(scores, descending, False)
+    L, p = stochastic.row_bound(scores, descending, False)
     np.testing.assert_allclose(L, kernel_oracles.directions(scores, descending), atol=1e-14)
     np.testing.assert_allclose(p, np.exp(scores - np.logaddexp.reduce(scores)), atol=1e-14)
 
 
 @pytest.mark.parametrize("score", [0.0, 0.7, -3.0, 40.0, -800.0])
 def test_one_score_against_zero(score):
-    L, p = partition_compiled.row_bound(np.array([score]), True, True)
+    L, p = stochastic.row_bound(np.array([score]), True, True)
     _, mean, Σ = oracles.naive_bound(np.zeros(1), np.array([[0.0], [1.0]]), np.array([0.0, score]))
     np.testing.assert_allclose(L.T @ L, Σ, rtol=1e-14)
     np.testing.assert_allclose(p, mean, rtol=1e-14)
@@ -89,7 +88,7 @@ def test_rows_of_several_outcome_sets(seed, sizes):
     F, weight = rng.normal(size=(indptr[-1], 3)), rng.uniform(0.2, 4.0, size=len(sizes))
     scores = np.concatenate([scores_with_zero_measure(seed + j, n) for j, n in enumerate(sizes)])
     visit = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(indptr)])
-    Q = partition_compiled.bound_rows(scores, visit, indptr, weight, F)
+    Q = stochastic.bound_rows(scores, visit, indptr, weight, F)
     for j, w in enumerate(weight):
         some = slice(indptr[j], indptr[j + 1])
         _, _, Σ = oracles.naive_bound(np.zeros(3), F, scores, visit[some])
@@ -98,7 +97,7 @@ def test_rows_of_several_outcome_sets(seed, sizes):
 
 def test_an_outcome_set_knows_nothing_of_the_one_before():
     F = np.array([[1e20], [3e20], [1.0], [3.0]])
-    Q = partition_compiled.bound_rows(np.zeros(4), np.arange(4), np.array([0, 2, 4]), np.ones(2), F)
+    Q = stochastic.bound_rows(np.zeros(4), np.arange(4), np.array([0, 2, 4]), np.ones(2), F)
     np.testing.assert_allclose(Q[:, 0], [0.0, 1e20, 0.0, 1.0], rtol=1e-15)
 
 
@@ -322,7 +321,7 @@ def test_compiled_rows_of_a_hessian_are_those_of_numpy():
     data = majorant.Choices(F, np.diff(indptr), chosen=[0, 0, 1], weight=[1.0, 0.0, 2.5])
     scores = np.array([0.0, 1.0, 3.0, -np.inf, 1.0, 2.0, -1.0])
     model = majorant.Enumerated()
-    rows = partition_compiled.hessian_rows(model.probabilities(scores, data), indptr, data.weight, F)
+    rows = stochastic.hessian_rows(model.probabilities(scores, data), indptr, data.weight, F)
     assert_allclose(rows, model.hessian_root_times(scores, data, F), rtol=1e-12, atol=1e-15)
 
 

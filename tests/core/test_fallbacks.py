@@ -62,7 +62,7 @@ def test_batch_majorization_takes_no_step_that_rises(memory, monkeypatch):
 def test_descent_takes_no_step_that_rises(monkeypatch):
     F = problems.make(problems.multinomial)
     state = Newton().start(F, np.zeros(F.size))
-    monkeypatch.setattr("majorant.core.descent.best_step", lambda ray, start: -1.0)
+    monkeypatch.setattr("majorant.core.solver.best_step", lambda ray, start: -1.0)
     found = Newton().step(F, state)
     assert found.stalled
     np.testing.assert_array_equal(found.theta, state.theta)

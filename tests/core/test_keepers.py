@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from majorant import Labelled, Multinomial
-from majorant.core import dask as keepers
-from majorant.core.dask import ActorBlocks, Actors, Call, packed
+from majorant.core import remote as keepers
 from majorant.core.line_search import first, gradient_there, loss_along
+from majorant.core.remote import ActorBlocks, Actors, Call, packed
 from majorant.core.rows import LocalBlocks, Recompute
 from majorant.curvature import form
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majorant.core.kernels import partition, partition_compiled
+from majorant.core.kernels import partition, stochastic
 from majorant.core.kernels import partition as softmax
 from tests import oracles
 
@@ -64,14 +64,14 @@ def test_row_and_feature_kernels_equal_class_space(seed, n, descending):
     S = random_scores(seed, n, t=4) if n > 1 else np.random.default_rng(seed).normal(size=(1, 4))
     F = np.random.default_rng(seed).normal(size=(n, 3))
     for j in range(4):
-        L, p = partition_compiled.row_bound(S[:, j].copy(), descending, n == 1)
+        L, p = stochastic.row_bound(S[:, j].copy(), descending, n == 1)
         if n == 1:
             B, P = partition.curvature_weight(S[:, j]), 1 / (1 + np.exp(-S[:, j]))
         else:
             B, P = partition.bound_matrices(S, order)[:, :, j], softmax.log_partition_and_probabilities(S)[1][:, j]
             visit = partition.visiting_order(S[:, [j]], order)
             visit = np.arange(n) if visit is None else visit[:, 0]
-            Q = partition_compiled.bound_rows(S[:, j].copy(), visit, np.array([0, n]), np.full(1, 4.0), F)
+            Q = stochastic.bound_rows(S[:, j].copy(), visit, np.array([0, n]), np.full(1, 4.0), F)
             np.testing.assert_allclose(Q.T @ Q, 4 * F.T @ B @ F, atol=1e-10)
         np.testing.assert_allclose(L.T @ L, B.reshape(n, n), atol=1e-12)
         np.testing.assert_allclose(p, P, atol=1e-12)

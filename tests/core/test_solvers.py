@@ -165,7 +165,7 @@ def test_the_bound_is_renewed_at_steps_one_three_nine():
 
 
 def test_where_acceleration_fails_the_bound_takes_over(monkeypatch):
-    monkeypatch.setattr("majorant.core.descent.best_step", lambda *_: 1e6)
+    monkeypatch.setattr("majorant.core.solver.best_step", lambda *_: 1e6)
     F = problems.make(problems.multinomial)
     solution = minimize(F, BatchMajorization(), max_steps=500)
     assert solution.result.converged

@@ -191,7 +191,7 @@ def test_clusters_read_sources(client, tmp_path):
 
 def test_rows_that_do_not_fit_are_read_at_every_round(client, monkeypatch):
     monkeypatch.setattr("majorant.estimators.source.PINNED", 0.0)
-    monkeypatch.setattr("majorant.core.dask.CACHE_SHARE", 0.0)
+    monkeypatch.setattr("majorant.core.remote.CACHE_SHARE", 0.0)
     assert_same(LogisticRegression(tol=1e-12).fit(in_pieces(), executor=client), in_memory(), atol=1e-6)
 
 

@@ -48,8 +48,8 @@ from majorant.chain.kernels.rows import (
     zeros,
 )
 from majorant.core.checks import Array
+from majorant.core.kernels import Features
 from majorant.core.kernels.compiler import compile_in_place, compile_inlined, compile_part
-from majorant.core.kernels.sparse import Features
 
 # The least probability of which a logarithm is taken.
 TINY = np.float32(1e-30)
@@ -69,7 +69,7 @@ LEAST_SHARE = 0.2
 
 
 class Weights(NamedTuple):
-    """z in parts (as :class:`~majorant.core.kernels.sparse.Features`) and 1/λ for each; zero without a parameter."""
+    """z in parts (as :class:`~majorant.core.kernels.Features`) and 1/λ for each; zero without a parameter."""
 
     states: Array
     table: Array

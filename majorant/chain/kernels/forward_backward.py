@@ -38,8 +38,8 @@ from majorant.chain.kernels.rows import (
     value_of,
 )
 from majorant.core.checks import Array
+from majorant.core.kernels import Features
 from majorant.core.kernels.compiler import compile_in_place, compile_inlined
-from majorant.core.kernels.sparse import Features
 
 # A product of scales within these bounds can take one more before its logarithm has to be taken.
 LEAST, MOST = 1e-100, 1e100

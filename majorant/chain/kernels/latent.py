@@ -15,8 +15,8 @@ import numpy as np
 from majorant.chain.kernels.forward_backward import LEAST, MOST, Width, exponentiate, laid_out, lift, project, sweep
 from majorant.chain.kernels.rows import add_products, add_square_products, bare, scale_rows, value_of
 from majorant.core.checks import Array
+from majorant.core.kernels import Features
 from majorant.core.kernels.compiler import compile_in_place, compile_part
-from majorant.core.kernels.sparse import Features
 
 
 class Owned(NamedTuple):

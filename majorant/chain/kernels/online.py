@@ -9,8 +9,8 @@ from __future__ import annotations
 from majorant.chain.kernels.forward_backward import Room, Width, exponentiate, laid_out, sweep
 from majorant.chain.kernels.rows import add_products, bare, breadth, clear_rows, value_of
 from majorant.core.checks import Array
+from majorant.core.kernels import Occurrences
 from majorant.core.kernels.compiler import compile_in_place, compile_part
-from majorant.core.kernels.sparse import Occurrences
 
 # More than this a score does not move for one token or, of a transition, for one sequence.
 LEAP = 8.0

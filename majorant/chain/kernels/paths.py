@@ -9,7 +9,7 @@ import numpy as np
 
 from majorant.core.checks import Array
 from majorant.core.kernels.compiler import compile_sums
-from majorant.core.kernels.partition_compiled import absorb
+from majorant.core.kernels.stochastic import absorb
 
 
 @compile_sums

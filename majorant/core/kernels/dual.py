@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 
 from majorant.core.checks import Array
+from majorant.core.kernels import Csr
 from majorant.core.kernels.compiler import compile_inlined, compile_sums
 from majorant.core.kernels.products import times_long_row
-from majorant.core.kernels.sparse import Csr
 
 # Newton's method on one score stops before a step of this length: the probability there follows from a few derivatives.
 NEAR = 0.01

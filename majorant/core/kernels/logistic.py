@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorant.core.checks import Array
+from majorant.core.kernels import Stored
 from majorant.core.kernels.compiler import (
     compile_exact,
     compile_part,
@@ -25,7 +26,6 @@ from majorant.core.kernels.products import (
     times_long_row,
     times_short_row,
 )
-from majorant.core.kernels.sparse import Stored
 
 
 @compile_strict

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from majorant.core.checks import Array
+from majorant.core.kernels import Csr
 from majorant.core.kernels.compiler import compile_inlined, compile_part, compile_strict
-from majorant.core.kernels.sparse import Csr
 
 # Rows, and numbers in them, that are in cache together; no more terms than rows are added up in the precision of X.
 ROWS, CACHED = 64, 2**16

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from majorant.core.checks import Array
+from majorant.core.kernels import Stored
 from majorant.core.kernels.compiler import compile_part, compile_sums, exp_of_negative
 from majorant.core.kernels.products import ROWS, add, join, rows_at_a_time, split
-from majorant.core.kernels.sparse import Stored
 
 
 @compile_sums
