@@ -39,7 +39,7 @@ TOKENS = 2**12
 ROWS_PER_COLUMN = 100
 # Weights of the exact block at most. It is found from this share of the sequences, but from so many at least, and from
 # no more than take so many operations.
-LARGEST_BLOCK, SHARE, LEAST_SEQUENCES, OPERATIONS = 128, 0.2, 50, 1e9
+LARGEST_BLOCK, SHARE, LEAST_SEQUENCES, OPERATIONS = 128, 0.2, 50, 4e8
 
 
 @dataclass(frozen=True, eq=False)
