@@ -50,7 +50,7 @@ from majorant.core.checks import Array
 from majorant.core.curvature import FLAT, Dense, grounded, inverse_root
 from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import Point
-from majorant.core.rounding import CALM, CHUNK, CLEAR, EPSILON, SAFETY, Unrest
+from majorant.core.rounding import CALM, CHUNK, CLEAR, EPSILON, SAFETY, Magnitudes, Unrest
 from majorant.core.rows import Recompute, most, widened
 from majorant.core.threads import norm
 
@@ -206,7 +206,9 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
         spare = max(0.05 * PERCENT * plain, 0.25 * (sqrt(max(aim * at.value, 0.0)) - plain))
         least = F.penalty.least if F.penalty.strong else 0.0
         enough = spare**2 * least / (sizes.norm**2 * (F.size // sizes.n_columns))
-    best = profile_intercept(model, blocks, scores, F.class_totals, keep=F.keeps_scores, enough=enough)
+    best = profile_intercept(
+        model, blocks, scores, F.class_totals, keep=F.keeps_scores, enough=enough, exact=not F.penalty.strong
+    )
 
     # F and ∇F there.
     there, value, gradient = θ, at.value, at.gradient
@@ -262,9 +264,18 @@ def bounded_gap(
     return ratio(decrease + F.penalty.excess(at.theta, at.gradient, errors), value - of_loss)
 
 
+def _sizes(F: Objective, theta: Array) -> Magnitudes:
+    """Return how large numbers are, columns apart. Coefficients of zero add no rounding to a score."""
+    sizes = F.magnitudes_by_column
+    if F.penalty.smooth:
+        return sizes
+    terms = int((theta.reshape(-1, sizes.n_columns) != 0).sum(axis=1).max()) + 1
+    return replace(sizes, terms=min(terms, sizes.terms or sizes.n_columns))
+
+
 def _errors_of_gradient(F: Objective, larger: Array, epsilon: float, unrest: Unrest) -> Array:
     """Return how far each entry of the gradient may be off."""
-    errors = F.magnitudes_by_column.of_gradient(larger, epsilon, unrest)
+    errors = _sizes(F, larger).of_gradient(larger, epsilon, unrest)
     errors += 2 * epsilon * np.abs(F.penalty.gradient(larger))
     return errors
 
@@ -288,9 +299,9 @@ def by_mixing(
     errors = np.zeros(F.size)
     if sizes is not None:
         errors = _errors_of_gradient(F, larger, EPSILON, unrest)
-        of_loss = F.magnitudes_by_column.of_loss(larger, EPSILON)
+        of_loss = _sizes(F, larger).of_loss(larger, EPSILON)
         # An entropy changes by 1/e at most as its loss changes by one. Rounding moves the best intercept, too.
-        distance += unrest.passed_on * EPSILON * norm(F.magnitudes_by_column.of_scores(larger, 1.0))
+        distance += unrest.passed_on * EPSILON * norm(_sizes(F, larger).of_scores(larger, 1.0))
         distance *= sizes.weights * sqrt(sizes.rows)
     low, high = F.penalty.shares(at.theta, at.gradient, errors)
     shares = np.unique(low + (high - low) * np.array([0.0, 0.5, 0.9, 1.0]))

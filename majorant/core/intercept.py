@@ -68,7 +68,14 @@ class Expansion:
 
 
 def profile_intercept(
-    model: ClassModel, blocks: Blocks, scores: Cached, observed: Array, *, keep: bool = True, enough: float = 0.0
+    model: ClassModel,
+    blocks: Blocks,
+    scores: Cached,
+    observed: Array,
+    *,
+    keep: bool = True,
+    enough: float = 0.0,
+    exact: bool = False,
 ) -> Profiled:
     """Return the intercepts to add to the scores of each class for the loss to be least.
 
@@ -84,6 +91,8 @@ def profile_intercept(
         Whether there is room for residuals.
     enough : float
         A decrease of the loss that is not worth another step.
+    exact : bool
+        Whether residuals have to sum to zero, but for rounding, and not only the loss has to be at its least.
     """
     keep = keep and not (isinstance(scores, Recompute) and not scores.cached)  # or residuals are as many as scores
     many = model.coefficient_rows > MANY_CLASSES
@@ -121,12 +130,13 @@ def profile_intercept(
         if solve is None or solves_at is not here.hessian_at:
             solve, solves_at = _solve_with(here.hessian), here.hessian_at
         step = -solve(here.slope)
-        if -float(here.slope @ step) <= max(NEGLIGIBLE**2 * here.loss, enough):
+        settled = -float(here.slope @ step) <= max(NEGLIGIBLE**2 * here.loss, enough)
+        if settled and (not exact or float(np.abs(here.slope).max()) <= 8 * EPSILON * float(observed.sum())):
             break
         if np.abs(step).max() > LONGEST:  # saturated rows have no curvature left, and it may lead far beyond them
             farthest = LONGEST + 2 * float(blocks.total(farthest_score, scores).value)
             step = np.clip(step, -farthest, farthest)
-        for _ in range(HALVINGS):
+        for _ in range(1 if settled else HALVINGS):
             there = expand(here.moved + step, here)
             flatter = float(np.abs(there.slope).max()) < float(np.abs(here.slope).max())
             if there.loss < here.loss or (flatter and there.loss <= here.loss * (1 + NEGLIGIBLE)):

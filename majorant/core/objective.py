@@ -249,10 +249,14 @@ class Objective:
 
     def estimated_gap(self, at: Point) -> float:
         """Return what a certificate would say without rounding, if F were at its least along unpenalised parameters."""
-        penalty, shares = self.penalty, {1.0}
+        penalty, shares = self.penalty, (1.0, 1.0)
         if not penalty.smooth:
-            shares = set(penalty.shares(at.theta, at.gradient, np.zeros(self.size)))
-        return ratio(min(penalty.excess(at.theta, at.gradient, share=share) for share in shares), at.value)
+            shares = penalty.shares(at.theta, at.gradient, np.zeros(self.size))
+
+        def excess(share: float) -> float:  # what is mixed has an entropy of its own, to first order
+            return (1.0 - share) ** 2 * at.value + penalty.excess(at.theta, at.gradient, share=share)
+
+        return ratio(min(map(excess, shares)), at.value)
 
     def metric(self, at: Point) -> Array:
         """Return the diagonal of a curvature of F that is never negative, to measure gradients by."""

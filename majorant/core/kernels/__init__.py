@@ -1,6 +1,6 @@
 """Loops over arrays, which know no model, objective or solver.
 
-``partition`` is NumPy; what BLAS cannot do is compiled by Numba: sweeps over outcomes or rows.
+``partition`` and ``quadratic`` are NumPy; what BLAS cannot do is compiled by Numba: sweeps over outcomes or rows.
 
 Scores are *class-major*: ``scores[y, j]`` is the log-potential ``log h_j(y) + θᵀf_j(y)`` of outcome ``y`` in row ``j``,
 so that a sweep over rows is contiguous in memory. Those of single rows have the outcomes side by side.
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from majorant.core.kernels import (
         choices,
         compiler,
+        coordinates,
         dual,
         entropy,
         logistic,
         partition,
         products,
+        quadratic,
         quasi_newton,
         softmax,
         stochastic,
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 __all__ = [
     "choices",
     "compiler",
+    "coordinates",
     "dual",
     "entropy",
     "logistic",
     "partition",
     "products",
+    "quadratic",
     "quasi_newton",
     "softmax",
     "stochastic",
