@@ -196,6 +196,12 @@ class Labelled(InMemory):
         other._store(self.design, y, self.weight, self.offset, self.constant, self.total)
         return other
 
+    def reweighed(self, weight: Array) -> Labelled:
+        """Return the rows with other weights, which are taken as they are."""
+        other = object.__new__(Labelled)
+        other._store(self.design, self.y, weight, self.offset, self.constant, self.total)
+        return other
+
     def as_some_of(self, total: int) -> Labelled:
         """Return the rows as some of so many, which are not all here."""
         return self._with(self.design, slice(None), total)

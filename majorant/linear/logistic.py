@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, log
@@ -20,7 +20,7 @@ from majorant.core.checks import Array, one_of, refuse_null_ending
 from majorant.core.labelled import CommonGram, Labelled, with_common
 from majorant.core.matrix import FEW, DenseDesign, Design
 from majorant.core.objective import Objective
-from majorant.core.result import Fitted, Outcome, Result, Solution, stream_result
+from majorant.core.result import Fitted, Outcome, Result, Solution, counted, stream_result
 from majorant.core.rows import Reducer, Threads
 from majorant.core.run import minimize
 from majorant.core.threads import all_finite, numerics, sharing, threads
@@ -31,6 +31,7 @@ from majorant.estimators.base import (
     check_labels,
     check_penalty,
     check_settings,
+    check_strength,
     distinct,
     fit_threads,
     least_margin,
@@ -61,8 +62,18 @@ from majorant.estimators.fitting import (
     with_callbacks,
 )
 from majorant.estimators.saving import Notes, Saving, all_or_nothing, resumed
-from majorant.linear.classifier import LinearClassifier, split_params
-from majorant.linear.inference import SOURCES, estimates
+from majorant.linear.classifier import LARGEST_POSTERIOR, LinearClassifier, split_params
+from majorant.linear.inference import (
+    SOURCES,
+    as_published,
+    average_effects,
+    bootstrapped,
+    contrasts,
+    estimates,
+    firth,
+    flat_directions,
+    interval_of_probabilities,
+)
 from majorant.linear.multinomial import Binary, Multinomial
 from majorant.linear.stream import FEW as FEW_ROWS
 from majorant.linear.stream import STREAM, Stream, take_up
@@ -71,10 +82,12 @@ from majorant.sources.base import DaskCollections, Source, is_dask
 if TYPE_CHECKING:
     from majorant.estimators.source import Surveyed
     from majorant.inference import Summary
+    from majorant.resampling import Bootstrap
     from majorant.sources.streamed import Encoding
 
 # How much of its label the place of a row may tell where rows are visited as they come, before that is worth a warning.
 SORTED = 0.3
+FIRTH = "Firth's penalty: estimates maximise the likelihood times Jeffreys' prior"
 # Settings that a stream keeps.
 SETTLED = ("C", "penalty", "fit_intercept", "penalize_intercept", "feature_penalty", "solver", "intercept_scaling")
 
@@ -135,8 +148,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     Parameters
     ----------
-    penalty : "l2" or None
-        None for no penalty, whatever C is. Better left out, as scikit-learn has it: ``C=np.inf`` says the same.
+    penalty : "l2", "firth" or None
+        None for no penalty, whatever C is. Better left out, as scikit-learn has it: ``C=np.inf`` says the same. "firth"
+        is Jeffreys' prior, whatever C is: estimates are less biased, and finite where classes are separated.
     C : float
         Inverse of the penalty; ``np.inf`` for none: maximum likelihood, which then is proved to exist, or not to.
     l1_ratio : float
@@ -354,6 +368,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     def _fit(self, problem: Problem, resume_from: Any = None) -> Self:
         """Minimize the objective of a problem, and publish the solution."""
         self._forget_fit()
+        if self.penalty == "firth":
+            return self._fit_firth(problem.read())
         if problem.only is not None:
             return self._fit_one_class(problem)
 
@@ -408,6 +424,36 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             advice = ["use a finite C"] if np.isinf(self._strength) else []
             advice += ["give feature_penalty positive factors for these columns"] if by_column else []
             warn(fitted.result, remedy=" and ".join(advice) or "set penalize_intercept=True")
+        return self
+
+    def _fit_firth(self, objective: Objective) -> Self:
+        """Fit by Newton's steps on the likelihood with Jeffreys' prior."""
+        from majorant.likelihood import stationary_point
+
+        if objective.whole is None or objective.like.design.place is not None or objective.size > LARGEST_POSTERIOR:
+            raise ValueError(
+                f"penalty='firth' needs rows in memory and at most {LARGEST_POSTERIOR} parameters: use penalty='l2'"
+            )
+        likelihood = firth(objective)
+        rows = self._model().coefficient_rows
+        start = np.zeros(objective.size * max(rows - 1, 1) // rows)
+        theta, F, _, steps, left = stationary_point(likelihood.expand, start, max_iter=self.max_iter)
+        if not np.isfinite(F):
+            raise ValueError(
+                "penalty='firth' needs columns that are not collinear: drop one of them, or use a finite C"
+            )
+        self._centre = objective.model.as_rows().design(objective.like).centre
+        W = theta.reshape(max(rows - 1, 1), -1)
+        W = np.vstack([np.zeros(W.shape[1]), W]) if rows > 1 else W
+        near = left <= max(self.tol, STUCK)
+        words = f"after {counted(steps, 'step')}: the next one is {left:.0e} standard errors"
+        outcome = Outcome.STATIONARY if near else Outcome.STEP_LIMIT
+        result = Result(outcome, f"stationary {words}" if near else f"stopped {words}", float("nan"))
+        self._publish(Fitted((W - W.mean(axis=0) if rows > 1 else W).ravel(), result, steps, {}))
+        self.coef_error_ = np.full(self.coef_.shape, np.inf)
+        self.intercept_error_ = np.full(self.intercept_.shape, np.inf)
+        if not near:
+            warn(result)
         return self
 
     def _fit_one_class(self, problem: Problem) -> Self:
@@ -711,27 +757,257 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         """
         from majorant.inference import KINDS, summarise
 
+        one_of("kind", kind, KINDS)
+        objective, W, names = self._likelihood_of(X, y, sample_weight, offset)
+        if self.penalty == "firth" and kind != "hessian":
+            raise ValueError(f"kind must be 'hessian' with penalty='firth', got {kind!r}")
+        null_totals = len(self.classes_) if self.fit_intercept and offset is None else None
+        found = estimates(objective, W, kind, cluster, intercept=bool(self.fit_intercept), null_totals=null_totals)
+        notes = [SOURCES[kind], *([FIRTH] if self.penalty == "firth" else []), str(self.result_)]
+        return summarise(
+            "Logistic regression", names, found.params, found.covariance, found.facts, level=level, notes=notes
+        )
+
+    def conf_int(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        kind: str = "profile",
+        level: float = 0.95,
+    ) -> Array:
+        """Return confidence intervals of the coefficients in the order of :meth:`summary`.
+
+        For ``C=np.inf`` and ``penalty="firth"``.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            The rows of the fit, which models do not keep.
+        kind : {"profile", "wald"}
+            All values that a likelihood-ratio test does not reject, with an infinite end where there is none; or
+            estimates and multiples of their standard errors.
+        level : float
+            Of the intervals.
+
+        Returns
+        -------
+        array of shape (k, 2)
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 0, 0, 1, 1, 1]  # separated
+        >>> model = majorant.LogisticRegression(penalty="firth").fit(X, y)
+        >>> print(model.result_)
+        stationary after ... steps: the next one is ... standard errors
+        >>> model.coef_.round(2), model.conf_int(X, y).round(2)
+        (array([[1.13]]), array([[-15.63,   0.41],
+               [  0.  ,   6.07]]))
+        """
+        from majorant.likelihood import Likelihood, profile_interval
+
+        if one_of("kind", kind, ("profile", "wald")) == "wald":
+            return self.summary(X, y, sample_weight, offset, level=level).interval
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
+        objective, W, _ = self._likelihood_of(X, y, sample_weight, offset)
+        centre = objective.model.as_rows().design(objective.like).centre
+        if self.penalty == "firth":
+            one = as_published(W.shape[1], centre, intercept=bool(self.fit_intercept))
+            T, expand = np.kron(np.eye(max(len(W) - 1, 1)), one), firth(objective).expand
+            theta = (W[1:] - W[0] if len(W) > 1 else W).ravel()
+        else:
+            T, theta = contrasts(W, centre, intercept=bool(self.fit_intercept)), W.ravel()
+            expand = Likelihood(objective, flat_directions(objective, W.shape)).expand
+        return np.array([profile_interval(expand, theta, row, level) for row in T])
+
+    def bootstrap(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        n: int = 1000,
+        cluster: Any = None,
+        kind: str = "multinomial",
+        seed: int = 0,
+    ) -> Bootstrap:
+        """Return coefficients of resampled rows, by weights: a few Newton steps each, certified.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            The rows of the fit, which models do not keep.
+        n : int
+            Replicates.
+        cluster : array of shape (n_samples,), optional
+            What each row belongs to: clusters are then drawn.
+        kind : {"multinomial", "bayesian", "jackknife"}
+            Draws with replacement, exponential weights, or every row (or cluster) left out once.
+        seed : int
+            Where random numbers begin.
+
+        Returns
+        -------
+        Bootstrap
+            Coefficients as in :meth:`summary`; with a penalty, of more than two classes, of every class.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X[:, :2], y == 0)
+        >>> found = model.bootstrap(X[:, :2], y == 0, n=200)
+        >>> found.std_errors.round(2), found.infinitesimal.round(2), found.separated
+        (array([0.26, 0.43, 0.37]), array([0.27, 0.43, 0.36]), 0)
+        >>> found.interval(0.95, "bca").shape
+        (3, 2)
+        """
+        if self.penalty == "firth":
+            raise ValueError("bootstrap() is of fits with penalty='l2' or None, got penalty='firth'")
+        objective, W, names = self._likelihood_of(X, y, sample_weight, offset, penalised=True)
+        centre = objective.model.as_rows().design(objective.like).centre
+        T = contrasts(W, centre, intercept=bool(self.fit_intercept))
+        if len(W) > 1 and np.isfinite(self._strength):
+            T = np.kron(np.eye(len(W)), as_published(W.shape[1], centre, intercept=bool(self.fit_intercept)))
+        with sharing(fit_threads(self.n_jobs, objective.rows * objective.size * n)):
+            return bootstrapped(objective, W, names, T, n=n, cluster=cluster, kind=kind, seed=seed)
+
+    def marginal_effects(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        discrete: Sequence[int | str] = (),
+        kind: str = "hessian",
+        cluster: Any = None,
+        level: float = 0.95,
+    ) -> Summary:
+        """Return average marginal effects: mean derivatives of probabilities by columns, by the delta method.
+
+        For ``C=np.inf`` and ``penalty="firth"``.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            The rows of the fit, which models do not keep.
+        discrete : list of int or str
+            Columns that are 0 or 1, by number or name: their effects are those of the step from 0 to 1.
+        kind, cluster, level
+            As for :meth:`summary`.
+
+        Returns
+        -------
+        Summary
+            Of two classes, effects on the probability of the second; of more, of every class.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression(C=float("inf")).fit(X[:, :2], y == 0)
+        >>> effects = model.marginal_effects(X[:, :2], y == 0)
+        >>> effects.names, effects.estimates.round(2)
+        (('x0', 'x1'), array([-0.87, -1.29]))
+        """
+        from majorant.inference import KINDS, summarise, through
+
+        one_of("kind", kind, KINDS)
+        objective, W, _ = self._likelihood_of(X, y, sample_weight, offset)
+        null = len(self.classes_) if self.fit_intercept and offset is None else None
+        found = estimates(objective, W, kind, cluster, intercept=bool(self.fit_intercept), null_totals=null)
+        rows = self._validate(X, y, reset=False)[0]
+        rows = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
+        features = [str(each) for each in getattr(self, "feature_names_in_", [f"x{i}" for i in range(rows.shape[1])])]
+        places = [features.index(each) if isinstance(each, str) else int(each) for each in discrete]
+        if offset is not None:
+            offset = np.asarray(offset, dtype=np.float64).reshape(len(rows), -1)
+        classes, binary = len(self.classes_), len(self.classes_) == 2
+
+        def effects(params: Array) -> Array:
+            B = params.reshape(max(classes - 1, 1), -1)
+            B = B if binary else np.vstack([np.zeros(B.shape[1]), B])
+            b = B[:, 0] if self.fit_intercept else np.zeros(len(B))
+            all_of_them = average_effects(rows, B[:, int(self.fit_intercept) :], b, offset, places)
+            return all_of_them[1] if binary else all_of_them.ravel()
+
+        # Derivatives by central differences: effects are smooth, and errors are those of the square of a small step.
+        errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+        steps = 1e-4 * np.where(np.isfinite(errors) & (errors > 0), errors, 1.0)
+        ends = [effects(found.params + side * row) for row in np.diag(steps) for side in (1.0, -1.0)]
+        slopes = np.stack([(ends[2 * k] - ends[2 * k + 1]) / (2 * steps[k]) for k in range(len(steps))], axis=1)
+        labels = features if binary else [f"{label}: {name}" for label in self.classes_ for name in features]
+        notes = [SOURCES[kind], "average marginal effects, by the delta method"]
+        return summarise(
+            "Marginal effects",
+            labels,
+            effects(found.params),
+            through(slopes, found.covariance),
+            found.facts,
+            level=level,
+            notes=notes,
+        )
+
+    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Array, Array]:
+        """Return the ends of intervals of the probabilities of classes, from the posterior of the coefficients.
+
+        They are symmetric in log p/(1 − p), by Laplace's approximation.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        level : float
+            Of the intervals.
+
+        Returns
+        -------
+        low, high : arrays of shape (n_samples, n_classes)
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X[:, :2], y == 0)
+        >>> covariance = model.posterior_covariance(X[:, :2])
+        >>> low, high = model.predict_interval(X[:1, :2])
+        >>> low.round(2), model.predict_proba(X[:1, :2]).round(2), high.round(2)
+        (array([[0.31, 0.52]]), array([[0.39, 0.61]]), array([[0.48, 0.69]]))
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
+        posterior = self._known_posterior()
+        P = self.predict_proba(X)
+        rows = validate_data(self, to_array(X), accept_sparse="csr", dtype=np.float64, reset=False)
+        return interval_of_probabilities(
+            P, posterior.logit_deviations(rows, P, constant=bool(self.fit_intercept)), level
+        )
+
+    def _likelihood_of(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, *, penalised: bool = False
+    ) -> tuple[Objective, Array, list[str]]:
+        """Return the objective of the rows of a fit, its parameters, and their names as in :meth:`summary`."""
         check_is_fitted(self, "coef_")
         self._check_posterior_size()
-        if not np.isinf(self._strength):
+        if not (penalised or np.isinf(self._strength)):
             raise ValueError(f"standard errors are those of maximum likelihood: fit with C=np.inf, got C={self.C!r}")
-        one_of("kind", kind, KINDS)
         X, y = self._validate(X, y, reset=False)
         labels = np.searchsorted(self.classes_, y)
         if not np.array_equal(self.classes_[np.minimum(labels, len(self.classes_) - 1)], y):
             raise ValueError(f"y must hold the classes of the fit, {self.classes_.tolist()!r:.80}; got others")
         objective = self._objective(X, labels, self._weights(sample_weight, X, y), offset)
         W = self._params_of_fit(objective.model.as_rows().design(objective.like).centre)
-        null_totals = len(self.classes_) if self.fit_intercept and offset is None else None
-        found = estimates(objective, W, kind, cluster, intercept=bool(self.fit_intercept), null_totals=null_totals)
         features = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
         names = [*(["(Intercept)"] if self.fit_intercept else []), *map(str, features)]
         if len(self.classes_) > 2:
-            names = [f"{label}: {name}" for label in self.classes_[1:] for name in names]
-        notes = [SOURCES[kind], str(self.result_)]
-        return summarise(
-            "Logistic regression", names, found.params, found.covariance, found.facts, level=level, notes=notes
-        )
+            shown = self.classes_ if np.isfinite(self._strength) else self.classes_[1:]
+            names = [f"{label}: {name}" for label in shown for name in names]
+        return objective, W, names
 
     def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         X = validate_data(self, to_array(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
@@ -757,7 +1033,12 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     _certifies: bool = True  # or it is only compared with others
 
     def _check_settings(self) -> None:
-        check_penalty(self.penalty, self.l1_ratio, self.C)
+        if self.penalty == "firth":
+            if self.l1_ratio not in (0, None) or self.feature_penalty is not None:
+                raise ValueError("penalty='firth' is Jeffreys' prior alone: leave l1_ratio and feature_penalty out")
+            check_strength(self.C)
+        else:
+            check_penalty(self.penalty, self.l1_ratio, self.C)
         check_settings(self)
         if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
             raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
@@ -767,7 +1048,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     @property
     def _strength(self) -> float:
         """C, or infinity where there is no penalty."""
-        return float("inf") if self.penalty is None else float(self.C)
+        return float("inf") if self.penalty in (None, "firth") else float(self.C)
 
     def _validate(self, X: Any, y: Any, *, reset: bool, there: bool = False) -> tuple[Any, Array]:
         """Return rows and labels; rows on a device come here, unless they are wanted ``there``."""
