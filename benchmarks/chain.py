@@ -31,6 +31,7 @@ from benchmarks import chain_stream, chain_tokens, report
 from majorant import ChainCRF
 from majorant.cli.conll import CHUNKING, ColumnFile
 from majorant.metrics import chunk_scores
+from majorant.plotting import BLUE, ORANGE, VERMILION
 
 LEVEL = 1.001
 CERTIFIED = (1e-3, 1e-5)
@@ -297,22 +298,25 @@ def plot(results, path):
     optimum = min(min(r["loss"]) for r in results.values() if np.isfinite(r["loss"]).all())
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
     styles = {
-        "CRFsuite lbfgs": ("#0072B2", "-"),
-        "CRFsuite l2sgd": ("#56B4E9", "-"),
-        "majorant, 1 thread": ("#D55E00", "-"),
-        "majorant, 2 threads": ("#D55E00", "--"),
+        "CRFsuite lbfgs": (VERMILION, "-"),
+        "CRFsuite l2sgd": (ORANGE, "-"),
+        "majorant, 1 thread": (BLUE, "-"),
+        "majorant, 2 threads": (BLUE, "--"),
     }
     for name, (colour, line) in styles.items():
         if name in results:
             excess = np.array(results[name]["loss"]) / optimum - 1
             seconds = np.array(results[name]["seconds"])
             shown = excess > 1e-6
-            axis.plot(seconds[shown], excess[shown], color=colour, ls=line, lw=2, label=name)
+            axis.plot(seconds[shown], excess[shown], color=colour, ls=line, lw=2)
+            axis.annotate(
+                name, (seconds[shown][-1], excess[shown][-1]), (6, 0), textcoords="offset points", color=colour
+            )
     axis.axhline(LEVEL - 1, color="grey", lw=0.8, ls=":")
     axis.set(xscale="log", yscale="log", xlabel="seconds of training", ylabel="relative excess of the objective")
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
+    axis.margins(x=0.25)
     figure.savefig(path, dpi=150)
 
 

@@ -33,7 +33,7 @@ def measured() -> dict[str, str]:
     one_pass, seconds = table("| data | proximal, one pass | "), table("| data | majorant, s | ratio ")
     mean = next(row for row in seconds if row[0].startswith("geometric mean"))
     against = [row[4] for row in seconds[: seconds.index(mean)]]
-    chain = next(row for row in table("| | set-up, s | ") if row[0] == "majorant, one thread")
+    chain = next(row for row in table("| method | set-up, s | ") if row[0] == "majorant, one thread")
     bound = next(row for row in table("| what | measured ") if row[0].startswith("one bound iteration"))
     faster = next(row for row in table("| what | measured ") if row[0] == "the same, accelerated")
     return {

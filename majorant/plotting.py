@@ -41,17 +41,17 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 )
 GREY = "#8A8A8A"
 STYLES: dict[str, tuple[str, Any]] = {
-    "auto": (SKY, "-"),
-    "proximal": (BLUE, "-"),
+    "auto": (BLUE, "-"),
+    "proximal": (SKY, "-"),
     "sbm": (VERMILION, "-"),
     "bbm": (GREEN, (0, (6, 2))),
     "lbfgs": (BLACK, (0, (1, 1))),
     "sgd": (ORANGE, (0, (4, 2))),
     "asgd": (PURPLE, (0, (3, 1, 1, 1))),
     "sgd tuned": (GREY, (0, (4, 2))),
-    "asgd tuned": (SKY, (0, (3, 1, 1, 1))),
+    "asgd tuned": (YELLOW, (0, (3, 1, 1, 1))),
 }
-SPARE = ((YELLOW, "-"), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
+SPARE = ((YELLOW, "-."), (BLACK, "-."), (GREEN, "-"), (PURPLE, "-"), (ORANGE, "-"))
 
 LABELS = {
     "passes": "passes through the data",

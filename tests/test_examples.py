@@ -1,11 +1,15 @@
-"""How outputs of examples are compared (``conftest.py``), and what the README looks like where it is published."""
+"""How outputs of examples are compared, what an index shows of the README, and whether figures agree with tables."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from readme_renderer import markdown
 
 from conftest import is_close
+from examples.benchmark_figures import FIGURES, described
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,3 +60,32 @@ def test_the_readme_is_rendered_as_an_index_renders_it():
     assert html.count("<pre") >= 6
     assert "```" not in html
     assert html.startswith("<h1")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_and_the_table_beside_it_have_the_same_numbers(name, tmp_path):
+    numbers, draw = FIGURES[name]
+    found = numbers()
+    assert len(found) >= 2
+    assert all(any(np.isfinite(list(row.values()))) for row in found.values())
+    assert Image.open(ROOT / f"docs/figures/{name}.png").text["Description"] == described(found)
+    draw(tmp_path / "figure.png", found)
+    assert Image.open(tmp_path / "figure.png").text["Description"] == described(found)
+
+
+def test_a_table_that_changes_no_longer_agrees_with_its_figure():
+    numbers, _ = FIGURES["chain"]
+    found = numbers()
+    before = described(found)
+    found["set-up"]["majorant"] += 0.1
+    assert described(found) != before
+
+
+def test_results_of_the_readme_are_those_of_the_benchmarks():
+    """Every number with a unit in the table of results stands in the pages that the commands belong to."""
+    pages = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("benchmarks.md", "choice.md", "probe.md"))
+    table = (ROOT / "README.md").read_text("utf-8").split("## Results", 1)[1].split("\n\n")[1]
+    known = set(re.findall(r"\d+(?:\.\d+)?", pages))
+    numbers = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= s\b| ms\b| %)", table)
+    assert len(numbers) >= 8
+    assert [number for number in numbers if number not in known] == []
