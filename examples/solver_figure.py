@@ -1,25 +1,18 @@
-"""Which solver for what, with what was measured of each: python -m examples.solver_figure docs/figures/solvers.png
+"""Draw which solver suits which data, with measurements of each: python -m examples.solver_figure docs/figures/solvers.png
 
 The numbers are read from the tables of docs/benchmarks.md, which the benchmarks print.
 """
 
+import json
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 
-from majorant.plotting import BLUE, GREEN, ORANGE, PURPLE, pyplot, save
+from examples.benchmark_figures import table
+from majorant.plotting import BLUE, GREEN, ORANGE, PURPLE, pyplot
 
-BENCHMARKS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 PALE = {BLUE: "#d9e9f5", GREEN: "#d9f0e8", ORANGE: "#faecd2", PURPLE: "#f7e6ef"}
-
-
-def table(first_header: str) -> list[list[str]]:
-    """Return the rows of the table of docs/benchmarks.md whose header begins so."""
-    text = BENCHMARKS.read_text().split(first_header, 1)[1]
-    lines = text.split("\n\n", 1)[0].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def span(cells: list[str]) -> str:
@@ -30,18 +23,25 @@ def span(cells: list[str]) -> str:
 
 def measured() -> dict[str, str]:
     """Return what docs/benchmarks.md says of each solver."""
-    one_pass, seconds = table("| data | proximal, one pass | "), table("| data | majorant, s | ratio ")
-    mean = next(row for row in seconds if row[0].startswith("geometric mean"))
-    against = [row[4] for row in seconds[: seconds.index(mean)]]
-    chain = next(row for row in table("| method | set-up, s | ") if row[0] == "majorant, one thread")
-    bound = next(row for row in table("| what | measured ") if row[0].startswith("one bound iteration"))
-    faster = next(row for row in table("| what | measured ") if row[0] == "the same, accelerated")
+    passes = table("benchmarks.md", "| data | proximal, one pass |")
+    ours, sgd = (
+        span([row[column] for row in passes]) for column in ("proximal, one pass", "best SGD/ASGD of the grid")
+    )
+    seconds = table("benchmarks.md", "| data | majorant, s |")
+    mean = next(row for row in seconds if row["data"].startswith("geometric mean"))
+    free = span([row["free intercept"] for row in seconds[: seconds.index(mean)]])
+    chains = {row["method"]: row for row in table("benchmarks.md", "| method | set-up, s |")}
+    ratio = chains["majorant, one thread"]["s to 1.001 × the optimum"].split("(")[1].strip(")")
+    others = table("benchmarks.md", "| other measurements | result |")
+    bound, faster = (
+        next(row["result"] for row in others if row["other measurements"].startswith(what))
+        for what in ("one bound iteration", "the same, accelerated")
+    )
     return {
-        "auto": f"{span(against)} × the seconds\nof the fastest peer, by data set\n(geometric mean {mean[4]})",
-        "proximal": f"after one pass {span([row[1] for row in one_pass])} %\nabove the optimum; best of 600\n"
-        f"settings of SGD: {span([row[2] for row in one_pass])} %",
-        "chain": f"{chain[2].split('(')[1].strip(')')} faster than CRFsuite's lbfgs\nto 1.001 × the optimum",
-        "bbm": f"a step takes {bound[1]} of one of\nnewton-cholesky's;\naccelerated {faster[1]}",
+        "auto": f"{free} × the seconds\nof the fastest peer, by data set\n(geometric mean {mean['free intercept']})",
+        "proximal": f"after one pass {ours} %\nabove the optimum; best of 600\nsettings of SGD: {sgd} %",
+        "chain": f"{ratio} as fast as CRFsuite's lbfgs\nto 1.001 × the optimum",
+        "bbm": f"a step takes {bound} of one of\nnewton-cholesky's;\naccelerated {faster}",
     }
 
 
@@ -90,7 +90,7 @@ def draw(path: str) -> None:
         axis.annotate("", places[end], places[start], arrowprops=style)
         x, y = (np.add(places[start], places[end]) / 2) + (dx, dy)
         axis.text(x, y, text, ha="center", va="center", fontsize=10, style="italic", color="#444444")
-    save(figure, path)
+    figure.savefig(path, dpi=120, metadata={"Description": json.dumps(said, sort_keys=True)})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """How outputs of examples are compared, what an index shows of the README, and whether figures agree with tables."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from readme_renderer import markdown
 
 from conftest import is_close
 from examples.benchmark_figures import FIGURES, described
+from examples.solver_figure import measured
 
 ROOT = Path(__file__).parent.parent
 
@@ -71,6 +73,12 @@ def test_a_figure_and_the_table_beside_it_have_the_same_numbers(name, tmp_path):
     assert Image.open(ROOT / f"docs/figures/{name}.png").text["Description"] == described(found)
     draw(tmp_path / "figure.png", found)
     assert Image.open(tmp_path / "figure.png").text["Description"] == described(found)
+
+
+def test_the_figure_of_solvers_has_the_numbers_of_the_benchmarks():
+    kept = Image.open(ROOT / "docs/figures/solvers.png").text["Description"]
+    assert kept == json.dumps(measured(), sort_keys=True)
+    assert "76×" in kept
 
 
 def test_a_table_that_changes_no_longer_agrees_with_its_figure():
