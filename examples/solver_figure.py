@@ -1,4 +1,4 @@
-"""Draw which solver suits which data, with measurements of each: python -m examples.solver_figure docs/figures/solvers.png
+"""Draw which solver suits which data: python -m examples.solver_figure docs/figures/solvers.png
 
 The numbers are read from the tables of docs/benchmarks.md, which the benchmarks print.
 """
