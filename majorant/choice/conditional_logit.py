@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 from typing import Any, ClassVar, Self
@@ -39,6 +39,7 @@ from majorant.core.certificates import Certificate, KnownHessian
 from majorant.core.checks import Array, one_of, whole
 from majorant.core.choices import Choices, Sample
 from majorant.core.line_search import Point
+from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.result import Fitted, Outcome, Result, about_separation, about_the_gap, counted
@@ -60,6 +61,8 @@ from majorant.inference import (
     ratio,
     summarise,
 )
+from majorant.likelihood import Firth, Likelihood, profile_interval, stationary_point
+from majorant.resampling import Bootstrap, Observations, Replicate, bootstrap
 
 SOURCES = {
     "hessian": "standard errors from the inverse Hessian",
@@ -81,6 +84,9 @@ class ConditionalLogit(ChoiceEstimator):
     ----------
     C : float
         Inverse of an ℓ2 penalty; ``np.inf``, the default, for maximum likelihood.
+    penalty : "firth" or None
+        "firth" is Jeffreys' prior, with ``C=np.inf``: estimates are less biased, and finite where choices are
+        separated.
     solver : {"auto", "newton", "bbm", "lbfgs"}
         "auto" makes Newton's steps with the exact Hessian if parameters are few, else quasi-Newton steps; "bbm" is
         batch majorization.
@@ -133,6 +139,10 @@ class ConditionalLogit(ChoiceEstimator):
     >>> round(hour.estimate, 1), [round(end, 1) for end in hour.interval(0.95)]
     (-3.9, [-8.1, 0.4])
 
+    >>> model.conf_int().round(2), model.bootstrap(100).std_errors.round(2)
+    (array([[-0.48,  0.03],
+           [-1.23, -0.62]]), array([0.14, 0.16]))
+
     By how many percent a trip is chosen less if its price rises by one, and others more; whether price matters at all:
 
     >>> model.elasticities("x0", X, traveller)[0].round(2)
@@ -164,6 +174,7 @@ class ConditionalLogit(ChoiceEstimator):
         self,
         *,
         C: float = np.inf,
+        penalty: str | None = None,
         solver: str = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -171,6 +182,7 @@ class ConditionalLogit(ChoiceEstimator):
         verbose: int = 0,
     ) -> None:
         self.C = C
+        self.penalty = penalty
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -472,11 +484,135 @@ class ConditionalLogit(ChoiceEstimator):
         found = self.covariance(kind, cluster) if not alone else self._variances
         assert found is not None
         notes = [SOURCES[kind], str(self.result_)]
+        if self.penalty == "firth":
+            notes.insert(0, "Firth's penalty: estimates maximise the likelihood times Jeffreys' prior")
         if np.isfinite(self.C):
             notes.append(f"penalised (C = {self.C:g}): estimates are drawn towards zero, and so are standard errors")
         return summarise(
             "Conditional logit", self.param_names_, self.coef_, found, self._facts, level=level, notes=notes
         )
+
+    def conf_int(self, *, kind: str = "profile", level: float = 0.95) -> Array:
+        """Return confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        kind : {"profile", "wald"}
+            All values that a likelihood-ratio test does not reject, with an infinite end where there is none; or
+            estimates and multiples of their standard errors.
+        level : float
+            Of the intervals.
+
+        Returns
+        -------
+        array of shape (d, 2)
+            In the order of ``param_names_``.
+        """
+        if one_of("kind", kind, ("profile", "wald")) == "wald":
+            return self.summary(level=level).interval
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
+        if np.isfinite(self.C):
+            raise ValueError(f"profile intervals are those of maximum likelihood: fit with C=np.inf, got C={self.C!r}")
+        sets, T, phi = self._near()
+        plain = Likelihood(Objective(Enumerated(), sets, ridge=0.0), np.zeros((len(phi), 0)))
+        expand = plain.expand if self.penalty is None else firth(sets).expand
+        return np.array([profile_interval(expand, phi, row, level) for row in T])
+
+    def bootstrap(self, n: int = 1000, *, cluster: Any = None, kind: str = "multinomial", seed: int = 0) -> Bootstrap:
+        """Return coefficients of resampled choice situations, by weights: a few Newton steps each, certified.
+
+        Parameters
+        ----------
+        n : int
+            Replicates.
+        cluster : array, optional
+            What each row of the fit, or each choice situation, belongs to, such as a person: clusters are then drawn.
+        kind : {"multinomial", "bayesian", "jackknife"}
+            Draws with replacement, exponential weights, or every situation (or cluster) left out once.
+        seed : int
+            Where random numbers begin.
+
+        Returns
+        -------
+        Bootstrap
+            In the order of ``param_names_``.
+        """
+        if self.penalty is not None:
+            raise ValueError("bootstrap() is of fits without Firth's penalty, got penalty='firth'")
+        sets, T, phi = self._near()
+        sample, theta, V = self._sample, self.coef_, self.covariance()
+        assert sample is not None
+        # Observations that chose the same outcome of the same set are the same one, if none has a weight.
+        if sample.chosen is not None and sample.weight is None:
+            repeats = np.bincount(sample.chosen, minlength=int(sets.indptr[-1])).astype(np.float64)
+            observations = Observations(repeats, sample.chosen)
+        else:
+            observations = Observations(np.ones(len(sample)))
+        base = np.ones(len(sample)) if sample.weight is None else sample.weight
+
+        def reweighed(weights: Array) -> Objective:
+            if sample.chosen is None:
+                return Objective(Enumerated(), sets.reweighed(base * weights), ridge=ridge)
+            amount = weights
+            if sample.weight is not None:
+                amount = np.bincount(sample.chosen, base * weights, minlength=int(sets.indptr[-1]))
+            total = np.add.reduceat(amount, sets.indptr[:-1])
+            of_outcome = np.repeat(total, sets.sizes)
+            target = np.where(of_outcome > 0, amount / np.where(of_outcome > 0, of_outcome, 1.0), sets.target)
+            return Objective(Enumerated(), sets.completed(target).reweighed(total), ridge=ridge)
+
+        ridge = ridge_of(self.C, self._basis)
+        of_all = Objective(Enumerated(), sets, ridge=ridge)
+        refit = Likelihood(of_all, np.zeros((len(phi), 0))).refit(
+            phi, reweighed, lambda other: separation.suits(other) and separation.find(other) is not None
+        )
+
+        def fit(weights: Array) -> Replicate:
+            found = refit(weights)
+            return found if found.estimates is None else Replicate(T @ found.estimates, found.within)
+
+        def influences() -> Iterator[tuple[slice, Array]]:
+            if len(observations.repeats) == len(sample) and observations.unit_of is None:
+                yield slice(0, len(sample)), -observation_scores(sample, theta) @ V
+                return
+            done = 0
+            for some in sample.sets.batches(max(2**20 // (len(theta) * int(sets.sizes.max())), 1)):
+                X, p = some.design.dense(), self._probabilities(some, theta)
+                means = np.repeat(np.add.reduceat(p[:, None] * X, some.indptr[:-1]), some.sizes, axis=0)
+                yield slice(done, done + len(X)), (X - means) @ V
+                done += len(X)
+
+        if cluster is not None:
+            cluster = np.asarray(cluster)
+            if self._table is not None and cluster.shape != (len(sample),):
+                cluster = self._table.of_groups("cluster", cluster)
+        with sharing(fit_threads(self.n_jobs, int(sets.indptr[-1]) * len(theta) * n)):
+            return bootstrap(
+                self.param_names_,
+                theta,
+                observations,
+                fit,
+                influences,
+                n=n,
+                cluster=cluster,
+                kind=kind,
+                seed=seed,
+            )
+
+    def _near(self) -> tuple[Choices, Array, Array]:
+        """Return the sets with the columns XT that were fitted to, T as a matrix, and the estimates for them."""
+        check_is_fitted(self, "coef_")
+        if self._hessian is None:
+            raise ValueError(f"{len(self.coef_)} parameters are too many for this: it takes a Hessian")
+        if self._sample is None:
+            raise ValueError("this needs the data of the fit, which files and pickles do not hold: fit again")
+        sets, T = self._sample.sets, self._basis
+        if T is None:
+            return sets, np.eye(len(self.coef_)), self.coef_
+        if T.ndim == 1:
+            return in_units(sets, self.param_names_)[0], np.diag(T), self.coef_ / T
+        return sets.with_features(DenseDesign(sets.centred() @ T)), T, np.linalg.solve(T, self.coef_)
 
     def wtp(self, attribute: str, cost: str, kind: str = "hessian", cluster: Any = None) -> Derived:
         """Return the willingness to pay for one more unit of an attribute, −θ_attribute/θ_cost, by the delta method.
@@ -580,6 +716,10 @@ class ConditionalLogit(ChoiceEstimator):
 
     def _check_settings(self) -> None:
         check_strength(self.C)
+        if self.penalty not in (None, "firth"):
+            raise ValueError(f"penalty must be 'firth' or None, got {self.penalty!r}; C is that of an ℓ2 penalty")
+        if self.penalty == "firth" and np.isfinite(self.C):
+            raise ValueError(f"penalty='firth' takes the place of an ℓ2 penalty: set C=np.inf, got C={self.C!r}")
         one_of("solver", self.solver, SOLVERS)
         check_number("tol", self.tol, least=0.0)
         whole("max_iter", self.max_iter, least=0)
@@ -592,15 +732,16 @@ class ConditionalLogit(ChoiceEstimator):
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             sets, T = in_units(sample.sets, names)
-            best, found, objective = self._fitted(sets, T)
+            fit = self._fitted if self.penalty is None else self._fitted_firth
+            best, found, objective = fit(sets, T)
 
             # Columns that are nearly collinear are made orthonormal, and fitted again; those that are collinear are
             # refused. If the optimum is proved to be unique, none is.
             certificate = None if best.solution is None else best.solution.certificate
             is_unique = certificate is not None and certificate.region is not None and not certificate.region.flat.size
             other = None
-            if np.isfinite(self.C):
-                pass  # the penalty tells columns apart
+            if np.isfinite(self.C) or self.penalty is not None:
+                pass  # the penalty tells columns apart, or they have been looked at
             elif found.hessian is not None:
                 squares = np.zeros(objective.size) if is_unique else sets.design.column_norms() ** 2
                 other = orthonormal(sets, names) if may_be_collinear(found.hessian, squares) else None
@@ -623,10 +764,27 @@ class ConditionalLogit(ChoiceEstimator):
         self._facts = Facts(self.log_likelihood_, self.null_log_likelihood_, sample.total, objective.size)
         publish(self, best)
         self.coef_ = of_columns(T, found.theta)
-        errors = errors_of(best, objective.ridge, 1, None, {"coef_": found.theta[None]})["coef_error_"][0]
-        self.coef_error_ = errors_of_columns(T, errors, self.coef_)
+        if best.solution is None:
+            self.coef_error_ = np.full(len(self.coef_), np.inf)
+        else:
+            errors = errors_of(best, objective.ridge, 1, None, {"coef_": found.theta[None]})["coef_error_"][0]
+            self.coef_error_ = errors_of_columns(T, errors, self.coef_)
         if is_unwanted(best.result, self.tol):
             warn(best.result)
+
+    def _fitted_firth(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
+        """Return the fit to columns XT with Jeffreys' prior."""
+        objective = Objective(Enumerated(), sets, ridge=0.0)
+        theta, F, H, steps, left = stationary_point(
+            firth(sets).expand, np.zeros(objective.size), max_iter=self.max_iter
+        )
+        if not np.isfinite(F):
+            orthonormal(sets, self.param_names_)
+            raise ValueError("columns are nearly collinear within every group: drop one of them, or use a finite C")
+        near, words = left <= self.tol, f"{counted(steps, 'step')}: the next one is {left:.0e} standard errors"
+        outcome = Outcome.STATIONARY if near else Outcome.STEP_LIMIT
+        result = Result(outcome, f"{'stationary' if near else 'stopped'} after {words}", float("nan"))
+        return Fitted(theta, result, steps, {}), Polished(theta, objective.value(theta), H), objective
 
     def _fitted(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
         """Return the fit to columns XT, certified where Newton's last steps led, if that certificate says more."""
@@ -670,6 +828,12 @@ class ConditionalLogit(ChoiceEstimator):
 
 def _refuse_call(*arguments: Any) -> Any:
     raise TypeError("conditional logit takes no validation data and writes no checkpoints: save() the fitted model")
+
+
+def firth(sets: Choices) -> Firth:
+    """Return the likelihood of choices with Jeffreys' prior."""
+    weight = 1.0 if sets.weight is None else np.repeat(sets.weight, sets.sizes)
+    return Firth(sets.design.dense().astype(np.float64), sets.indptr[:-1], sets.target * weight, sets.log_measure)
 
 
 def _refuse_offset(offset: Any) -> None:
