@@ -47,6 +47,7 @@ from majorant import (
     minimize,
 )
 from majorant.core import ascent, dual, policy, preconditioners, row_space
+from majorant.core.line_search import Ray
 from majorant.core.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
 from majorant.core.quasi_newton import HessianProducts
 from majorant.core.stopping import Stopping
@@ -71,9 +72,9 @@ def nothing(*_, **__):
     return None
 
 
-def one_visit_more(self, start, direction, *, unit_step=False, ray=Objective.ray):
+def one_visit_more(self, objective, start, direction, *, unit_step=False, begin=Ray.__init__):
     """Find the gradient of a whole step in a visit of its own."""
-    return ray(self, start, direction)
+    begin(self, objective, start, direction, unit_step=False)
 
 
 def at_the_end(self, gap, *, ends, due=Stopping.share_due):
@@ -95,7 +96,7 @@ OFF = {
     "Newton steps on a sample": lambda: set_to(policy, "sample_size", never),
     "steps in single precision": lambda: set_to(policy, "pays_in_single_precision", never),
     "Gram matrices in single precision": lambda: set_to(preconditioners, "SINGLE", math.inf),
-    "a unit step and its gradient at once": lambda: set_to(Objective, "ray", one_visit_more),
+    "a unit step and its gradient at once": lambda: set_to(Ray, "__init__", one_visit_more),
     "the factor of the last pair": lambda: set_to(policy, "LEAST_FACTOR", None),
     "20 pairs, not 5": lambda: set_to(policy, "PAIRS", 5),
     "raised diagonals": lambda: set_to(preconditioners, "RAISED", 0.0),

@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from majorant.core.solver import BFGS, LBFGS, BatchMajorization, ConjugateGradient, Newton, SteepestDescent
     from majorant.core.stochastic import SGD, LowRankStochasticMajorization, StochasticMajorization
     from majorant.device.estimators import on_device
-    from majorant.linear.latent import LatentMultinomial
     from majorant.linear.latent_logistic import LatentLogisticRegression
     from majorant.linear.logistic import LogisticRegression
     from majorant.linear.logistic_cv import LogisticRegressionCV
-    from majorant.linear.multinomial import Binary, Multinomial
+    from majorant.linear.multinomial import Binary, LatentMultinomial, Multinomial
     from majorant.linear.path import logistic_regression_path
     from majorant.linear.probe import LinearProbe
     from majorant.maxent.balance import EntropyBalancing
@@ -67,11 +66,10 @@ _HOMES = {
     "core.solver": ("BFGS", "BatchMajorization", "ConjugateGradient", "LBFGS", "Newton", "SteepestDescent"),
     "core.stochastic": ("LowRankStochasticMajorization", "SGD", "StochasticMajorization"),
     "device.estimators": ("on_device",),
-    "linear.latent": ("LatentMultinomial",),
     "linear.latent_logistic": ("LatentLogisticRegression",),
     "linear.logistic": ("LogisticRegression",),
     "linear.logistic_cv": ("LogisticRegressionCV",),
-    "linear.multinomial": ("Binary", "Multinomial"),
+    "linear.multinomial": ("Binary", "LatentMultinomial", "Multinomial"),
     "linear.path": ("logistic_regression_path",),
     "linear.probe": ("LinearProbe",),
     "maxent.balance": ("EntropyBalancing",),

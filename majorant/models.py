@@ -4,8 +4,7 @@ from majorant.chain.latent import LatentChain
 from majorant.chain.model import Chain
 from majorant.choice.enumerated import Enumerated, LatentEnumerated
 from majorant.core.model import Latent, Model, RowModel
-from majorant.linear.latent import LatentMultinomial
-from majorant.linear.multinomial import Binary, Multinomial
+from majorant.linear.multinomial import Binary, LatentMultinomial, Multinomial
 
 __all__ = [
     "Binary",

@@ -28,7 +28,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 PARTS = {
     "models": (
         *("chain.dual", "chain.latent", "chain.model", "choice.enumerated", "choice.latent_classes"),
-        *("core.class_model", "core.model", "linear.latent", "linear.multinomial"),
+        *("core.class_model", "core.model", "linear.multinomial"),
     ),
     "data": ("chain.sequences", "chain.tokens", "core.choices", "core.labelled", "core.rows"),
     "objective": ("core.line_search", "core.objective", "core.penalty", "core.remote"),

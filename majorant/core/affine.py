@@ -83,8 +83,8 @@ def joined(designs: Sequence[Design]) -> Design:
     source = joined(sources) if sources else None
     if isinstance(parts[0], CsrDesign):
         stacked = sp.vstack([sp.csr_array(part.numbers) for part in parts], format="csr")
-        return replace(parts[0], matrix=stacked, source=source)
-    return replace(parts[0], array=np.concatenate([part.numbers for part in parts]), source=source)  # type: ignore[type-var]
+        return replace(parts[0], numbers=stacked, source=source)
+    return replace(parts[0], numbers=np.concatenate([part.numbers for part in parts]), source=source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ def read_design(name: str, X: Any) -> Design:
     if not sp.issparse(X):
         return DenseDesign(laid_out(finite_array(name, X, ndim=2)))
     design = read_csr(X)
-    refuse_non_finite(f"{name}.data", design.matrix.data)
+    refuse_non_finite(f"{name}.data", design.numbers.data)
     return design
 
 

@@ -51,7 +51,7 @@ from majorant.core.curvature import FLAT, Dense, grounded, inverse_root
 from majorant.core.intercept import profile_intercept
 from majorant.core.line_search import Point
 from majorant.core.rounding import CALM, CHUNK, CLEAR, EPSILON, SAFETY, Magnitudes, Unrest
-from majorant.core.rows import Recompute, most, widened
+from majorant.core.rows import Function, Recompute, most, widened
 from majorant.core.threads import norm
 
 if TYPE_CHECKING:
@@ -178,15 +178,15 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     blocks, penalty, model = F.small_blocks, F.penalty.value(θ), F.intercept
     if model is None:
         F.spend(passes=1)
-        loss, of_loss = blocks.total(partial(widened, partial(F.model.loss_and_gradient, θ)))
+        loss, of_loss = blocks.total(_in_double(F, partial(F.model.loss_and_gradient, θ)))
         here = Point(θ, loss + penalty, F.penalty.slope(θ, of_loss))
         gap = bounded_gap(F, here, EPSILON, θ) if F.penalty.strong else 1.0
         if not F.penalty.smooth and gap > aim:
             mixed = F.model.mixed_entropies
-            scores = Recompute(partial(widened, partial(F.model.scores, θ)))
+            scores = Recompute(_in_double(F, partial(F.model.scores, θ)))
             gap = min(
                 gap,
-                by_mixing(F, here, θ, lambda shares: blocks.total(partial(widened, partial(mixed, shares)), scores)),
+                by_mixing(F, here, θ, lambda shares: blocks.total(_in_double(F, partial(mixed, shares)), scores)),
             )
         return Certificate(θ, here.value, here.gradient, gap)
 
@@ -195,7 +195,7 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     scores = at.scores
     if not known:
         F.spend(passes=0.5)
-        find = partial(widened, partial(F.model.scores, θ))
+        find = _in_double(F, partial(F.model.scores, θ))
         scores = blocks.map(find) if F.keeps_scores_once else Recompute(find)
 
     # The best intercepts, up to a decrease of the loss that costs the gap a percent at most, or what is aimed at leaves
@@ -216,9 +216,9 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
         F.spend(passes=0.5)
         there, value = with_intercepts(θ, best.moved), best.loss + penalty
         if best.residuals is not None:
-            of_loss = blocks.total(partial(widened, F.model.lift), best.residuals)
+            of_loss = blocks.total(_in_double(F, F.model.lift), best.residuals)
         else:
-            of_loss = blocks.total(partial(widened, partial(F.model.loss_and_gradient, there)))[1]
+            of_loss = blocks.total(_in_double(F, partial(F.model.loss_and_gradient, there)))[1]
         gradient = F.penalty.slope(there, of_loss)
     if isinf(best.decrease):
         return Certificate(there, value, gradient, nan)
@@ -241,6 +241,11 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     here = blocks.total(model.loss, scores) + penalty
     off = F.magnitudes_by_column.of_loss(larger, EPSILON)
     return Certificate(θ, here, gradient, ratio(max(here - value, 0.0) + 2 * off + gap * value, here - off))
+
+
+def _in_double(F: Objective, function: Function) -> Function:
+    """Return a function of ``F.small_blocks`` that finds them in double precision."""
+    return partial(widened, function) if F.narrow else function
 
 
 def bounded_gap(
@@ -574,7 +579,7 @@ def _from_all_rows(F: Objective, at: Point) -> Decrement:
         θ = at.theta.astype(F.precision).astype(np.float64)
         F.spend(passes=1, curvatures=1)
         expand = partial(F.model.expansion, θ, Dense.of, False)
-        loss, of_loss, Σ = F.small_blocks.total(partial(widened, expand))
+        loss, of_loss, Σ = F.small_blocks.total(_in_double(F, expand))
         point = Point(θ, loss + F.penalty.value(θ), F.penalty.slope(θ, of_loss))
     else:
         fresh = at.scores is None or at.reach <= (1 + PERCENT) * norm(at.theta)
@@ -613,7 +618,7 @@ def _largest_spread(F: Objective, root: Array, *, exactly: bool) -> float:
     assert spreads is not None
     F.spend(passes=0.5)
     distance = partial(most, spreads.exact if exactly else spreads.coarse)
-    return float(F.small_blocks.total(partial(widened, distance)).value)
+    return float(F.small_blocks.total(_in_double(F, distance)).value)
 
 
 def _is_flat(F: Objective, metric: Metric) -> bool:

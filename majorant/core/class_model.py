@@ -19,7 +19,7 @@ import numpy as np
 from majorant.core import kernels
 from majorant.core.checks import Array, lazy
 from majorant.core.curvature import FACTOR_BLOCK, Factors, refuse_large
-from majorant.core.kernels import Csr
+from majorant.core.kernels import Csr, Stored
 from majorant.core.labelled import Labelled
 from majorant.core.matrix import Design
 from majorant.core.model import AlongIntercepts, RowModel, total_weight, weigh, weights_of
@@ -104,12 +104,37 @@ class ClassModel(RowModel[Labelled]):
     def lift(self, residual: Array, batch: Labelled) -> Array:
         return batch.design.pull_back(residual).ravel()
 
+    def scores(self, theta: Array, batch: Labelled) -> Array:
+        scores = batch.design.project(theta.reshape(self.coefficient_rows, -1))
+        return scores if batch.offset is None else scores + batch.offset
+
     def evaluate(self, theta: Array, batch: Labelled) -> tuple[tuple[float, Array], Array]:
-        if not self.reads_once(batch):
-            return super().evaluate(theta, batch)
-        at_zero = np.zeros((self.coefficient_rows, len(batch))) if batch.offset is None else batch.offset
-        (loss, _, gradient), (scores, _) = self.unit_step(theta, at_zero, batch)
-        return (loss, gradient), scores
+        if self.reads_once(batch):
+            at_zero = np.zeros((self.coefficient_rows, len(batch))) if batch.offset is None else batch.offset
+            (loss, _, gradient), (scores, _) = self.unit_step(theta, at_zero, batch)
+            return (loss, gradient), scores
+        scores = batch.design.project(theta.reshape(self.coefficient_rows, -1))
+        scores = scores if batch.offset is None else scores + batch.offset
+        loss, residual = self.loss_and_residual(scores, batch)
+        return (loss, batch.design.pull_back(residual).ravel()), scores
+
+    def unit_step(
+        self, direction: Array, scores: Array, batch: Labelled
+    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
+        stored = batch.design.stored() if self.reads_once(batch) else None
+        if stored is not None:
+            return self._compiled_unit_step(stored, direction, scores, batch)
+        slopes = batch.design.project(direction.reshape(self.coefficient_rows, -1))
+        there = scores + slopes
+        loss, residual = self.loss_and_residual(there, batch)
+        gradient = batch.design.pull_back(residual).ravel()
+        return (loss, self.inner(residual, slopes), gradient), (there, slopes)
+
+    def _compiled_unit_step(
+        self, stored: Stored, direction: Array, scores: Array, batch: Labelled
+    ) -> tuple[tuple[float, float, Array], tuple[Array, Array]]:
+        """Return :meth:`unit_step` of rows that are read once."""
+        raise NotImplementedError
 
     def loss_at_zero(self, batch: Labelled) -> float | None:
         if batch.offset is not None or not self.is_softmax():

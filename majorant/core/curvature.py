@@ -207,16 +207,22 @@ def steady_factor(A: Array, classes: int = 1) -> Factor:
 
     Only the lower triangle of A is read. Of several ``classes`` the direction in which all move together is grounded:
     nothing but the prior resists there, which is lost to rounding beside large columns; but no step goes there either.
+    Where a parameter has nothing on the diagonal it is given the largest of others: no gradient goes there.
     """
-    A = _occupied(grounded(A, classes) if classes > 1 else A)
-    share = 0.0
+    A = grounded(A, classes) if classes > 1 else A
+    diagonal = np.diagonal(A)
+    if (diagonal <= 0).any():
+        A = A + np.diag(np.where(diagonal <= 0, max(float(diagonal.max()), 1.0), 0.0))
+        diagonal = np.diagonal(A)
+    share, jittered = 0.0, A
     while share < 1:
         try:
             with for_large(len(A)):
-                return Factor(lower_factor(_with_jitter(A, share)))
+                return Factor(lower_factor(jittered))
         except LinAlgError:
-            share = max(GROWTH * share, JITTER * len(A))
-    return Factor(np.diag(np.sqrt(np.abs(np.diagonal(A)))))
+            share, jittered = max(GROWTH * share, JITTER * len(A)), A.copy()
+            jittered.flat[:: len(A) + 1] += share * np.maximum(diagonal, np.finfo(np.float64).tiny)
+    return Factor(np.diag(np.sqrt(np.abs(diagonal))))
 
 
 def lower_factor(A: Array, *, overwrite: bool = False, clean: bool = False) -> Array:
@@ -312,22 +318,6 @@ def grounded(A: Array, classes: int, columns: Array | None = None) -> Array:
     result = A.copy().reshape(n, p, n, p)
     result[:, each, :, each] += strength[:, None, None]
     return result.reshape(A.shape)
-
-
-def _occupied(A: Array) -> Array:
-    """Return A with something on its diagonal where a parameter has nothing: no gradient goes there either."""
-    nothing = np.diagonal(A) <= 0
-    if not nothing.any():
-        return A
-    return A + np.diag(np.where(nothing, max(float(np.diagonal(A).max()), 1.0), 0.0))
-
-
-def _with_jitter(A: Array, share: float) -> Array:
-    if share == 0.0:
-        return A
-    A = A.copy()
-    A.flat[:: len(A) + 1] += share * np.maximum(np.diagonal(A), np.finfo(np.float64).tiny)
-    return A
 
 
 # 20,000² float64 numbers are 3.2 GB, and factorising them takes minutes.

@@ -7,7 +7,6 @@ iterative scaling makes the first steps, and one Hessian serves as long as inter
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
@@ -125,10 +124,17 @@ def profile_intercept(
             break
 
     # Newton's method, each step halved until it descends.
-    here, solve, solves_at = expand(moved, None), None, None
+    here, solves_at = expand(moved, None), None
+    solve: Any
     for _ in range(STEPS):
-        if solve is None or solves_at is not here.hessian_at:
-            solve, solves_at = _solve_with(here.hessian), here.hessian_at
+        if solves_at is not here.hessian_at:  # of a singular Hessian the shortest solution
+            H = grounded(here.hessian, len(moved)) if len(moved) > 1 else here.hessian.copy()
+            solves_at = here.hessian_at
+            H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
+            try:
+                solve = (lambda b, H=H: b / H[0]) if len(H) == 1 else Factor(lower_factor(H))
+            except LinAlgError:
+                solve = lambda b, H=H: np.linalg.lstsq(H, b, rcond=None)[0]  # noqa: E731
         step = -solve(here.slope)
         settled = -float(here.slope @ step) <= max(NEGLIGIBLE**2 * here.loss, enough)
         if settled and (not exact or float(np.abs(here.slope).max()) <= 8 * EPSILON * float(observed.sum())):
@@ -153,23 +159,6 @@ def profile_intercept(
     return Profiled(here.moved, here.loss, here.residuals, decrease, stirred, passed_on, distance)
 
 
-def _solve_with(H: Array) -> Callable[[Array], Array]:
-    """Return the function that solves with H, or gives the shortest solution if H is singular."""
-    H = _grounded(H)
-    H.flat[:: len(H) + 1] += max(1e-12 * float(np.trace(H)) / len(H), 1e-280)
-    if len(H) == 1:
-        return lambda slope: slope / H[0]
-    try:
-        return Factor(lower_factor(H))
-    except LinAlgError:
-        return lambda slope: np.linalg.lstsq(H, slope, rcond=None)[0]
-
-
-def _grounded(H: Array) -> Array:
-    """Return the Hessian with curvature along the direction in which all classes move together: nothing goes there."""
-    return grounded(H, len(H)) if len(H) > 1 else H.copy()
-
-
 def _left(here: Expansion, observed: Array) -> tuple[float, float, float]:
     """Return how much the loss may still decrease, how far intercepts may still move, and max(H⁻¹).
 
@@ -189,9 +178,10 @@ def _left(here: Expansion, observed: Array) -> tuple[float, float, float]:
     # The Hessian here may be e^2a times less than one of scores that have moved by a since.
     weaker = exp(2 * float(np.abs(here.moved - here.hessian_at).max()))
     try:
-        inverse = weaker * (1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(_grounded(H))).inverse())
+        inverse = 1 / H if len(H) == 1 and H > 0 else Factor(lower_factor(grounded(H, len(H)))).inverse()
     except LinAlgError:  # H is not positive definite
         return nothing
+    inverse = weaker * inverse
     largest = float(np.diagonal(inverse).max())
     decrement = float(slope @ np.abs(inverse) @ slope)
     if not 4 * largest * decrement <= 0.25:

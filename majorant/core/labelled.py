@@ -86,6 +86,8 @@ class Labelled(InMemory):
     offset: Array | None  # class-major, (n, t)
     constant: bool
     total: int  # rows of the data that these are some of
+    soft: bool  # whether labels are distributions over classes
+    n_features: int  # columns p
     common: CommonGram | None = None  # with other problems over the same rows
 
     def __init__(
@@ -98,32 +100,52 @@ class Labelled(InMemory):
         center: bool | ArrayLike | Centre = False,
     ) -> None:
         design = read_design("X", X)
-        rows = design.shape[0]
+        rows, labels, log_h = design.shape[0], np.asarray(y), None
         if rows == 0:
             raise ValueError("X must have at least one row")
         if center is not False and not constant:
             raise ValueError("center needs a constant column to take up what is subtracted: set constant=True")
-        labels, log_h, weights = _read_labels(y, rows), _read_offset(offset, rows), row_weights("weight", weight, rows)
+
+        # Labels, or a distribution over classes for each row.
+        if labels.ndim == 2:
+            target = finite_array("y", labels, ndim=2).astype(np.float64)
+            if len(target) != rows:
+                raise ValueError(f"y must have one row per row of X ({rows}), got {len(target)}")
+            if (target < 0).any() or np.abs(target.sum(axis=1) - 1).max() > 1e-6:
+                raise ValueError("y with two dimensions must hold distributions: non-negative rows that sum to one")
+            labels = np.ascontiguousarray((target / target.sum(axis=1, keepdims=True)).T)
+        else:
+            if labels.shape != (rows,):
+                raise ValueError(f"y must have one label per row of X ({rows}), got an array of shape {labels.shape}")
+            are_whole = labels.dtype.kind in "iub" or (
+                labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == labels.round()).all()
+            )
+            if not are_whole:
+                raise ValueError(
+                    f"y must hold the class numbers 0 … n−1, got dtype {labels.dtype}; "
+                    "encode labels first, e.g. classes, y = np.unique(labels, return_inverse=True)"
+                )
+            labels = labels.astype(np.intp)
+            if labels.min() < 0:
+                raise ValueError(f"y must hold the class numbers 0 … n−1, got {labels.min()}; encode −1/+1 as 0/1")
+
+        if offset is not None:
+            values = finite_array("offset", offset, ndim=(1, 2), allow="-inf").astype(np.float64)
+            if len(values) != rows:
+                raise ValueError(f"offset must have one row per row of X ({rows}), got {len(values)}")
+            log_h = np.ascontiguousarray(values.reshape(rows, -1).T)
+        weights = row_weights("weight", weight, rows)
         design = with_constant(design, weights, center) if constant else design
         beside = [None if each is None else design.beside(each) for each in (labels, weights, log_h)]
         self._store(design, *beside, constant, rows)
 
-    def _store(self, *values: Any) -> None:
+    def _store(self, design: Design, y: Any, *values: Any) -> None:
         """Set the attributes, in the order in which they stand above."""
-        vars(self).update(zip(("design", "y", "weight", "offset", "constant", "total"), values, strict=True))
+        rest = zip(("weight", "offset", "constant", "total"), values, strict=True)
+        vars(self).update(rest, design=design, y=y, soft=y.ndim == 2, n_features=design.shape[1])
 
     def __len__(self) -> int:
         return self.design.shape[0]
-
-    @property
-    def soft(self) -> bool:
-        """Whether labels are distributions over classes."""
-        return self.y.ndim == 2
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns p."""
-        return self.design.shape[1]
 
     @property
     def centre(self) -> Array | None:
@@ -209,12 +231,14 @@ class Labelled(InMemory):
     @staticmethod
     def joined(parts: Sequence[Labelled]) -> Labelled:
         """Return the rows of several parts, one after the other, as all there are."""
-        rows, first = sum(len(part) for part in parts), parts[0]
+        rows, first, weights = sum(len(part) for part in parts), parts[0], None
+        if any(part.weight is not None for part in parts):
+            weights = np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts])
         whole = object.__new__(Labelled)
         whole._store(
             joined([part.design for part in parts]),
             np.concatenate([part.y for part in parts], axis=-1),
-            _joined_weights(parts),
+            weights,
             None if first.offset is None else np.concatenate([part.offset for part in parts], axis=1),
             first.constant,
             rows,
@@ -240,46 +264,3 @@ def with_common(data: Labelled, common: CommonGram | None) -> Labelled:
     other = copy(data)
     vars(other)["common"] = common
     return other
-
-
-def _joined_weights(parts: Sequence[Labelled]) -> Array | None:
-    if all(part.weight is None for part in parts):
-        return None
-    return np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts])
-
-
-def _read_labels(y: ArrayLike, rows: int) -> Array:
-    labels = np.asarray(y)
-    if labels.ndim == 2:
-        return _read_soft_labels(labels, rows)
-    if labels.shape != (rows,):
-        raise ValueError(f"y must have one label per row of X ({rows}), got an array of shape {labels.shape}")
-    if labels.dtype.kind not in "iub":
-        whole = labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == labels.round()).all()
-        if not whole:
-            raise ValueError(
-                f"y must hold the class numbers 0 … n−1, got dtype {labels.dtype}; "
-                "encode labels first, e.g. classes, y = np.unique(labels, return_inverse=True)"
-            )
-    labels = labels.astype(np.intp)
-    if labels.min() < 0:
-        raise ValueError(f"y must hold the class numbers 0 … n−1, got {labels.min()}; encode −1/+1 as 0/1")
-    return labels
-
-
-def _read_soft_labels(y: Array, rows: int) -> Array:
-    target = finite_array("y", y, ndim=2).astype(np.float64)
-    if len(target) != rows:
-        raise ValueError(f"y must have one row per row of X ({rows}), got {len(target)}")
-    if (target < 0).any() or np.abs(target.sum(axis=1) - 1).max() > 1e-6:
-        raise ValueError("y with two dimensions must hold distributions: non-negative rows that sum to one")
-    return np.ascontiguousarray((target / target.sum(axis=1, keepdims=True)).T)
-
-
-def _read_offset(offset: ArrayLike | None, rows: int) -> Array | None:
-    if offset is None:
-        return None
-    values = finite_array("offset", offset, ndim=(1, 2), allow="-inf").astype(np.float64)
-    if len(values) != rows:
-        raise ValueError(f"offset must have one row per row of X ({rows}), got {len(values)}")
-    return np.ascontiguousarray(values.reshape(rows, -1).T)

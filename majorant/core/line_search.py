@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -186,14 +185,11 @@ def best_step(
     while at_high < 0 and high < 2.0**30:  # F may descend for ever
         low, at_low, high = high, at_high, 2.0 * high
         at_high = slope(high)
-    return high if at_high <= 0 else _root(slope, low, at_low, high, at_high)
+    if at_high <= 0:
+        return high
 
-
-def _root(slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float) -> float:
-    """Return where a rising slope crosses zero, nearly, by secants and every third time bisection.
-
-    SciPy's brentq would do, but its wrapper is a reference cycle that keeps whole rays alive.
-    """
+    # Where the slope crosses zero, nearly: by secants, and every third time by bisection. SciPy's brentq would do, but
+    # its wrapper is a reference cycle that keeps whole rays alive.
     for k in range(60):  # bisections alone would find the last digit
         secant = high - at_high * (high - low) / (at_high - at_low)
         a = secant if k % 3 < 2 and low < secant < high else 0.5 * (low + high)

@@ -169,7 +169,8 @@ class Design(ABC):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column, in double precision."""
-        share, weighs = weight / weight.sum(), first_weighted(weight)
+        # Measured from the first row that has a weight, a constant column is exactly zero.
+        share, weighs = weight / weight.sum(), int(np.argmax(weight > 0))
         first = self.part(slice(weighs, weighs + 1)).dense()[0]
 
         def moments_of(some: slice) -> Array:
@@ -243,11 +244,6 @@ class Design(ABC):
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
 
-def first_weighted(weight: Array) -> int:
-    """Return the number of the first row that has a weight: measured from it, a constant column is exactly zero."""
-    return int(np.argmax(weight > 0))
-
-
 def weighted_rows(x: Array, weight: Array, dtype: Any) -> Array:
     """Return rows times their weights, in some precision."""
     result, each = empty(x.shape, dtype), weight[:, None].astype(x.dtype, copy=False)
@@ -297,6 +293,7 @@ FEW_CENTRED = 2**18
 ROUNDING = 64
 
 
+@dataclass(frozen=True, eq=False)
 class StoredDesign(Design):
     """[X − 1cᵀ, 1], with X an array or a CSR matrix: a centre c and a last column of ones, which are not stored.
 
@@ -318,10 +315,10 @@ class StoredDesign(Design):
     """
 
     numbers: Any
-    constant: bool
-    origin: Array | None
-    centred: bool | Array
-    source: Design | None
+    constant: bool = False
+    origin: Array | None = None
+    centred: bool | Array = False
+    source: Design | None = None
 
     @lazy
     def shape(self) -> tuple[int, int]:
@@ -348,11 +345,11 @@ class StoredDesign(Design):
     @lazy
     def raw(self) -> Self:
         """X itself, without a column of ones or a centre."""
-        return type(self)(self.numbers) if self.constant else self  # type: ignore[call-arg]
+        return type(self)(self.numbers) if self.constant else self
 
     def bordered(self, origin: Array | None = None) -> Self:
         """Return the matrix with a last column of ones, and columns measured from a centre."""
-        return replace(self, constant=True, origin=origin)  # type: ignore[type-var]
+        return replace(self, constant=True, origin=origin)
 
     def split(self, W: Array) -> tuple[Array, Array | None]:
         """Return what X is multiplied by to get scores (n×p), and what is added to the product (n×1)."""
@@ -376,23 +373,20 @@ class StoredDesign(Design):
 
     def toarray(self) -> Array:
         """Return the whole matrix, written out; that of a few rows is remembered."""
+        X = self.numbers if isinstance(self.numbers, np.ndarray) else self.numbers.toarray()
         if not self.constant:
-            return self.numbers if isinstance(self.numbers, np.ndarray) else self.numbers.toarray()
-        few = FEW if self.shift is None else FEW_CENTRED
-        return self._remembered if self.shape[0] * self.shape[1] <= few else self._written_out()
-
-    @lazy
-    def _remembered(self) -> Array:
-        return self._written_out()
-
-    def _written_out(self) -> Array:
-        X, shift = self.raw.toarray(), self.shift
+            return X
+        shift, found = self.shift, vars(self).get("written")
+        if found is not None:
+            return found
         written = np.empty(self.shape, X.dtype if shift is None else np.result_type(X, shift))
         written[:, -1] = 1.0
         if shift is None:
             written[:, :-1] = X
         else:
             np.subtract(X, shift, out=written[:, :-1])  # there: fresh memory for a copy takes longer than to subtract
+        if written.size <= (FEW if shift is None else FEW_CENTRED):
+            vars(self)["written"] = written
         return written
 
     def uncentred(self) -> Self:
@@ -421,9 +415,10 @@ class StoredDesign(Design):
         return np.column_stack([squares, total])
 
     def column_norms(self) -> Array:
+        X, root = self.raw, np.sqrt(self.shape[0])
+        norms = np.sqrt(np.maximum(X.pull_back_squares(np.ones((1, self.shape[0])))[0], 0.0))
         if not self.constant:
-            return super().column_norms()
-        root, norms = np.sqrt(self.shape[0]), self.raw.column_norms()
+            return norms
         return np.append(norms if self.shift is None else norms + root * np.abs(self.shift), root)
 
     def frobenius_norm(self) -> float:
@@ -443,33 +438,21 @@ class StoredDesign(Design):
         if len(which) == self.shape[1]:
             return self
         if not self.constant:
-            return type(self)(self.numbers[:, which])  # type: ignore[call-arg]
+            return type(self)(self.numbers[:, which])
         stored = which[which < self.shape[1] - 1]
-        chosen = type(self)(self.numbers[:, stored])  # type: ignore[call-arg]
+        chosen = type(self)(self.numbers[:, stored])
         chosen = chosen.bordered(None if self.shift is None else self.shift[stored])
         if len(stored) < len(which):
             return chosen
         return chosen.raw if chosen.shift is None else DenseDesign(chosen.toarray()[:, :-1])
 
 
-@dataclass(frozen=True, eq=False)
 class DenseDesign(StoredDesign):
     """An array of shape (t, p), float64 or float32, with or without a constant column and a centre."""
 
-    array: Array
-    constant: bool = False
-    origin: Array | None = None
-    centred: bool | Array = False
-    source: Design | None = None
-
-    @property
-    def numbers(self) -> Array:
-        """The array."""
-        return self.array
-
     def project(self, W: Array) -> Array:
         """Return W [X − 1cᵀ, 1]ᵀ."""
-        X, (V, added) = self.array, self.split(W)
+        X, (V, added) = self.numbers, self.split(W)
         if added is not None and not V.any():  # where most fits start
             return np.repeat(W[:, -1:], len(X), axis=1)
         scores = np.matmul(V.astype(X.dtype, copy=False), X.T, out=empty((len(V), len(X)), X.dtype))
@@ -481,7 +464,7 @@ class DenseDesign(StoredDesign):
 
     def pull_back(self, R: Array) -> Array:
         """Return R [X − 1cᵀ, 1]."""
-        X, G = self.array, np.empty((len(R), self.shape[1]))
+        X, G = self.numbers, np.empty((len(R), self.shape[1]))
         S = R if X.dtype == np.float64 else copied(R, X.dtype)
         # While matmul makes few numbers of many, no other thread runs; while dot does, they do.
         G[:, : X.shape[1]] = np.dot(S[0], X) if len(S) == 1 else np.dot(S, X)
@@ -491,20 +474,20 @@ class DenseDesign(StoredDesign):
         """Return some rows, with the same centre."""
         source = None if self.source is None else self.source.part(rows)
         if isinstance(rows, slice) or rows.dtype == bool:
-            return replace(self, array=self.array[rows], source=source)
-        taken = np.empty((len(rows), self.array.shape[1]), self.dtype)
+            return replace(self, numbers=self.numbers[rows], source=source)
+        taken = np.empty((len(rows), self.numbers.shape[1]), self.dtype)
 
         def take(some: slice) -> None:
             # With mode="raise" NumPy would take into a copy of the output first, which may be ten times as slow.
-            np.take(self.array, rows[some], axis=0, out=taken[some], mode="wrap")
+            np.take(self.numbers, rows[some], axis=0, out=taken[some], mode="wrap")
 
         for_each(take, even_slices(len(rows), CHUNK // 16 // taken.shape[1]))
-        return replace(self, array=taken, source=source)
+        return replace(self, numbers=taken, source=source)
 
     def stored(self) -> Stored | None:
         """Return the array, if its rows lie side by side."""
         shift = ZERO if self.shift is None else self.shift
-        return Stored(self.array, shift, self.constant) if self.array.flags.c_contiguous else None
+        return Stored(self.numbers, shift, self.constant) if self.numbers.flags.c_contiguous else None
 
     def widened(self) -> DenseDesign:
         """Return the matrix in double precision, rounded only once."""
@@ -512,7 +495,7 @@ class DenseDesign(StoredDesign):
             return self
         X = self if self.source is None else self.source
         if not isinstance(X, DenseDesign) or self.origin is None:
-            return DenseDesign(self.array.astype(np.float64), self.constant)
+            return DenseDesign(self.numbers.astype(np.float64), self.constant)
         return replace(X.less(self.origin, np.float64), constant=True, origin=self.origin, centred=True)
 
     def narrowed(self) -> DenseDesign:
@@ -524,7 +507,7 @@ class DenseDesign(StoredDesign):
         return replace(narrow, constant=self.constant, origin=self.origin, centred=centred)
 
     def pull_back_squares(self, R: Array) -> Array:
-        S, X = R.astype(self.dtype, copy=False), self.array
+        S, X = R.astype(self.dtype, copy=False), self.numbers
         total = np.zeros((len(S), X.shape[1]))
         # A few rows at a time, whose squares stay in cache: fresh memory for more takes longer than to square them.
         for some in even_parts(len(X), -(-8 * X.size // CHUNK)):
@@ -533,21 +516,24 @@ class DenseDesign(StoredDesign):
         return self.with_border_of_squares(R, total)
 
     def gram(self, B: Array, dtype: Any = np.float64) -> Array:
-        n, p = len(B), self.array.shape[1]
-        if not self.constant or n > 1 or self.shift is not None or self.shape[0] * self.shape[1] <= FEW:
+        (t, p), weight = self.numbers.shape, B[0, 0]
+        few = self.constant and t * (p + 1) <= FEW
+        if len(B) > 1 or few or self.shift is not None or not (weight >= 0).all():
             return super().gram(B, dtype)
-        whole, weight = np.empty((p + 1, p + 1)), B[0]  # the border of ones need not be written out for that
-        whole[:p, :p] = self.raw.gram(B, dtype)
-        whole[p, :p] = whole[:p, p] = self.raw.pull_back(weight)[0]
-        whole[p, p] = weight.sum()
-        return whole
+        G, step = np.zeros((p + self.constant, p + self.constant)), max(CHUNK // p, 128)
+        for some in (slice(start, start + step) for start in range(0, t, step)):
+            add_gram(weighted_rows(self.numbers[some], np.sqrt(weight[some]), dtype), G[:p, :p])
+        if self.constant:  # the border of ones need not be written out for that
+            G[p, :p] = G[:p, p] = np.dot(weight.astype(self.numbers.dtype, copy=False), self.numbers)
+            G[p, p] = weight.sum()
+        return G
 
     def less(self, centre: Array | float, dtype: Any) -> DenseDesign:
         """Return X − 1cᵀ, rounded once, as it is stored."""
-        result = np.empty(self.array.shape, dtype=dtype)
+        result = np.empty(self.numbers.shape, dtype=dtype)
 
         def subtract(some: slice) -> None:
-            result[some] = self.array[some] - centre
+            result[some] = self.numbers[some] - centre
 
         for_each(subtract, self.raw.chunks())
         return DenseDesign(result)
@@ -571,20 +557,8 @@ DENSE_ENOUGH = 0.25
 FEW_ROWS = 8
 
 
-@dataclass(frozen=True, eq=False)
 class CsrDesign(StoredDesign):
     """A SciPy CSR matrix of shape (t, p), float64 or float32, with or without a constant column and a centre."""
-
-    matrix: Any
-    constant: bool = False
-    origin: Array | None = None
-    centred: bool | Array = False
-    source: Design | None = None
-
-    @property
-    def numbers(self) -> Any:
-        """The matrix."""
-        return self.matrix
 
     def centred_at(self, centre: Array, stored: Array) -> CsrDesign:
         """Return the matrix with a constant column; ``stored`` columns, those without zeros, lose their centre at once.
@@ -599,7 +573,7 @@ class CsrDesign(StoredDesign):
 
     @property
     def density(self) -> float:
-        return self.matrix.nnz / (self.matrix.shape[0] * self.matrix.shape[1])
+        return self.numbers.nnz / (self.numbers.shape[0] * self.numbers.shape[1])
 
     @property
     def is_sparse(self) -> bool:
@@ -611,7 +585,7 @@ class CsrDesign(StoredDesign):
         if added is not None and not V.any():  # where most fits start
             return np.repeat(W[:, -1:], self.shape[0], axis=1)
         scores = empty((len(V), self.shape[0]))
-        scores[...] = (self.matrix @ V.T.astype(self.dtype, copy=False)).T
+        scores[...] = (self.numbers @ V.T.astype(self.dtype, copy=False)).T
         if added is not None:
             scores += added
         return scores
@@ -629,25 +603,25 @@ class CsrDesign(StoredDesign):
         """Return some rows, with the same centre; those of a slice are views."""
         source = None if self.source is None else self.source.part(rows)
         if not isinstance(rows, slice):
-            return replace(self, matrix=self.matrix[rows], source=source)
+            return replace(self, numbers=self.numbers[rows], source=source)
         start, stop, _ = rows.indices(self.shape[0])
         if start == 0 and stop == self.shape[0]:
             return self
-        X, first, last = self.matrix, self.matrix.indptr[start], self.matrix.indptr[stop]
+        X, first, last = self.numbers, self.numbers.indptr[start], self.numbers.indptr[stop]
         arrays = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-        return replace(self, matrix=as_they_are(type(X), arrays, (stop - start, X.shape[1])), source=source)
+        return replace(self, numbers=as_they_are(type(X), arrays, (stop - start, X.shape[1])), source=source)
 
     def stored(self) -> Stored:
         """Return the non-zeros."""
-        return Stored(Csr.of(self.matrix), ZERO if self.shift is None else self.shift, self.constant)
+        return Stored(Csr.of(self.numbers), ZERO if self.shift is None else self.shift, self.constant)
 
     def csr(self) -> sp.csr_array:
         """Return the whole matrix as a CSR array; of centred columns all are stored."""
         if not self.constant:
-            return sp.csr_array(self.matrix)
+            return sp.csr_array(self.numbers)
         if self.shift is not None:
             return sp.csr_array(self.toarray())
-        X = self.matrix
+        X = self.numbers
         ends = X.indptr[1:]  # of rows: SciPy's hstack looks at what it is given for longer than a small fit takes
         data, indices = np.insert(X.data, ends, 1.0), np.insert(X.indices, ends, X.shape[1])
         before = np.arange(len(X.indptr), dtype=X.indptr.dtype)
@@ -657,7 +631,7 @@ class CsrDesign(StoredDesign):
         """Return the matrix in double precision, rounded only once."""
         if self.dtype == np.float64:
             return self
-        X = CsrDesign((self.matrix if self.source is None else self.source.matrix).astype(np.float64))  # type: ignore[attr-defined]
+        X = CsrDesign((self.numbers if self.source is None else self.source.numbers).astype(np.float64))  # type: ignore[attr-defined]
         if self.origin is None:
             return X.bordered() if self.constant else X
         return X.centred_at(self.origin, np.broadcast_to(self.centred, len(self.origin)))
@@ -670,54 +644,54 @@ class CsrDesign(StoredDesign):
         return replace(narrow, constant=self.constant, origin=self.origin, centred=self.centred)
 
     def occurring(self) -> tuple[Array, Array]:
-        occurs = np.zeros(self.matrix.shape[1], dtype=bool)
-        occurs[self.matrix.indices] = True
+        occurs = np.zeros(self.numbers.shape[1], dtype=bool)
+        occurs[self.numbers.indices] = True
         if self.constant:
             occurs = np.append(occurs if self.shift is None else occurs | (self.shift != 0), True)
         which = np.flatnonzero(occurs)
         return self.columns(which).dense(), which
 
     def pull_back_squares(self, R: Array) -> Array:
-        X, squares = self.raw, np.zeros((len(R), self.matrix.shape[1]))
+        X, squares = self.raw, np.zeros((len(R), self.numbers.shape[1]))
         for some in X.chunks():
             squares += X.part(some).squares(R[:, some])
         return self.with_border_of_squares(R, squares)
 
     def squares(self, R: Array) -> Array:
         """Return R times the squares of what is stored, of all rows at once."""
-        return np.asarray((self._with_columns(self.matrix.data**2) @ R.T.astype(self.dtype, copy=False)).T)
+        return np.asarray((self._with_columns(self.numbers.data**2) @ R.T.astype(self.dtype, copy=False)).T)
 
     def chunks(self) -> Iterator[slice]:
         """Yield slices of rows, a cacheful of non-zeros at a time, unless that were fewer than columns."""
-        stored = max(self.matrix.nnz // self.shape[0], 1)
+        stored = max(self.numbers.nnz // self.shape[0], 1)
         step = max(max(CHUNK, self.shape[1]) // stored, 128)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
     @cached_property
     def _in_order(self) -> Any:
         """The matrix with the columns of each row in order."""
-        return self.matrix if self.matrix.has_sorted_indices else self.matrix.sorted_indices()
+        return self.numbers if self.numbers.has_sorted_indices else self.numbers.sorted_indices()
 
     @cached_property
     def _transposed(self) -> Any:
-        return self._with_columns(self.matrix.data)
+        return self._with_columns(self.numbers.data)
 
     def _with_columns(self, data: Array) -> Any:
         """Return a transposed matrix with other non-zeros."""
-        return as_they_are(sp.csc_array, (data, self.matrix.indices, self.matrix.indptr), self.matrix.shape[::-1])
+        return as_they_are(sp.csc_array, (data, self.numbers.indices, self.numbers.indptr), self.numbers.shape[::-1])
 
     def absolute(self) -> tuple[Design, Array]:
         if self.shift is not None:  # what is not stored, |c|, is a centre of its own: nothing is written out
-            far, X = np.abs(self.shift), sp.csr_array(self.matrix).copy()
+            far, X = np.abs(self.shift), sp.csr_array(self.numbers).copy()
             X.data = np.abs(X.data - self.shift[X.indices]) - far[X.indices]
             return CsrDesign(X).bordered(-far), np.asarray(X.sum(axis=1)).ravel() + far.sum() + 1.0
-        magnitude = abs(self.matrix)
+        magnitude = abs(self.numbers)
         total = np.asarray(magnitude.sum(axis=1), dtype=np.float64).ravel()
         return CsrDesign(magnitude, self.constant), total + 1.0 if self.constant else total
 
     def may_be_far(self, rows: Array, weight: Array, deviations: float) -> bool:
         """Return whether any column is stored in enough rows: of a share f of them mean² ≤ f/(1 − f) variance."""
-        indices, indptr = self.matrix.indices, self.matrix.indptr
+        indices, indptr = self.numbers.indices, self.numbers.indptr
         stored = np.concatenate([indices[indptr[j] : indptr[j + 1]] for j in rows.tolist()])
         each = np.repeat(weight, indptr[rows + 1] - indptr[rows])
         share = np.bincount(stored, each, minlength=1).max() / weight.sum()
@@ -730,7 +704,7 @@ class CsrDesign(StoredDesign):
         share, first = weight[None] / weight.sum(), np.zeros(self.shape[1])
         stored = self.without_zeros(weight)
         if stored.any():  # such a column would lose digits to its mean, and is measured from its first entry
-            first[stored] = self.matrix[[first_weighted(weight)]].toarray()[0, stored]
+            first[stored] = self.numbers[[int(np.argmax(weight > 0))]].toarray()[0, stored]
 
         def moments_of(some: slice) -> Array:
             part = self.part(some).less(first) if stored.any() else self.part(some)
@@ -741,7 +715,7 @@ class CsrDesign(StoredDesign):
 
     def without_zeros(self, weight: Array | None = None) -> Array:
         """Return for each column whether every row, of those with a weight, stores an entry."""
-        X, rows = self.matrix, self.shape[0]
+        X, rows = self.numbers, self.shape[0]
         if weight is not None and not weight.all():
             X, rows = X[weight > 0], int(np.count_nonzero(weight))
         none, indptr = np.zeros(self.shape[1], dtype=bool), X.indptr
@@ -756,7 +730,7 @@ class CsrDesign(StoredDesign):
 
     def less(self, centre: Array) -> CsrDesign:
         """Return X with a number for each column subtracted from what is stored of it."""
-        X = self.matrix
+        X = self.numbers
         data = X.data.astype(np.float64)
         data -= centre[X.indices]
         return CsrDesign(as_they_are(type(X), (data.astype(X.dtype, copy=False), X.indices, X.indptr), X.shape))
@@ -770,7 +744,7 @@ class CsrDesign(StoredDesign):
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""
         if self.constant:
             return self._triangles_with_border(weights)
-        matrix, (t, p) = self.matrix, self.matrix.shape
+        matrix, (t, p) = self.numbers, self.numbers.shape
         if not kernels.worth_compiling(matrix.nnz**2 / t, len(weights)):  # about so many pairs are multiplied
             by_entry = np.repeat(weights, np.diff(matrix.indptr), axis=1)
             parts = [(w * matrix.data, matrix.indices, matrix.indptr) for w in by_entry]

@@ -141,31 +141,10 @@ class Ridge(Penalty):
         self.same = least == most
         self._there: Any = None
         self.curvature = self.values = np.broadcast_to(values.flat[0], (size,)) if self.same else values
-
-    @lazy
-    def strength(self) -> Array:
-        """λ."""
-        return self.values
-
-    @lazy
-    def penalised(self) -> Array:
-        """Where λ is positive."""
-        return np.broadcast_to(self.values[0] > 0, self.values.shape) if self.same else self.values > 0
-
-    @lazy
-    def everywhere(self) -> bool:
-        """Whether λ is positive everywhere."""
-        return bool(self.values[0] > 0 if self.same else (self.values > 0).all())
-
-    @property
-    def strong(self) -> bool:
-        """Return True."""
-        return True
-
-    @lazy
-    def least(self) -> float:
-        """The least λ of those that penalise."""
-        return float(np.min(self.values[:1] if self.same else self.values[self.values > 0], initial=np.inf))
+        penalised = np.broadcast_to(least > 0, (size,)) if self.same else self.values > 0
+        smallest = least if self.same or least > 0 else float(np.min(values[values > 0]))
+        # What other penalties find when it is asked for.
+        vars(self).update(strength=self.values, penalised=penalised, everywhere=least > 0, strong=True, least=smallest)
 
     def value(self, theta: Array) -> float:
         """Return ½ Σ λ_i θ_i²."""
@@ -187,8 +166,9 @@ class Ridge(Penalty):
 
     def along(self, theta: Array, direction: Array) -> Callable[[float], tuple[float, float]]:
         """Return the parabola a ↦ R(θ + aδ) and its derivative."""
-        constant, linear, quadratic = self.value(theta), self.inner(theta, direction), self.inner(direction, direction)
-        return lambda a: (constant + a * (linear + 0.5 * a * quadratic), linear + a * quadratic)
+        inner = self.inner
+        constant, linear, square = 0.5 * inner(theta, theta), inner(theta, direction), inner(direction, direction)
+        return lambda a: (constant + a * (linear + 0.5 * a * square), linear + a * square)
 
     @property
     def prior(self) -> Array:

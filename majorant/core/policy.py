@@ -49,7 +49,7 @@ from majorant.core.ascent import from_online_pass, learns_online
 from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, lazy, one_of, whole
 from majorant.core.curvature import Dense, Factorize, Solve
-from majorant.core.line_search import EXACT, LOOSE, RISE, Point, best_step
+from majorant.core.line_search import EXACT, LOOSE, RISE, Point, Ray, best_step
 from majorant.core.objective import Objective
 from majorant.core.preconditioners import (
     FREE,
@@ -131,6 +131,8 @@ class Plan:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QuasiNewtonState(State):
     """Where the solver is, the metric that steps are scaled by, and L-BFGS pairs."""
+
+    FOUND = ("direction",)
 
     plan: Plan | None = None  # not before the first step
     factorize: Factorize | None = None  # the metric, as what makes its inverse for a ridge
@@ -255,12 +257,6 @@ class QuasiNewtonState(State):
         if self.curved_at is None or not isinstance(curvature, Dense):
             return None
         return KnownHessian(self.curved_at, curvature.matrix)
-
-    def changed(self, **changes: Any) -> QuasiNewtonState:
-        """Return the state with other values; its direction is found anew."""
-        other = super().changed(**changes)
-        vars(other).pop("direction", None)
-        return other
 
     def resumed(self, objective: Objective, point: Point, steps: int) -> QuasiNewtonState:
         """Return the state with what is known of its θ found again, for so many more steps."""
@@ -436,10 +432,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
         else:
             state = state.with_products_if_they_pay()
 
-        before, again = (
-            state,
-            [rung for rung in plan.rungs[::-1] if rung[0].level >= state.level] or [*plan.rungs[::-1]],
-        )
+        before, again = state, [rung for rung in plan.rungs[::-1] if rung[0].level >= state.level]
+        again = again or [*plan.rungs[::-1]]
         while True:
             # The direction: Newton's, or that of L-BFGS.
             newton = state.by_products and state.level < Level.SAMPLE
@@ -453,7 +447,7 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             slope = float(here.gradient @ step)
 
             # The line search. Steps by the Hessian are few, and worth a long one.
-            ray = objective.ray(here, step, unit_step=state.whole_step)
+            ray = Ray(objective, here, step, unit_step=state.whole_step)
             flat_enough = EXACT if state.curved_at is here.theta else LOOSE
             length = best_step(ray, (here.value, slope), flat_enough, max(RISE, MATTERS * objective.epsilon))
             new = ray.point_at(length)

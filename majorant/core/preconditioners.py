@@ -22,7 +22,7 @@ import numpy as np
 
 from majorant.core.certificates import LARGEST
 from majorant.core.checks import Array
-from majorant.core.curvature import Diagonal, DiagonalByClass, Factorize, Solve
+from majorant.core.curvature import Dense, Diagonal, DiagonalByClass, Factorize, Solve
 from majorant.core.labelled import CommonGram, Labelled, MeanProducts
 from majorant.core.line_search import Point
 from majorant.core.objective import Objective
@@ -316,7 +316,7 @@ class HessianOfAll(Preconditioner):
         return prices.hessian(prices.rows), 0.0
 
     def at(self, objective: Objective, point: Point) -> Factorize:
-        return grounded_hessian(objective, point)[1].steadied
+        return grounded_hessian(objective, objective.expand(point, Dense.of, majorizes=False)[1]).steadied
 
 
 @dataclass(frozen=True)

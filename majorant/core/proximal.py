@@ -530,7 +530,7 @@ class ProximalMajorization(StochasticSolver[ProximalState]):
             length /= 2
         if state.warm is not None and objective.value(state.warm) < ray.value_and_slope(length)[0]:
             return replace(state, theta=state.warm)
-        return state if length == 1.0 else replace(state, theta=ray.at(length))
+        return state if length == 1.0 else replace(state, theta=length * state.theta)
 
     def _finish(self, objective: Objective, state: ProximalState) -> ProximalState:
         solver, here = QuasiNewton(memory=self.memory, seed=self.seed), known(objective, state)

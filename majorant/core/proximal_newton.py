@@ -284,11 +284,11 @@ class Table:
         shift = np.zeros(len(which))
         if isinstance(design, CsrDesign) and (is_free or not design.constant):
             if "columns" not in F.remembered:
-                F.remembered["columns"] = sp.csc_array(design.matrix)
+                F.remembered["columns"] = sp.csc_array(design.numbers)
             X = F.remembered["columns"][:, which].astype(np.float64)
             shift = shift if design.shift is None else design.shift[which]
         elif isinstance(design, DenseDesign) and (is_free or not design.constant):
-            X = np.asfortranarray(design.array[:, which], dtype=np.float64)
+            X = np.asfortranarray(design.numbers[:, which], dtype=np.float64)
             if design.shift is not None:
                 X -= design.shift[which]
         else:

@@ -344,7 +344,7 @@ class Fitted:
     @classmethod
     def of(cls, solution: Solution) -> Fitted:
         """Return what there is to publish of a solution."""
-        trace = {name: solution.trace[name] for name in solution.trace}
+        trace = solution.trace.first(solution.trace.entries)
         return cls(solution.params, solution.result, int(trace["step"][-1]) if trace else 0, trace, solution)
 
 

@@ -61,16 +61,6 @@ class RowSpace:
     ridge: Array  # of each number of Z
 
     @classmethod
-    def suits(cls, objective: Objective) -> bool:
-        """Return whether rows are dense and at hand, and all their columns have the same penalty."""
-        data, λ = objective.whole, objective.penalty.prior
-        if not isinstance(data, Labelled) or λ is None or not isinstance(objective.model, ClassModel):
-            return False
-        features = _by_class(λ, objective)[:, : data.n_features - data.constant]
-        dense = not data.design.is_sparse and data.design.place is None and objective.model.has_products(data)
-        return dense and features.size > 0 and features.flat[0] > 0 and bool((features == features.flat[0]).all())
-
-    @classmethod
     def narrows(cls, objective: Objective) -> bool:
         """Return whether single precision is enough for K: the penalty is larger than its rounding errors."""
         data = objective.whole
@@ -82,7 +72,8 @@ class RowSpace:
     @classmethod
     def of(cls, objective: Objective) -> RowSpace:
         """Return the problem of rows that are at hand."""
-        data, model, λ = objective.whole, objective.model, _by_class(objective.ridge, objective)
+        data, model = objective.whole, objective.model
+        λ = objective.ridge.reshape(model.classes(objective.like), -1)
         assert isinstance(data, Labelled)
         assert isinstance(model, ClassModel)
         X: Any = data.design.without_ones().astype(np.float32 if cls.narrows(objective) else np.float64, copy=False)
@@ -143,30 +134,32 @@ class RowSpace:
         return np.concatenate([residual, residual.sum(axis=1, keepdims=True)], axis=1)
 
 
-def _by_class(theta: Array, objective: Objective) -> Array:
-    return theta.reshape(objective.model.classes(objective.like), -1)
-
-
 def suits(objective: Objective) -> bool:
     """Return whether rows are few, dense and at hand, columns share one penalty, and a Hessian is not next to free.
 
     Of more rows than columns K is singular, and what is rounded in it may not exceed the penalty.
     """
-    t = objective.rows
-    if not (objective.model.has_rows and objective.convex and t <= LARGEST_GRAM and RowSpace.suits(objective)):
+    t, data, λ = objective.rows, objective.whole, objective.penalty.prior
+    if not isinstance(data, Labelled) or λ is None or not isinstance(objective.model, ClassModel):
+        return False
+    if t > LARGEST_GRAM or not objective.convex or data.design.is_sparse or data.design.place is not None:
+        return False
+    columns = data.n_features - data.constant
+    features = λ.reshape(objective.model.coefficient_rows, -1)[:, :columns]
+    same = features.size > 0 and features.flat[0] > 0 and bool((features == features.flat[0]).all())
+    if not same or not objective.model.has_products(data):
         return False
     prices, hessian = Prices.of(objective), HessianOfAll().price(objective)
     if hessian is not None and hessian[0] <= FREE * prices.step:
         return False
-    columns = prices.columns
-    return t < columns or (t <= MOST_ROWS_PER_COLUMN * columns and RowSpace.narrows(objective))
+    return t < prices.columns or (t <= MOST_ROWS_PER_COLUMN * prices.columns and RowSpace.narrows(objective))
 
 
 def is_next_to_free(objective: Objective) -> bool:
     """Return whether K costs no more than ``FREE`` steps, and a Newton step with it less than one."""
     prices = Prices.of(objective)
-    step = prices.step
-    return prices.row_products() <= FREE * step and PRODUCTS_PER_STEP * prices.product_of_rows() < step
+    newton_step = PRODUCTS_PER_STEP * prices.product_of_rows()
+    return prices.row_products() <= FREE * prices.step and newton_step < prices.step
 
 
 def newton_among_rows(objective: Objective, steps: int) -> StartResult:

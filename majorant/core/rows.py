@@ -167,15 +167,25 @@ class OneBlock(Blocks):
     def run(
         self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None
     ) -> tuple[Any, Cached]:
-        result = function(*[value_of(values, 0, self._block) for values in cached], self._block)
-        term, value = split(result, gives)
+        if gives == "sum":
+            return self.total(function, *cached), [None]
+        if gives == "cached":
+            return None, self.map(function, *cached)
+        block = self._block
+        term, value = function(*[c[0] if isinstance(c, list) else value_of(c, 0, block) for c in cached], block)
         return term, [value]
 
     def total(self, function: Function, *cached: Cached) -> Any:
-        return function(*[value_of(values, 0, self._block) for values in cached], self._block)
+        block = self._block
+        return function(*[c[0] if isinstance(c, list) else value_of(c, 0, block) for c in cached], block)
+
+    def total_of_large(self, function: Function, rows: int, size: int, *cached: Cached) -> Any:
+        block = self._block
+        return function(*[c[0] if isinstance(c, list) else value_of(c, 0, block) for c in cached], block)
 
     def map(self, function: Function, *cached: Cached, recover: Function | None = None) -> Cached:
-        return [function(*[value_of(values, 0, self._block) for values in cached], self._block)]
+        block = self._block
+        return [function(*[c[0] if isinstance(c, list) else value_of(c, 0, block) for c in cached], block)]
 
     def fits(self, cached: Cached) -> bool:
         return isinstance(cached, list) and len(cached) == 1

@@ -37,7 +37,7 @@ from scipy import optimize
 from majorant.core.bound import QuadraticBound
 from majorant.core.certificates import KnownHessian
 from majorant.core.checks import Array, positive, whole
-from majorant.core.curvature import Dense, Form, Solve, grounded, refuse_large
+from majorant.core.curvature import Curvature, Dense, Form, Solve, grounded, refuse_large
 from majorant.core.line_search import Point, best_step
 from majorant.core.objective import Objective
 from majorant.core.quasi_newton import Pairs, add_pair, quasi_newton_step
@@ -63,6 +63,8 @@ class State:
     before: in single precision, or on a sample of the rows.
     """
 
+    FOUND: ClassVar[tuple[str, ...]] = ()  # attributes that are found from the others
+
     theta: Array
     point: Point | None = None
     stalled: bool = False
@@ -85,9 +87,12 @@ class State:
 
     def changed(self, **changes: Any) -> Self:
         """Return the state with other values. ``dataclasses.replace`` reads every field, which takes longer."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self) | changes)
-        other.__post_init__()
+        other, values = object.__new__(type(self)), vars(self) | changes
+        for name in self.FOUND:
+            values.pop(name, None)
+        if values["point"] is not None and values["point"].theta is not values["theta"]:
+            values["point"] = None
+        vars(other).update(values)
         return other
 
     def resumed(self, objective: Objective, point: Point, steps: int) -> Self:
@@ -423,18 +428,18 @@ class Newton(Descent):
 
     def aim(self, objective: Objective, point: Point | Array) -> DescentState:
         """Return the Newton direction."""
-        here, H = grounded_hessian(objective, point)
+        here, found = objective.expand(point, Dense.of, majorizes=False)
+        H = grounded_hessian(objective, found)
         return DescentState.at(here, direction=-H.solve(here.gradient, objective.ridge), curvature=H)
 
 
-def grounded_hessian(objective: Objective, at: Point | Array) -> tuple[Point, Dense]:
-    """Return a point and the Hessian of the loss, made positive where neither probabilities nor the penalty change."""
-    point, found = objective.expand(at, Dense.of, majorizes=False)
+def grounded_hessian(objective: Objective, found: Curvature) -> Dense:
+    """Return a Hessian of the loss, made positive where neither probabilities nor the penalty change."""
     H, together = found.compact(), objective.model.redundancy(objective.like)
     if together > 1:
         free = np.flatnonzero(~objective.penalty.penalised.reshape(together, -1).any(axis=0))
         H = grounded(H, together, free) if len(free) else H
-    return point, Dense(H, majorizes=False)
+    return Dense(H, majorizes=False)
 
 
 NO_LIMIT = 10**9

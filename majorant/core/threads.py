@@ -185,26 +185,20 @@ class Spare:
     """Memory of arrays that are gone, by its size; shared by the threads of a fit."""
 
     def __init__(self) -> None:
-        self._memory: defaultdict[int, list[Array]] | None = defaultdict(list)
+        self.memory: defaultdict[int, list[Array]] | None = defaultdict(list)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return an array whose memory comes back when it is gone."""
         size = prod(shape) * np.dtype(dtype).itemsize
         try:
-            memory = (self._memory or {})[size].pop()
+            memory = (self.memory or {})[size].pop()
         except (IndexError, KeyError):
             memory = np.empty(size, np.uint8)
         return np.asarray(_Lent(memory, self)).view(dtype).reshape(shape)
 
-    def take_back(self, memory: Array) -> None:
-        """Keep memory for the next array of its size, unless the fit is over."""
-        known = self._memory
-        if known is not None:
-            known[len(memory)].append(memory)
-
     def close(self) -> None:
         """Free all memory."""
-        self._memory = None
+        self.memory = None
 
 
 class _Lent:
@@ -215,7 +209,9 @@ class _Lent:
         self.__array_interface__ = memory.__array_interface__
 
     def __del__(self) -> None:
-        self._spare.take_back(self._memory)
+        known = self._spare.memory
+        if known is not None:
+            known[len(self._memory)].append(self._memory)
 
 
 _SPARE: ContextVar[Spare | None] = ContextVar("spare", default=None)

@@ -12,7 +12,7 @@ import torch
 
 from majorant.core.affine import ENOUGH_ROWS, far_means, given_centre
 from majorant.core.checks import Array
-from majorant.core.matrix import DenseDesign, Design, first_weighted
+from majorant.core.matrix import DenseDesign, Design
 
 Precision = Literal["double", "single", "fast"]
 
@@ -235,7 +235,7 @@ class TensorDesign(Design):
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
         """Return the weighted mean and variance of every column."""
-        share, weighs = self.beside(weight / weight.sum()), first_weighted(weight)
+        share, weighs = self.beside(weight / weight.sum()), int(np.argmax(weight > 0))
         first = self._stored(slice(weighs, weighs + 1))[0]
         off = sum((share[some] @ (self._stored(some) - first) for some in self.chunks()), torch.zeros(()))
         mean = first + off

@@ -329,7 +329,7 @@ class LinearClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             free = stream.ridge.reshape(classes, -1)[0] == 0
             return Posterior.of(stream.memory.precision.compact(), classes, stream.centre, free)
         if not hasattr(self, "_posterior"):
-            raise ValueError("the posterior needs the rows of the fit, which models do not keep: pass X first")
+            raise ValueError("call posterior_covariance(X) with the training rows first: models do not keep them")
         return self._posterior
 
     def _check_posterior_size(self) -> None:

@@ -1,7 +1,7 @@
-"""Held-out rows of a linear probe: which rows score, how well a fit does on them, and when a sweep is past its best.
+"""Held-out validation of a linear probe: the split of the rows, scores of a fit, and when to stop a sweep over C.
 
-Rows are arrays, sparse matrices or tensors, and are not copied. PyTorch is never imported here: a tensor is proof that
-it has been.
+Rows are arrays, sparse matrices or tensors, and are not copied. PyTorch is never imported here: who brings a tensor has
+imported it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from majorant.sources.base import Source, is_dask
 
 # Numbers that are computed with at a time: scores of some rows, or the rows themselves.
 TOGETHER = 2**24
-# Standard errors by which a score has to be below the best one to be worse beyond chance.
-CLEARLY = 2.0
 
 Metric: TypeAlias = str | Callable[[Array, Array], float]
 
@@ -144,8 +142,17 @@ def split_rows(estimator: Any, X: Any, y: Array, validation: Any) -> Split:
     # A share of each class, or rows of X.
     if isinstance(validation, float | int) and not isinstance(validation, bool):
         held = draw(codes, validation, estimator.random_state)
-    else:
-        held = read_index(validation, len(y))
+    else:  # numbers, a mask or a slice
+        held = np.zeros(len(y), dtype=bool)
+        index = validation if isinstance(validation, slice) else np.asarray(to_array(validation))
+        usable = isinstance(index, slice) or (index.ndim == 1 and index.dtype.kind in "iub")
+        try:
+            if usable:
+                held[index] = True
+        except IndexError as problem:
+            raise ValueError(f"validation must name rows of X, of which there are {len(y)}: {problem}") from None
+        if not usable or not held.any():
+            raise ValueError(f"validation must be a share between 0 and 1, rows, or (X, y), got {validation!r:.80}")
     lost = classes[np.bincount(codes[~held], minlength=len(classes)) == 0].tolist()
     if lost:
         raise ValueError(f"validation takes all rows of classes {lost[:5]}; leave one of each to fit")
@@ -190,21 +197,6 @@ def draw(codes: Array, share: float, random_state: Any) -> Array:
     return held
 
 
-def read_index(validation: Any, rows: int) -> Array:
-    """Return a mask of the rows that an index names: numbers, a mask or a slice."""
-    held = np.zeros(rows, dtype=bool)
-    index = validation if isinstance(validation, slice) else np.asarray(to_array(validation))
-    usable = isinstance(index, slice) or (index.ndim == 1 and index.dtype.kind in "iub")
-    try:
-        if usable:
-            held[index] = True
-    except IndexError as problem:
-        raise ValueError(f"validation must name rows of X, of which there are {rows}: {problem}") from None
-    if not usable or not held.any():
-        raise ValueError(f"validation must be a share between 0 and 1, rows, or (X, y), got {validation!r:.80}")
-    return held
-
-
 # --- scores -------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +225,7 @@ class Score:
         if self.of_rows is None or best.of_rows is None:
             return self._rank < best._rank
         apart = best.of_rows - self.of_rows
-        return bool(apart.mean() > CLEARLY * apart.std() / np.sqrt(len(apart)))
+        return bool(apart.mean() > 2 * apart.std() / np.sqrt(len(apart)))  # two standard errors
 
     @property
     def _rank(self) -> float:
@@ -310,11 +302,9 @@ class NearEnough(Callback):
     _before: float = field(default=nan, init=False)
 
     def start(self, fit: Fit) -> None:
-        """Forget the fit before."""
         self._values, self._before = [], nan
 
     def __call__(self, row: Mapping[str, float], theta: Array) -> bool:
-        """Return whether to stop."""
         self._values.append(row["objective"])
         now, before = foretold(self._values), self._before
         self._before = now

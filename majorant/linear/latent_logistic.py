@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from math import inf
 from typing import Any, ClassVar, Self
 
@@ -54,8 +53,8 @@ from majorant.estimators.fitting import (
 )
 from majorant.estimators.saving import Field, Saving, all_or_nothing, are_any, are_positive, linear_fields, resumed
 from majorant.linear.classifier import joined_params, split_params
-from majorant.linear.latent import LatentMultinomial
 from majorant.linear.logistic import LogisticRegression
+from majorant.linear.multinomial import LatentMultinomial
 
 SOLVERS = ("auto", "bbm", "lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
 # Settings that a logistic regression without hidden states takes as they are.
@@ -73,13 +72,6 @@ SHARED = (
     "verbose",
     "callbacks",
 )
-
-
-# The best of several starts goes on until its gradient promises so much less than the tolerance: rows that are repeated
-# and rows that are weighted then give the same to all digits that matter.
-FINISH = 1e-8
-# So many saddles are left.
-SADDLES = 2
 
 
 def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
@@ -103,21 +95,6 @@ def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
             raise ValueError(f"n_latent must have one number for each of {len(classes)} classes, got {n_latent!r:.80}")
     pairs = zip(counts, classes.tolist(), strict=True)
     return tuple(whole(f"n_latent of class {label!r}", count, least=1) for count, label in pairs)
-
-
-def check_enough_rows(states: tuple[int, ...], classes: Array, labels: Array, weight: Array | None) -> None:
-    """Refuse more states than a class has rows: one of them would have none of its own. A weight of 2 is two rows.
-
-    A class without rows, as a bootstrap may leave it, is no likelier for its states.
-    """
-    rows = np.bincount(labels, minlength=len(classes))
-    by_weight = rows if weight is None else np.bincount(labels, weights=weight, minlength=len(classes))
-    for count, label, found in zip(states, classes.tolist(), np.maximum(rows, by_weight), strict=True):
-        if count > max(found, 1) and found > 0:
-            raise ValueError(
-                f"n_latent asks for {count} states of class {label!r}, of which there are only {found:g} rows; "
-                "give this class fewer states: n_latent may be a dict of classes"
-            )
 
 
 def read_class_offset(offset: Any, rows: int, classes: int) -> Array | None:
@@ -367,8 +344,23 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
         offset: Array | None,
         resume_from: Any,
     ) -> Self:
-        check_enough_rows(states, classes, labels, weight)
-        before = self._previous(classes, states)
+        # A class needs a row for each of its states, but a class without rows, as a bootstrap may leave it, is no
+        # likelier for its states. A weight of 2 is two rows.
+        rows = np.bincount(labels, minlength=len(classes))
+        by_weight = rows if weight is None else np.bincount(labels, weights=weight, minlength=len(classes))
+        for count, label, found in zip(states, classes.tolist(), np.maximum(rows, by_weight), strict=True):
+            if count > max(found, 1) and found > 0:
+                raise ValueError(
+                    f"n_latent asks for {count} states of class {label!r}, of which there are only {found:g} rows; "
+                    "give this class fewer states: n_latent may be a dict of classes"
+                )
+        # Coefficients and intercepts of the fit before, if it was of the same shape.
+        before = None
+        if self.warm_start and hasattr(self, "coef_"):
+            same = np.array_equal(self.classes_, classes) and tuple(self.states_) == states
+            same = same and self.coef_.shape[1] == self.n_features_in_
+            if same and np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all():
+                before = self.coef_, self.intercept_
         self.classes_, self.states_, self._dtype = classes, np.array(states), X.dtype
         numbers = (X.nnz if issparse(X) else X.size) * sum(states)
         with sharing(fit_threads(self.n_jobs, numbers * self.n_init)):
@@ -408,7 +400,9 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
         (best, _, followers), self.restarts_ = best_of(runs, lambda run: run[1])
         if best.result.outcome is Outcome.STATIONARY:
             assert followers.progress is not None
-            best, value, _ = run(followers.progress(), FINISH * self.tol, SADDLES)
+            # A far smaller tolerance: rows that are repeated and rows that are weighted then give the same to all
+            # digits that matter. Two saddles, at most, are left.
+            best, value, _ = run(followers.progress(), 1e-8 * self.tol, 2)
             if not best.result.converged and predicted_decrease(objective, best) <= self.tol:
                 best = replace(best, result=replace(best.result, outcome=Outcome.STATIONARY))
             self.restarts_[self.restarts_.argmin()] = value
@@ -532,18 +526,9 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
         """
         scores = self._state_scores(X, offset)
         labels = self._class_scores(X, offset).argmax(axis=0) if y is None else self._numbers(y, scores.shape[1])
-        others = self._owner[:, None] != labels
-        return np.where(others, -np.inf, scores).argmax(axis=0) - self._first[labels]
-
-    @property
-    def _first(self) -> Array:
-        """The first state of each class, and one beyond the last."""
-        return np.concatenate([[0], np.cumsum(self.states_)])
-
-    @property
-    def _owner(self) -> Array:
-        """The class of each state, by its number."""
-        return np.repeat(np.arange(len(self.classes_)), self.states_)
+        model = LatentMultinomial(self.states_)
+        others = model.owner[:, None] != labels
+        return np.where(others, -np.inf, scores).argmax(axis=0) - model.first[labels]
 
     def _state_scores(self, X: Any, offset: Any) -> Array:
         """Return scores class-major, (states, n_samples)."""
@@ -554,12 +539,12 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
         # One row of coefficients is a score against zero.
         scores = np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
         more = read_class_offset(offset, scores.shape[1], len(self.classes_))
-        return scores if more is None else scores + more.T[self._owner]
+        return scores if more is None else scores + more.T[LatentMultinomial(self.states_).owner]
 
     def _class_scores(self, X: Any, offset: Any) -> Array:
         """Return the log-sum of the scores of each class, (classes, n_samples)."""
-        scores, first = self._state_scores(X, offset), self._first
-        return np.stack([log_partition(scores[a:b]) for a, b in pairwise(first)])
+        scores = self._state_scores(X, offset)
+        return LatentMultinomial(self.states_).class_scores(scores)
 
     def _numbers(self, y: Any, rows: int) -> Array:
         labels = np.asarray(y)
@@ -604,13 +589,13 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
 
     def _objective(self, X: Any, labels: Array, weight: Array | None, offset: Array | None) -> Objective:
         design, free = X if issparse(X) else DenseDesign(X), self.fit_intercept and not self.penalize_intercept
-        of_states = None if offset is None else offset[:, self._owner]
+        model = LatentMultinomial(self.states_)
+        of_states = None if offset is None else offset[:, model.owner]
         data = Labelled(design, labels, weight, of_states, constant=self.fit_intercept, center=bool(free))
         factors = np.ones(data.n_features)
         factors[-1] = 0.0 if free else 1.0
         # Where threads share the starts, each has one for itself.
         reducer = Threads(threads() if self.n_init == 1 else 1)
-        model = LatentMultinomial(self.states_)
         return Objective(model, data, ridge=np.tile(factors / self.C, model.n_classes), reducer=reducer)
 
     def _starts(
@@ -628,15 +613,6 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
 
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
-
-    def _previous(self, classes: Array, states: tuple[int, ...]) -> tuple[Array, Array] | None:
-        """Return coefficients and intercepts of the fit before, if it was of the same shape."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        same = np.array_equal(self.classes_, classes) and tuple(self.states_) == states
-        same = same and self.coef_.shape[1] == self.n_features_in_
-        finite = np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()
-        return (self.coef_, self.intercept_) if same and finite else None
 
     def _attributes(self, theta: Array) -> dict[str, Array]:
         W = theta.reshape(int(self.states_.sum()), -1)

@@ -455,10 +455,18 @@ class LinearProbe(LinearClassifier):
             Anything that JSON can hold; it travels with the probe and comes back as ``notes_``.
         """
         check_is_fitted(self, "coef_")
-        if Path(path).suffix == ENDING:
-            write_safetensors(path, *self._checked(notes), *self._two_sided())
-        else:
+        if Path(path).suffix != ENDING:
             super().save(path, notes)
+            return
+        facts, arrays = self._checked(notes)
+        weight, bias = self._two_sided()
+        others = {name: each for name, each in arrays.items() if name not in ("coef", "intercept")}
+        header = {"facts": facts, **{name: [each.dtype.str, each.tolist()] for name, each in others.items()}}
+        tensors = {"weight": np.ascontiguousarray(weight), "bias": bias.astype(weight.dtype)}
+        with replacing(path) as temporary:
+            needed("safetensors.numpy", f"a {ENDING} file", "safetensors").save_file(
+                tensors, temporary, {"format": FORMAT, "probe": json.dumps(header)}
+            )
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -507,19 +515,8 @@ FORMAT = "majorant probe"
 ENDING = ".safetensors"
 
 
-def write_safetensors(path: Any, facts: dict[str, Any], arrays: dict[str, Array], weight: Array, bias: Array) -> None:
-    """Write a fitted probe to a file whose tensors are those of its layer."""
-    beside = {name: each for name, each in arrays.items() if name not in ("coef", "intercept")}
-    header = {"facts": facts, **{name: [each.dtype.str, each.tolist()] for name, each in beside.items()}}
-    tensors = {"weight": np.ascontiguousarray(weight), "bias": bias.astype(weight.dtype)}
-    with replacing(path) as temporary:
-        needed("safetensors.numpy", f"a {ENDING} file", "safetensors").save_file(
-            tensors, temporary, {"format": FORMAT, "probe": json.dumps(header)}
-        )
-
-
 def read_safetensors(path: Any, fields: Mapping[str, Field]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the facts and arrays of a probe that :func:`write_safetensors` wrote."""
+    """Return the facts and arrays of a probe in a safetensors file."""
     needed("safetensors.numpy", f"a {ENDING} file", "safetensors")
     from safetensors import safe_open
 

@@ -133,8 +133,9 @@ class Stream:
         learnt = self.learnt.learn(data if rng is None else data.take(rng.permutation(len(data))))
         before, after = (self.model.loss(self.model.scores(θ, data), data) for θ in (self.theta, learnt.theta))
         if after > before:  # the best parameters on the way there
-            ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, learnt.theta - self.theta)
-            learnt = replace(learnt, theta=ray.at(min(best_step(ray), 1.0)))
+            step = learnt.theta - self.theta
+            ray = Objective(self.model, data, ridge=self.ridge).ray(self.theta, step)
+            learnt = replace(learnt, theta=self.theta + min(best_step(ray), 1.0) * step)
 
         # Rows in a row that have one label.
         (label, length), counts = self.run, self.counts.copy()

@@ -16,7 +16,7 @@ from torch.nn.functional import softplus
 from majorant.core.class_model import LEAST_WEIGHT, ClassFactors, ClassModel
 from majorant.core.curvature import Factors
 from majorant.core.labelled import Labelled
-from majorant.core.model import AlongIntercepts, Model
+from majorant.core.model import AlongIntercepts
 from majorant.core.rounding import Magnitudes
 from majorant.linear.multinomial import Binary, Multinomial
 
@@ -38,9 +38,6 @@ class OnTensors(ClassModel):
     def reads_once(self, batch: Labelled) -> bool:
         """Return False: compiled loops are for arrays."""
         return False
-
-    def unit_step(self, direction: Any, scores: Any, batch: Labelled) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
-        return Model.unit_step(self, direction, scores, batch)  # compiled loops are for arrays
 
     def along(self, scores: Any, slopes: Any, a: float) -> Any:
         """Return the scores so far along a ray."""

@@ -87,7 +87,7 @@ def test_columns_near_zero_stay_as_they_are_and_sparse_ones_sparse():
     X = sp.csr_array(rng.normal(size=(200, 50)) * (rng.random((200, 50)) < 0.05))
     data = Labelled(X, rng.integers(0, 2, 200), constant=True, center=True)
     assert data.centre is None
-    assert data.design.matrix.nnz == X.nnz
+    assert data.design.numbers.nnz == X.nnz
     with pytest.raises(ValueError, match="set constant=True"):
         Labelled(X, rng.integers(0, 2, 200), center=True)
 

@@ -52,7 +52,7 @@ KINDS = {
     "centred": (lambda X: DenseDesign(X, True, SHIFT), lambda X: written_out(X, SHIFT)),
     "centred csr": (lambda X: CsrDesign(sp.csr_array(X), True, SHIFT), lambda X: written_out(X, SHIFT)),
     "centred before": (
-        lambda X: DenseDesign(DenseDesign(X).less(SHIFT, np.float64).array, True, SHIFT, centred=True),
+        lambda X: DenseDesign(DenseDesign(X).less(SHIFT, np.float64).numbers, True, SHIFT, centred=True),
         lambda X: written_out(X, SHIFT),
     ),
 }
@@ -103,8 +103,8 @@ def test_compiled_gram_matrices_of_sparse_rows_are_those_of_products(X, n, monke
 
 def test_a_narrow_copy_is_the_same_numbers_rounded(X):
     design = DenseDesign(X)
-    assert design.narrowed().narrowed().array is not design.array
-    np.testing.assert_array_equal(design.narrowed().array, X.astype(np.float32))
+    assert design.narrowed().narrowed().numbers is not design.numbers
+    np.testing.assert_array_equal(design.narrowed().numbers, X.astype(np.float32))
 
 
 @pytest.mark.parametrize("n", [1, 3])

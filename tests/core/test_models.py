@@ -185,7 +185,7 @@ def test_many_unsorted_nonzeros_are_put_right_only_where_they_repeat(repeated):
     X = sp.csr_matrix((rng.normal(size=20_000), indices, np.arange(501) * 40), shape=(500, 50))
     y, dense = rng.integers(2, size=500), X.toarray()
     unsorted, right = (Objective(Binary(), Labelled(each, y), ridge=1.0) for each in (X, dense))
-    assert unsorted.data.design.matrix.nnz == 20_000 - repeated
+    assert unsorted.data.design.numbers.nnz == 20_000 - repeated
     same_objective(unsorted, right)
     weights = rng.uniform(size=(1, 500))
     np.testing.assert_allclose(np.triu((dense.T * weights[0]) @ dense), unsorted.data.design.triangles(weights)[0])

@@ -152,7 +152,7 @@ def test_threads_are_made_anew_in_a_forked_process():
 
 def test_overflow_is_found_where_it_matters_in_threads_too():
     F = threaded()
-    huge = Objective(F.model, Labelled(1e155 * F.data.design.array, F.data.y), ridge=1.0, reducer=Threads(2))
+    huge = Objective(F.model, Labelled(1e155 * F.data.design.numbers, F.data.y), ridge=1.0, reducer=Threads(2))
     assert np.isfinite(minimize(huge, QuasiNewton(), max_steps=3).params).all()  # and warns of nothing
 
 

@@ -37,7 +37,6 @@ SETTINGS = [{}, {"constant": False}, {"weighted": True}, {"soft": True}, {"cente
 @pytest.mark.parametrize("classes", [2, 4])
 def test_combinations_of_rows_have_the_derivatives_of_what_they_stand_for(classes, settings):
     F = problem(classes, **settings)
-    assert RowSpace.suits(F)
     space, rng = RowSpace.of(F), np.random.default_rng(1)
     Z, V = 0.1 * rng.normal(size=(2, *space.ridge.shape))
     ZK, VK = space.times(Z), space.times(V)
@@ -186,7 +185,7 @@ def test_penalties_that_differ_do_not_suit(uneven):
         ridge[1] *= 2.0
     else:
         ridge[:] = 0.0
-    assert not RowSpace.suits(F.with_ridge(ridge.ravel()))
+    assert not row_space.suits(F.with_ridge(ridge.ravel()))
 
 
 def test_losses_that_are_not_convex_stay_in_all_columns():

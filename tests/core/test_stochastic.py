@@ -278,7 +278,7 @@ def assert_sgd_is_its_definition(F, m, schedule):
 
 def test_a_gain_that_is_too_large_ends_as_non_finite_or_high():
     F = problems.make(problems.binary)
-    big = Objective(Binary(), Labelled(1e200 * F.data.design.array, F.data.y), ridge=1.0)
+    big = Objective(Binary(), Labelled(1e200 * F.data.design.numbers, F.data.y), ridge=1.0)
     solution = minimize(big, SGD(gain=1.0), max_steps=3)
     assert solution.result.outcome is Outcome.NON_FINITE
     assert np.isfinite(solution.params).all()
@@ -303,7 +303,7 @@ def test_tuning_works_for_every_model():
 
 def test_tuning_skips_gains_beyond_the_first_that_diverges():
     F = problems.make(problems.ecoli)
-    scaled = Objective(F.model, Labelled(1e3 * F.data.design.array, F.data.y), ridge=1.0)
+    scaled = Objective(F.model, Labelled(1e3 * F.data.design.numbers, F.data.y), ridge=1.0)
     found = tune(scaled, schedules=["constant", "adaptive"], taus=[10.0], batch_sizes=[1, 1000])
     assert {trial.solver.batch_size for trial in found.trials} == {1}  # 1,000 is more than the rows there are
     for schedule in ("constant", "adaptive"):

@@ -77,7 +77,7 @@ def test_posterior_is_refused_where_it_cannot_be():
     with pytest.raises(ValueError, match="5002 parameters is too large; the limit is 5000"):
         model.posterior_covariance()
     small = LogisticRegression().fit(rng.normal(size=(4, 2)), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="pass X first"):
+    with pytest.raises(ValueError, match="call posterior_covariance"):
         small.posterior_covariance()
     weighted = LogisticRegression(class_weight="balanced").fit(rng.normal(size=(4, 2)), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="pass y as well"):

@@ -497,7 +497,7 @@ def test_rows_are_put_where_they_are_multiplied_without_a_copy(sparse):
     chunk = Chunk.of(wrong, y)
     encoding = Encoding(chunk.labels.names, None, X.shape[1], X.dtype, False, None, len(y))
     design = encoding(chunk).design
-    assert (design.matrix.data if sparse else design.array).flags.aligned
+    assert (design.numbers.data if sparse else design.numbers).flags.aligned
     np.testing.assert_array_equal(design.toarray(), X.toarray() if sparse else X)
     assert majorant.Labelled(wrong, y == y[0]).design.dense().flags.aligned
 
