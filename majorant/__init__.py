@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from majorant.chain.latent import LatentChain
     from majorant.chain.latent_crf import LatentChainCRF
     from majorant.chain.model import Chain
+    from majorant.chain.sklearn_crfsuite import CRF
     from majorant.choice.conditional_logit import ConditionalLogit
     from majorant.choice.enumerated import Enumerated, LatentEnumerated
     from majorant.choice.latent_class_logit import LatentClassLogit
@@ -49,6 +50,7 @@ _HOMES = {
     "chain.latent": ("LatentChain",),
     "chain.latent_crf": ("LatentChainCRF",),
     "chain.model": ("Chain",),
+    "chain.sklearn_crfsuite": ("CRF",),
     "choice.conditional_logit": ("ConditionalLogit",),
     "choice.enumerated": ("Enumerated", "LatentEnumerated"),
     "choice.latent_class_logit": ("LatentClassLogit",),
@@ -101,6 +103,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "BFGS",
+    "CRF",
     "LBFGS",
     "SGD",
     "BatchMajorization",

@@ -11,17 +11,20 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from numbers import Real
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
+from majorant.chain import crfsuite
 from majorant.chain.dense import DenseChain, DenseSequences, InSingle
 from majorant.chain.features import (
     ChainFiles,
     FittedWeights,
     StreamedWeights,
+    from_tables,
     observed_pairs,
     read_sequences,
     sequences,
@@ -35,6 +38,7 @@ from majorant.chain.source import Prepared, Wanted, chunkwise, from_source, in_m
 from majorant.chain.tokens import Tokens, Vocabulary, encode, split_rows
 from majorant.core.ascent import OnlineMajorization
 from majorant.core.checks import Array, one_of, refuse_null_ending, whole
+from majorant.core.files import replacing
 from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
 from majorant.core.penalty import ElasticNet, Ridge
@@ -44,10 +48,14 @@ from majorant.core.result import Fitted, Outcome, Result, stream_result
 from majorant.core.rows import Threads
 from majorant.core.solver import LBFGS, BatchMajorization, Solver
 from majorant.core.threads import numerics, sharing, threads
+from majorant.estimators import saving
 from majorant.estimators.base import Estimator, check_callbacks, check_number, fit_threads
 from majorant.estimators.fitting import is_unwanted, publish, run, warn
 from majorant.estimators.saving import Saving, all_or_nothing, resumed
 from majorant.estimators.source import check_executor, refuse_beside
+
+# What names of CRFsuite's files end in.
+CRFSUITE = ".crfsuite"
 
 
 class ChainEstimator(ChainFiles, Estimator):
@@ -290,7 +298,106 @@ class ChainEstimator(ChainFiles, Estimator):
         check_is_fitted(self, "_weights")
         return self._weights.whole().transitions(self._state_names())
 
+    @property
+    def attributes_(self) -> list[str]:
+        """The attributes that have a weight."""
+        check_is_fitted(self, "_weights")
+        universe, names = self._weights.whole().universe, self._vocabulary.names()
+        return [names[k] for k in np.unique(universe.pairs // universe.n).tolist()]
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have a weight."""
+        return len(self.attributes_)
+
+    @property
+    def size_(self) -> int:
+        """The bytes of the model as a file of CRFsuite."""
+        return len(self._as_crfsuite())
+
+    def save(self, path: Any, notes: Any = None) -> None:
+        """Write the fitted model to a file that holds data only; a path that ends in .crfsuite is a file of CRFsuite.
+
+        Taggers of CRFsuite in any language read such a file, and label as this model does.
+
+        Parameters
+        ----------
+        path : str or Path
+        notes : dict, optional
+            Anything that JSON can hold; it travels with the model and comes back as ``notes_``. Not with .crfsuite.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> model, path = ChainCRF(c2=0.1).fit(X, y), tempfile.mkdtemp() + "/model.crfsuite"
+        >>> model.save(path)
+        >>> ChainCRF.load(path).predict(X) == y
+        True
+        """
+        if not str(path).endswith(CRFSUITE):
+            super().save(path, notes)
+            return
+        if notes is not None:
+            raise ValueError("a file of CRFsuite holds no notes: save to a name that ends in .npz")
+        content = self._as_crfsuite()
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Return the model that :meth:`save` wrote, or CRFsuite, or :class:`~majorant.Checkpoint`.
+
+        All of the file is checked: one that is damaged, or that was made by hand, is a ValueError that says what is
+        wrong with it.
+
+        Parameters
+        ----------
+        path : str or Path
+            A name that ends in .crfsuite is a file of CRFsuite; how its model was fitted is not in it.
+
+        Returns
+        -------
+        estimator
+            Fitted, with its ``notes_``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from majorant import ChainCRF
+        >>> model, path = ChainCRF().fit([[["a"], ["b"]]], [["x", "y"]]), tempfile.mkdtemp() + "/model.npz"
+        >>> model.save(path)
+        >>> ChainCRF.load(path).state_features_ == model.state_features_
+        True
+        """
+        if not str(path).endswith(CRFSUITE):
+            return super().load(path)
+        with saving.naming(path):
+            tables = crfsuite.from_bytes(Path(path).read_bytes())
+            weights, classes, vocabulary = from_tables(tables)
+        model = cls()
+        if len(model._many_states(classes)) != weights.universe.n:
+            raise TypeError(f"a file of CRFsuite holds a ChainCRF, not a {cls.__name__}")
+        model.result_ = Result(Outcome.STOPPED, "read from a file of CRFsuite", np.nan)
+        model.gap_, model.notes_ = np.nan, None
+        model._keep(weights, classes, vocabulary)
+        return model
+
     # --- what the methods above are made of ---------------------------------------------------------------
+
+    def _as_crfsuite(self) -> bytes:
+        check_is_fitted(self, "_weights")
+        weights = self._weights.whole()
+        if weights.universe.n > len(self.classes_):
+            raise ValueError(f"a file of CRFsuite holds no hidden states, so no {type(self).__name__}")
+        return crfsuite.to_bytes(weights.tables([str(label) for label in self.classes_], self._vocabulary.names()))
+
+    def _losses(self, X: Any, y: Any) -> Array:
+        """Return −log p(y_j|x_j) of each sequence."""
+        data = self._read_more(X, y)
+        return Chain().sequence_losses(Chain().scores(self._weights.whole().theta, data), data)
 
     def _keep(self, weights: FittedWeights | StreamedWeights, classes: Array, vocabulary: Vocabulary) -> None:
         """Set what a model is made of, and forget what was read off the one before."""

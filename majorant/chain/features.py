@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from majorant.chain.crfsuite import Tables
 from majorant.chain.feature_index import GrowingUniverse, Stack, Universe
 from majorant.chain.model import Chain
 from majorant.chain.sequences import Sequences, inner_tokens
@@ -41,6 +42,20 @@ class Weights(NamedTuple):
         """Return the weight of each pair of attribute and label."""
         n, pairs = self.universe.n, self.universe.pairs.tolist()
         return {(names[k // n], labels[k % n]): w for k, w in zip(pairs, self.theta.tolist(), strict=False)}
+
+    def tables(self, labels: list[str], attributes: list[str]) -> Tables:
+        """Return the weights as a file of CRFsuite has them: only attributes that have a weight are named."""
+        universe, states = self.universe, self.theta[: len(self.universe.label)]
+        pairs = universe.pairs[states != 0]
+        kept, places = np.unique(pairs // universe.n, return_inverse=True)
+        return Tables(
+            labels,
+            [attributes[k] for k in kept.tolist()],
+            np.column_stack([places, pairs % universe.n]),
+            states[states != 0],
+            universe.transitions,
+            self.theta[len(universe.label) :],
+        )
 
     def transitions(self, labels: list[Any]) -> dict[tuple[Any, Any], float]:
         """Return the weight of each pair of label and next label."""
@@ -67,26 +82,37 @@ class FittedWeights:
 
     def without_zeros(self, vocabulary: Vocabulary) -> tuple[FittedWeights, Vocabulary]:
         """Return the weights that are not zero, and the attributes that have any; columns of a matrix keep theirs."""
-        universe, there = self.universe, self.theta != 0
-        of_states, of_steps = there[: len(universe.label)], there[len(universe.label) :]
-        pairs, steps, names = universe.pairs[of_states], universe.steps[of_steps], vocabulary.names()
+        universe, names = self.universe, vocabulary.names()
+        states, steps = np.split(self.theta, [len(universe.label)])
+        pairs = universe.pairs[states != 0]
         if vocabulary.columns is None:
             kept, places = np.unique(pairs // universe.n, return_inverse=True)
-            pairs = places * universe.n + pairs % universe.n
-            names = [names[k] for k in kept.tolist()]
+            pairs, names = places * universe.n + pairs % universe.n, [names[k] for k in kept.tolist()]
         order = np.argsort(pairs)
-        few = Universe.of(pairs[order], steps, universe.n, len(names))
-        theta = np.concatenate(
-            [self.theta[: len(universe.label)][of_states], self.theta[len(universe.label) :][of_steps]]
-        )
-        # Parameters stand by the new numbers of attributes.
-        places = np.searchsorted(pairs[order], few.pairs)
-        theta[: len(pairs)] = theta[: len(pairs)][order][places]
-        return FittedWeights(few, theta), Vocabulary(names, vocabulary.columns)
+        few = Universe.of(pairs[order], universe.steps[steps != 0], universe.n, len(names))
+        weights = states[states != 0][order][np.searchsorted(pairs[order], few.pairs)]
+        return FittedWeights(few, np.concatenate([weights, steps[steps != 0]])), Vocabulary(names, vocabulary.columns)
 
     @cached_property
     def _without_table(self) -> Universe:
         return replace(self.universe, tabled=0)
+
+
+def from_tables(tables: Tables) -> tuple[FittedWeights, Array, Vocabulary]:
+    """Return weights, classes and attributes of a file of CRFsuite."""
+    classes = np.unique(tables.labels)
+    if len(classes) < len(tables.labels) or len(set(tables.attributes)) < len(tables.attributes):
+        raise ValueError("the file names a label or an attribute twice")
+    n, number = len(classes), np.searchsorted(classes, tables.labels)
+    pairs = tables.states[:, 0].astype(np.int64) * n + number[tables.states[:, 1]]
+    steps = number[tables.transitions[:, 0]] * n + number[tables.transitions[:, 1]]
+    if len(np.unique(pairs)) < len(pairs) or len(np.unique(steps)) < len(steps):
+        raise ValueError("the file has several weights for one feature")
+    order, of_steps = np.argsort(pairs), np.argsort(steps)
+    universe = Universe.of(pairs[order], steps[of_steps], n, len(tables.attributes))
+    places = np.searchsorted(pairs[order], universe.pairs)
+    theta = np.concatenate([tables.state_weights[order][places], tables.transition_weights[of_steps]])
+    return FittedWeights(universe, theta), classes, Vocabulary(tables.attributes)
 
 
 class StreamedWeights:

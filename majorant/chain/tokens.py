@@ -391,9 +391,10 @@ class Encoder:
 
     def _add_token(self, token: Any) -> None:
         if isinstance(token, list | tuple | set | frozenset):
-            if token and not isinstance(next(iter(token)), str):
+            if token and not isinstance(next(iter(token)), str | bytes):
                 raise TypeError(f"attributes must be strings, got {next(iter(token))!r}")
-            names, values = token, None
+            names = [each.decode("utf-8", "surrogateescape") if isinstance(each, bytes) else each for each in token]
+            values = None
         elif isinstance(token, Mapping):
             names, values = _flat(token)
             if not math.isfinite(sum(values)):
