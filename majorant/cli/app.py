@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from majorant.cli.balance import balance
 from majorant.cli.choice import choice
 from majorant.cli.compare import compare, reproduce
 from majorant.cli.crf import ALSO as CRF_ALSO
@@ -22,12 +23,15 @@ from majorant.cli.options import Command, option
 from majorant.cli.output import fail, on_terminal
 from majorant.cli.predict import evaluate, info, predict
 from majorant.cli.probe import probe
+from majorant.cli.rank import rank
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit,
     "predict": predict,
     "evaluate": evaluate,
     "choice": choice,
+    "rank": rank,
+    "balance": balance,
     "probe": probe,
     "compare": compare,
     "reproduce": reproduce,
@@ -143,6 +147,8 @@ def start(
     majorant predict flowers.npz new.csv --out species.csv
     majorant evaluate flowers.npz more.csv
     majorant choice trips.csv --group trip --choice chosen --features price hours
+    majorant rank battles.csv --a model_a --b model_b --winner winner
+    majorant balance sample.csv --targets margins.csv --out weights.csv
     majorant probe features.npy labels.npy --model head.safetensors
     majorant crf train train.txt --template chunking --test test.txt
     """

@@ -212,7 +212,8 @@ class EntropyBalancing:
         margins : dict or data frame
             ``{column: {category: share}}``; numbers that do not sum to one are totals. The name of a column is a tuple
             for cells of several columns, as post-stratification has them: ``{("sex", "age"): {("f", "old"): 0.2, …}}``.
-            A data frame has the columns variable, category and share.
+            ``{column: number}`` is the mean of a column of numbers. A data frame has the columns variable, category
+            (missing where the mean is meant) and share.
         base_weights : array of shape (n,), optional
         **settings
             Of the class.
@@ -233,6 +234,11 @@ class EntropyBalancing:
         """
         indicators, targets, names = [], [], []
         for column, shares in read_margins(margins).items():
+            if not isinstance(shares, Mapping):
+                indicators.append(finite_array(f"column {column!r}", _column_of(df, column), ndim=1))
+                targets.append(shares)
+                names.append(str(column))
+                continue
             variables = column if isinstance(column, tuple) else (column,)
             cells = [np.asarray(_column_of(df, variable)) for variable in variables]
             label = " × ".join(map(str, variables))
@@ -423,14 +429,26 @@ def column_facts(X: Array, q: Array | None) -> tuple[Array, Array, Array, Array]
     return X[0] + away, np.sqrt(np.maximum(squares / total - away**2, 0.0)), low, high
 
 
-def read_margins(margins: Any) -> dict[Any, dict[Any, float]]:
-    """Return shares by column and category."""
-    if isinstance(margins, Mapping) and all(isinstance(each, Mapping) for each in margins.values()):
-        return {column: {key: float(share) for key, share in each.items()} for column, each in margins.items()}
-    found: dict[Any, dict[Any, float]] = {}
+def read_margins(margins: Any) -> dict[Any, dict[Any, float] | float]:
+    """Return shares by column and category, or means by column."""
+    if isinstance(margins, Mapping) and all(isinstance(each, Mapping | int | float) for each in margins.values()):
+        return {
+            column: {key: float(share) for key, share in each.items()} if isinstance(each, Mapping) else float(each)
+            for column, each in margins.items()
+        }
+    found: dict[Any, Any] = {}
     columns = [np.asarray(_column_of(margins, name)).tolist() for name in ("variable", "category", "share")]
-    for variable, category, share in zip(*columns, strict=True):
-        found.setdefault(variable, {})[category] = float(share)
+    for row, (variable, category, share) in enumerate(zip(*columns, strict=True)):
+        if category is None or category != category or category == "":
+            of_column: Any = float(share)
+        else:
+            of_column = found.get(variable, {})
+            of_column = of_column | {category: float(share)} if isinstance(of_column, dict) else None
+        if of_column is None or (isinstance(of_column, float) and variable in found):
+            raise ValueError(
+                f"row {row} of the margins gives {variable!r} a mean beside other targets: drop one of them"
+            )
+        found[variable] = of_column
     return found
 
 
