@@ -345,13 +345,13 @@ class PassLine(Callback):
         seconds = max(now - self._began, 1e-9)
         if self.total is None:
             return f"{self.title}: {self.rows:,} rows  {self.rows / seconds:,.0f} rows/s"
-        passes, here = divmod(self.rows, self.total)
-        if not here:  # between two passes, or rows are read elsewhere
+        passes, done = divmod(self.rows, self.total)
+        if not done:  # between two passes, or rows are read elsewhere
             return f"{self.title}{self._found}"
-        where, timed = f"{self.title}, pass {passes + 1}: {here / self.total:.0%}", here - self._untimed
+        where, timed = f"{self.title}, pass {passes + 1}: {done / self.total:.0%}", done - self._untimed
         if timed <= 0:
             return f"{where}{self._found}"
-        left = (self.total - here) * seconds / timed
+        left = (self.total - done) * seconds / timed
         return f"{where}  {timed / seconds:,.0f} rows/s  {left:.0f} s left{self._found}"
 
     def _show(self) -> None:

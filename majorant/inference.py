@@ -117,7 +117,7 @@ def inverse(H: Array) -> Array:
 def row_scores(model: RowModel[Any], theta: Array, batch: InMemory) -> Array:
     """Return the gradient of the loss of each row (t×d), some rows at a time."""
     rows = max(2**22 // (len(theta) * max(model.scores_per_row(batch), 1)), 1)  # 32 MB at a time
-    parts = [model.row_gradients(model.scores(theta, some), some) for some in batch.batches(rows)]
+    parts = [model.row_gradients(model.scores(theta, block), block) for block in batch.batches(rows)]
     return np.concatenate(parts)
 
 
@@ -317,7 +317,7 @@ class Summary:
         """Return the numbers of the table."""
         low, high = self.interval.T
         columns = (self.estimates, self.std_errors, self.z, self.p, low, high)
-        return [tuple(float(each) for each in row) for row in zip(*columns, strict=True)]
+        return [tuple(float(number) for number in row) for row in zip(*columns, strict=True)]
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, one row for each parameter."""

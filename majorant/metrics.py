@@ -99,7 +99,7 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     >>> scores.types["VP"]
     Score(true=1, predicted=0, correct=0)
     """
-    there, found, both = Counter[str](), Counter[str](), Counter[str]()
+    true_chunks, predicted_chunks, correct_chunks = Counter[str](), Counter[str](), Counter[str]()
     tokens = correct_tokens = 0
     if isinstance(true, Sized) and isinstance(predicted, Sized) and len(true) != len(predicted):
         raise ValueError(f"true holds {len(true)} sentences, but predicted holds {len(predicted)}")
@@ -107,12 +107,17 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
         if len(one) != len(other):
             raise ValueError(f"sentence {number} has {len(one)} true labels, but {len(other)} predicted ones")
         ours, theirs = set(chunks(one)), set(chunks(other))
-        for counts, spans in ((there, ours), (found, theirs), (both, ours & theirs)):
+        for counts, spans in ((true_chunks, ours), (predicted_chunks, theirs), (correct_chunks, ours & theirs)):
             counts.update(kind for _, _, kind in spans)
         tokens += len(one)
         correct_tokens += sum(map(eq, one, other))
-    types = {kind: Score(there[kind], found[kind], both[kind]) for kind in sorted(there | found)}
-    return ChunkScores(Score(there.total(), found.total(), both.total()), types, tokens, correct_tokens)
+    types = {
+        kind: Score(true_chunks[kind], predicted_chunks[kind], correct_chunks[kind])
+        for kind in sorted(true_chunks | predicted_chunks)
+    }
+    return ChunkScores(
+        Score(true_chunks.total(), predicted_chunks.total(), correct_chunks.total()), types, tokens, correct_tokens
+    )
 
 
 def chunks(labels: Sequence[str]) -> Iterator[tuple[int, int, str]]:

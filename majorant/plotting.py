@@ -329,7 +329,7 @@ def compare(
                 tell(f"{name}: tuning")
                 started = time.perf_counter()
                 tuning = tuned(name, objective, passes=trial)
-                seconds, spent = time.perf_counter() - started, sum(each.passes for each in tuning.trials)
+                seconds, spent = time.perf_counter() - started, sum(trial_run.passes for trial_run in tuning.trials)
                 solver: Solver[Any] = tuning.best
                 best = asdict(tuning.best)
                 tau = f", τ={best['tau']:g}" if best["schedule"] == "adaptive" else ""

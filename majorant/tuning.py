@@ -40,7 +40,7 @@ class Tuning:
 
     def _repr_html_(self) -> str:
         best = min(range(len(self.trials)), key=lambda k: self.trials[k].solver != self.best)
-        rows = [(repr(each.solver), f"{each.objective:.6g}", f"{each.passes:g}") for each in self.trials]
+        rows = [(repr(trial.solver), f"{trial.objective:.6g}", f"{trial.passes:g}") for trial in self.trials]
         return table(("solver", "objective", "passes"), rows, marked=best)
 
 

@@ -37,12 +37,12 @@ def observation_scores(sample: Sample, theta: Array) -> Array:
     sets, model = sample.sets, Enumerated()
     means, observed = np.empty((len(sets), sets.n_features)), np.empty((len(sets), sets.n_features))
     rows, done = max(FACTOR_BLOCK // (sets.n_features * model.scores_per_row(sets)), 1), 0
-    for some in sets.batches(rows):
-        X, at = some.design.dense(), slice(done, done + len(some))
-        p = model.probabilities(model.scores(theta, some), some)
-        means[at] = np.add.reduceat(p[:, None] * X, some.indptr[:-1])
-        observed[at] = np.add.reduceat(some.target[:, None] * X, some.indptr[:-1])
-        done += len(some)
+    for block in sets.batches(rows):
+        X, at = block.design.dense(), slice(done, done + len(block))
+        p = model.probabilities(model.scores(theta, block), block)
+        means[at] = np.add.reduceat(p[:, None] * X, block.indptr[:-1])
+        observed[at] = np.add.reduceat(block.target[:, None] * X, block.indptr[:-1])
+        done += len(block)
     if sample.chosen is None:
         scores = means - observed
     else:
@@ -69,9 +69,9 @@ class Collinear:
         rows = max(
             FACTOR_BLOCK // (sets.n_features * int(sets.sizes.max())), sets.n_features // int(sets.sizes.max()) + 1
         )
-        for some in sets.batches(rows):
-            X = some.centred()
-            X = X if some.weight is None else X[some.weight[some.set_of_outcome] > 0]
+        for block in sets.batches(rows):
+            X = block.centred()
+            X = X if block.weight is None else X[block.weight[block.set_of_outcome] > 0]
             R = np.linalg.qr(np.vstack([R, X]), mode="r")
         norms = np.linalg.norm(R, axis=0)
         varying = R[:, norms > 0] / norms[norms > 0]

@@ -882,8 +882,8 @@ def _certified(objective: Objective, fitted: Fitted, found: Polished, off: Array
     if found.hessian is None or found.gradient is None:
         return None
     of_loss = KnownHessian(found.theta, found.hessian - np.diag(objective.ridge))
-    here = Point(found.theta, found.value, found.gradient)
-    return certificates.by_self_concordance(objective, here, known=of_loss, off=off)
+    point = Point(found.theta, found.value, found.gradient)
+    return certificates.by_self_concordance(objective, point, known=of_loss, off=off)
 
 
 def _with_certificate(objective: Objective, fitted: Fitted, found: Polished, certified: Certificate) -> Fitted:

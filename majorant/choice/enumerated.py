@@ -289,22 +289,22 @@ class OutcomeFactors(Factors):
         """Yield the rows, some sets at a time."""
         per_set = max(len(self.scores) * self.size // len(self.batch), 1)
         done = 0
-        for some in self.batch.batches(max(FACTOR_BLOCK // per_set, 1)):
-            scores = self.scores[done : done + some.indptr[-1]]
-            done += some.indptr[-1]
-            X = some.design.dense()
+        for block in self.batch.batches(max(FACTOR_BLOCK // per_set, 1)):
+            scores = self.scores[done : done + block.indptr[-1]]
+            done += block.indptr[-1]
+            X = block.design.dense()
             if self.majorizes:
                 visit = np.arange(len(scores))
-                for _, at in some.by_size:
+                for _, at in block.by_size:
                     order = partition.visiting_order(scores[at], self.order)
                     if order is not None:
                         visit[at] = np.take_along_axis(at, order, axis=0)
-                yield kernels.stochastic.bound_rows(scores, visit, some.indptr, weights_of(some), X)
+                yield kernels.stochastic.bound_rows(scores, visit, block.indptr, weights_of(block), X)
             elif X.size < 2**14:  # NumPy is done before Numba is loaded
-                yield Enumerated().hessian_root_times(scores, some, X)
+                yield Enumerated().hessian_root_times(scores, block, X)
             else:
-                p = Enumerated().probabilities(scores, some)
-                yield kernels.stochastic.hessian_rows(p, some.indptr, weights_of(some), X)
+                p = Enumerated().probabilities(scores, block)
+                yield kernels.stochastic.hessian_rows(p, block.indptr, weights_of(block), X)
 
     def diagonal(self) -> Array:
         sizes = (np.abs(Q) for Q in self.rows())

@@ -245,8 +245,8 @@ class LongLayout:
     def is_whole(self) -> bool:
         """Return whether columns have names, and terms are of the alternatives that there are."""
         columns = self.choice, self.group, *(self.alternative, self.availability, self.offset)
-        named = all(isinstance(each, str | int | None) for each in columns) and None not in columns[:2]
-        scalars = all(isinstance(each, str | int | float) for each in self.alternatives)
+        named = all(isinstance(name, str | int | None) for name in columns) and None not in columns[:2]
+        scalars = all(isinstance(name, str | int | float) for name in self.alternatives)
         return named and scalars and are_of(self.terms, len(self.alternatives))
 
     def _closed(self, frame: Any) -> Array | None:
@@ -283,7 +283,9 @@ class WideLayout:
         constants: bool,
     ) -> WideLayout:
         """Return the layout that the arguments of ``from_wide`` describe."""
-        pairs = alternatives.items() if isinstance(alternatives, Mapping) else ((each, each) for each in alternatives)
+        pairs = (
+            alternatives.items() if isinstance(alternatives, Mapping) else ((value, value) for value in alternatives)
+        )
         values, labels = zip(*pairs, strict=True) if alternatives else ((), ())
         labels = tuple(str(label) for label in labels)
         number = read_base(None if base is None else str(base), labels)
@@ -343,8 +345,8 @@ class WideLayout:
         count = len(self.labels)
         if len(self.values) != count or len(self.sources) != len(self.terms) or not are_of(self.terms, count):
             return False
-        each = [self.availability, *(source for source in self.sources if isinstance(source, tuple))]
-        pairs = [pair for source in each for pair in source]
+        by_alternative = [self.availability, *(source for source in self.sources if isinstance(source, tuple))]
+        pairs = [pair for source in by_alternative for pair in source]
         known = all(type(a) is int and 0 <= a < count and (isinstance(of, str) or isfinite(of)) for a, of in pairs)
         return known and all(isinstance(source, str | tuple | None) for source in self.sources)
 
@@ -359,8 +361,8 @@ class WideLayout:
             return np.zeros(min(1, len(frame)), dtype=int), np.zeros(len(frame), dtype=int)
         kinds = np.zeros(len(frame), dtype=np.int64)
         for column in columns:  # a column at a time: rows need not be compared whole
-            each = np.unique(column, return_inverse=True)[1]
-            kinds = np.unique(kinds * (int(each.max()) + 1) + each, return_inverse=True)[1]
+            codes = np.unique(column, return_inverse=True)[1]
+            kinds = np.unique(kinds * (int(codes.max()) + 1) + codes, return_inverse=True)[1]
         _, first, numbers = np.unique(kinds, return_index=True, return_inverse=True)
         return first, numbers
 
@@ -415,13 +417,13 @@ def layout_from(saved: dict[str, Any], names: list[str]) -> FrameLayout:
         kind, fields = saved["kind"], {name: _tuple(value) for name, value in saved.items() if name != "kind"}
         fields["terms"] = tuple(Term(term["name"], _tuple(term["alternatives"])) for term in saved["terms"])
         layout: FrameLayout = {"long": LongLayout, "wide": WideLayout}[kind](**fields)
-        whole = layout.names == names and layout.is_whole()
+        consistent = layout.names == names and layout.is_whole()
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
-        whole = False
-    if not whole:
+        consistent = False
+    if not consistent:
         raise ValueError(f"it says of data frames {saved!r:.80}, which does not go with its coefficients")
     return layout
 
 
 def _tuple(value: Any) -> Any:
-    return tuple(_tuple(each) for each in value) if isinstance(value, list | tuple) else value
+    return tuple(_tuple(entry) for entry in value) if isinstance(value, list | tuple) else value

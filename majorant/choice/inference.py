@@ -146,7 +146,7 @@ class ChoiceEstimator(Estimator):
         saving.restore_ending(self, facts)
         self._hessian, self._robust, self._basis = (arrays.get(name) for name in ("hessian", "robust", "basis"))
         saved = saving.fact(facts, "facts", dict)
-        if saved.keys() != {each.name for each in fields(Facts)} or saved["parameters"] != size:
+        if saved.keys() != {field.name for field in fields(Facts)} or saved["parameters"] != size:
             raise ValueError(f"it says of a fit of {size} parameters {saved!r:.80}, which cannot be")
         numbers = ("log_likelihood", "null_log_likelihood", "observations")
         likelihood, null, observations = (float(saving.fact(saved, name, int, float)) for name in numbers)

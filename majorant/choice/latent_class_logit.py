@@ -648,30 +648,30 @@ class LatentClassLogit(ChoiceEstimator):
         else:
             outcome, how = Outcome.STALLED, "stalled after"
         gradient_said = f": the gradient is {np.sqrt(max(decrement, 0.0)):.1e} in the metric of the Hessian"
-        said = ""
+        sentences = ""
         if asked > 1:
             same = int((ends - ends.min() <= NEGLIGIBLE * max(abs(ends.min()), 1.0)).sum())
             span = f"{-ends.max():.3f} to {-ends.min():.3f}"
-            said += f"; best of {len(ends)} starts, {same} of which ended there (log-likelihoods from {span})"
+            sentences += f"; best of {len(ends)} starts, {same} of which ended there (log-likelihoods from {span})"
             metric = F.metric(F.point(found.theta))
             scale = np.sqrt(np.maximum(metric, np.sqrt(np.finfo(np.float64).eps) * metric.max()))
             try:
                 lower_factor(H / np.outer(scale, scale) + NEGLIGIBLE * np.eye(len(H)))
-                said += "; no curvature is negative there, but the likelihood is not concave: "
-                said += "nothing certifies that there is no better maximum"
+                sentences += "; no curvature is negative there, but the likelihood is not concave: "
+                sentences += "nothing certifies that there is no better maximum"
             except LinAlgError:
-                said += "; it is a saddle: the likelihood is not concave, and another start may lead further"
+                sentences += "; it is a saddle: the likelihood is not concave, and another start may lead further"
         if n < asked:
-            said += f"; {asked - n} of {asked} classes had no one in them"
+            sentences += f"; {asked - n} of {asked} classes had no one in them"
         endless = self._without_end(model, panel, expected, T)
         if endless:
             outcome, how = Outcome.UNBOUNDED, "stopped after"
-        sentence = f"{how} {counted(fitted.steps, 'step')}{gradient_said}{said}{endless}"
+        sentence = f"{how} {counted(fitted.steps, 'step')}{gradient_said}{sentences}{endless}"
         return Result(outcome, sentence, float("nan"))
 
     def _without_end(self, model: LatentClasses, panel: Panel, expected: Expected, T: Array) -> str:
         """Return which classes have tastes without end, and which covariates tell classes for sure, in words."""
-        said, remedy = "", "use a finite C, or ask for fewer classes"
+        clauses, remedy = "", "use a finite C, or ask for fewer classes"
         *of_tastes, of_membership = runaway_directions(model, expected, panel)
         if np.isinf(self.C):
             # Classes whose tastes explain completely what their people chose.
@@ -685,12 +685,12 @@ class LatentClassLogit(ChoiceEstimator):
                 if len(columns)
             ]
             if complete:
-                said += (
+                clauses += (
                     f"; choices of class {', '.join(str(c + 1) for c in complete)} are completely separated, so the "
                     f"likelihood grows for ever as its coefficients do; {remedy}"
                 )
             elif partly:
-                said += (
+                clauses += (
                     "; choices are quasi-completely separated, as far as can be told, along "
                     f"{', '.join(partly)}: coefficients there have no end; {remedy}"
                 )
@@ -699,12 +699,12 @@ class LatentClassLogit(ChoiceEstimator):
             # The constant is none: a class that loses everyone is left out.
             which = [named(self._covariates[j - 1]) for j in _named(by_covariate) if j > 0]
             if which:
-                said += (
+                clauses += (
                     f"; membership is separated by {' and '.join(which[:10])}, as far as can be told: it decides who "
                     "is of which class, so the likelihood grows for ever as its coefficients of membership do; use a "
                     "finite membership_C, or leave it out"
                 )
-        return said
+        return clauses
 
     def _warn(self) -> None:
         if is_unwanted(self.result_, 0.0):

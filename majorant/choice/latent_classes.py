@@ -331,7 +331,7 @@ def runaway_directions(model: LatentClasses, found: Expected, panel: Panel) -> l
     before[-1], after[-1] = before[-1][q:, q:], after[-1][q:, q:]  # a vector added to all logits changes nothing
     # A class of few people may have no curvature of its own in some direction: a little of that of all is added.
     everyone = np.sum([np.diag(block) for block in before[:-1]], axis=0)
-    floors = [NEGLIGIBLE**2 * each for each in [everyone] * model.n_classes + [np.diag(before[-1])]]
+    floors = [NEGLIGIBLE**2 * diagonal for diagonal in [everyone] * model.n_classes + [np.diag(before[-1])]]
     lost = []
     for now, at_zero, floor in zip(after, before, floors, strict=True):
         least = np.diag(np.maximum(floor, np.finfo(float).tiny))

@@ -159,21 +159,21 @@ class Situations:
 
     def read_weight(self, sample_weight: Any) -> Array:
         """Return the weight of each group."""
-        each = _numbers("sample_weight", sample_weight, self.rows)
-        if not (np.isfinite(each).all() and (each >= 0).all() and each.any()):
+        weights = _numbers("sample_weight", sample_weight, self.rows)
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
             raise ValueError(
                 "sample_weight must be non-negative, finite and not zero everywhere, "
-                f"got numbers from {each.min():g} to {each.max():g}"
+                f"got numbers from {weights.min():g} to {weights.max():g}"
             )
-        return self.of_groups("sample_weight", each)
+        return self.of_groups("sample_weight", weights)
 
     def of_groups(self, name: str, values: Any) -> Array:
         """Return values of rows that have to be the same within each group, one for each group."""
-        each = self.sorted(np.asarray(values))
-        if each.shape[:1] != (self.rows,):
-            raise ValueError(f"{name} must have one entry per row ({self.rows}), got shape {each.shape}")
-        first = each[self.starts]
-        unlike = each != np.repeat(first, self.sizes, axis=0)
+        of_rows = self.sorted(np.asarray(values))
+        if of_rows.shape[:1] != (self.rows,):
+            raise ValueError(f"{name} must have one entry per row ({self.rows}), got shape {of_rows.shape}")
+        first = of_rows[self.starts]
+        unlike = of_rows != np.repeat(first, self.sizes, axis=0)
         unlike = unlike.any(axis=1) if unlike.ndim == 2 else unlike
         if unlike.any():
             group = self.sorted_ids[int(np.argmax(unlike))]
@@ -211,7 +211,7 @@ def is_missing(values: Array) -> Array:
         return values != values if values.dtype.kind in "fcmM" else np.zeros(len(values), dtype=bool)
     # NaN is unlike itself; what is missing in pandas compares neither as equal nor as unlike.
     unlike = (value is None or value != value for value in values)
-    return np.array([not isinstance(each, bool | np.bool_) or bool(each) for each in unlike], dtype=bool)
+    return np.array([not isinstance(answer, bool | np.bool_) or bool(answer) for answer in unlike], dtype=bool)
 
 
 def refuse_missing(name: str, values: Array, what: str, unit: str = "row") -> None:
@@ -340,11 +340,11 @@ def refuse_constant(people: People) -> None:
 
 def _of_people(name: str, values: Array, first: Array, people: Array) -> Array:
     """Return values of situations that have to be the same for all of a person."""
-    each = values[first]
+    of_people = values[first]
     counts = np.diff(np.append(first, len(values)))
-    unlike = values != np.repeat(each, counts, axis=0)
+    unlike = values != np.repeat(of_people, counts, axis=0)
     unlike = unlike.any(axis=1) if unlike.ndim == 2 else unlike
     if unlike.any():
         who = named(np.repeat(people, counts)[int(unlike.argmax())])
         raise ValueError(f"{name} must be the same for all rows of a person, got several values for person {who}")
-    return each
+    return of_people

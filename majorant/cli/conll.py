@@ -277,7 +277,7 @@ class TemplateSet:
         first, end = np.repeat(begins, lengths), np.repeat(ends, lengths)
         columns = {number: _numbered(sentences, number) for number in self.columns}
         table = np.empty((len(position), len(self.templates)), dtype=object)
-        whole = np.ones(len(position), dtype=bool)  # tokens for which no template reaches beyond the sentence
+        inside = np.ones(len(position), dtype=bool)  # tokens for which no template reaches beyond the sentence
         for k, template in enumerate(self.templates):
             numbers, values = np.zeros(len(position), dtype=np.int64), np.array([template.texts[0]], dtype=object)
             for (offset, column), text in zip(template.places, template.texts[1:], strict=True):
@@ -285,9 +285,9 @@ class TemplateSet:
                 place = position + offset
                 codes = codes[np.clip(place, 0, len(codes) - 1)]
                 if self.beyond == "mark" and offset:
-                    sign, far = ("-", first - place) if offset < 0 else ("+", place - end + 1)
+                    sign, distance = ("-", first - place) if offset < 0 else ("+", place - end + 1)
                     marks = [f"_B{sign}{steps}" for steps in range(1, abs(offset) + 1)]
-                    codes = np.where(far > 0, len(fields) + far - 1, codes)
+                    codes = np.where(distance > 0, len(fields) + distance - 1, codes)
                     fields = np.concatenate([fields, np.array(marks, dtype=object)])
                 if len(values) == 1:
                     pairs, numbers = np.arange(len(fields)), codes
@@ -299,9 +299,9 @@ class TemplateSet:
                 offsets = [0, *(offset for offset, _ in template.places)]
                 outside = (position + min(offsets) < first) | (position + max(offsets) >= end)
                 table[outside, k] = None
-                whole &= ~outside
+                inside &= ~outside
         rows: list[list[str]] = table.tolist()
-        for token in np.flatnonzero(~whole).tolist():
+        for token in np.flatnonzero(~inside).tolist():
             rows[token] = [attribute for attribute in rows[token] if attribute is not None]
         if self.ends:
             for begin, stop in zip(begins.tolist(), ends.tolist(), strict=True):

@@ -336,8 +336,8 @@ class Tally:
             below = sum(int(np.searchsorted(first, second, side).sum()) for second in self._second[1] for side in SIDES)
             auc = below / (2 * len(first) * sum(map(len, self._second[1])))
         measures = {
-            name: np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
-            for name, part, whole in (
+            name: np.divide(part, total, out=np.zeros(len(part)), where=total > 0)
+            for name, part, total in (
                 ("precision", right, found),
                 ("recall", right, true),
                 ("f1", 2 * right, found + true),

@@ -128,8 +128,8 @@ def _read_file(path: Path, wanted: ArrayName) -> Any:
     except (OSError, ImportError, MemoryError, Refusal):
         raise
     except Exception as problem:  # each library has errors of its own
-        said = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise Refusal(f"{path} is not {SUFFIXES[path.suffix]}, or is incomplete ({said})") from None
+        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise Refusal(f"{path} is not {SUFFIXES[path.suffix]}, or is incomplete ({reason})") from None
 
 
 def _parquet(path: Path, wanted: ArrayName) -> Any:

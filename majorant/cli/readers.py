@@ -135,10 +135,10 @@ def read_csv(
         for place, record in enumerate(parsed):
             if len(record) != len(names):
                 fields = f"{len(record)} field{'' if len(record) == 1 else 's'}"
-                there = "is 1 column" if len(names) == 1 else f"are {len(names)} columns"
+                expected = "is 1 column" if len(names) == 1 else f"are {len(names)} columns"
                 mark = next((mark for cell in (names[0], record[0]) for mark in COMMENTS if cell.startswith(mark)), "")
                 hint = mark and f"say --comment '{mark}' if lines that begin so are comments"
-                raise Refusal(f"row {row + place} of {origin} has {fields}, but there {there}", hint)
+                raise Refusal(f"row {row + place} of {origin} has {fields}, but there {expected}", hint)
         yield Table.of_cells(origin, names, zip(*parsed, strict=True), row, decimal)
         row += len(parsed)
     if row == 1:

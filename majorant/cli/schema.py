@@ -550,12 +550,12 @@ class Split:
 def read_split(source: Tables, wanted: Wanted, share: float | None, seed: int) -> Split:
     """Read a source whole and keep a share of each class for a test, if one is given."""
     wanted.check(source)
-    whole = source.read(wanted.as_written)
-    table = wanted.complete(whole)
+    table_read = source.read(wanted.as_written)
+    table = wanted.complete(table_read)
     if not len(table):
-        for column in () if whole.X is not None else wanted.columns(whole):
-            if whole.missing(column).all():
-                raise empty_column(column, whole.origin, len(whole))
+        for column in () if table_read.X is not None else wanted.columns(table_read):
+            if table_read.missing(column).all():
+                raise empty_column(column, table_read.origin, len(table_read))
         raise Refusal(f"{source.name} has no rows to learn from: each of them lacks a value")
     if share is None:
         return Split(table, None, *Schema.learn(source, wanted, lambda: [table]))

@@ -306,8 +306,8 @@ def match_classes(labels: Sequence[str], classes: Array, origin: str, row: Calla
     for label in set(labels):
         spelled = label
         if classes.dtype.kind in "iu":
-            whole = TRUTH.get(label.lower(), label if WHOLE.fullmatch(label) else None)
-            spelled = label if whole is None else str(int(float(whole)))
+            number = TRUTH.get(label.lower(), label if WHOLE.fullmatch(label) else None)
+            spelled = label if number is None else str(int(float(number)))
         places[label] = known.get(spelled, truths.get(spelled.lower(), -1))
     found = [places[label] for label in labels]
     if -1 in found:

@@ -70,9 +70,9 @@ def find(file: DataFile) -> Path | None:
 
 def fetch(file: DataFile, progress: Progress | None = None) -> Path:
     """Return the path of a file; it is downloaded, checked and written to the cache unless it is here."""
-    here = find(file)
-    if here is not None:
-        return here
+    local = find(file)
+    if local is not None:
+        return local
     if not file.url:
         raise MissingDataError(f"{file.path} is missing: {_where_to_put(file)}; {file.origin}")
     name, parts, count = Path(file.path).name, [], 0

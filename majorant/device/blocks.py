@@ -34,9 +34,9 @@ class TensorSpreads(Spreads):
     def exact(self, batch: Any) -> float:
         """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
         width, largest = max(batch.n_features, len(self.roots), 1), 0.0
-        for some in batch.batches(max(CHUNK // width, 1)):
-            squares = torch.stack([some.design.times(root).square().sum(dim=1) for root in self.roots])
-            largest = max(largest, _largest(squares.sqrt(), some.weight))
+        for block in batch.batches(max(CHUNK // width, 1)):
+            squares = torch.stack([block.design.times(root).square().sum(dim=1) for root in self.roots])
+            largest = max(largest, _largest(squares.sqrt(), block.weight))
         return largest
 
     def coarse(self, batch: Any) -> float:
@@ -46,9 +46,9 @@ class TensorSpreads(Spreads):
 
 
 def _largest(distances: Any, weight: Any) -> float:
-    each = distances[0] if len(distances) == 1 else distances.topk(2, dim=0).values.sum(dim=0)
-    each = each if weight is None else each[weight > 0]
-    return float(each.max()) if len(each) else 0.0
+    sums = distances[0] if len(distances) == 1 else distances.topk(2, dim=0).values.sum(dim=0)
+    sums = sums if weight is None else sums[weight > 0]
+    return float(sums.max()) if len(sums) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +185,8 @@ class OnDevice(Reducer):
         """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
         most = min(BLOCK, BLOCK_SHARE * free_memory(self.device))
-        many = max(int(most / (design.dtype.itemsize * (design.shape[1] + self.scores))), 1)
-        return DeviceBlocks(data.blocks(many), self.device, points_stay=self.points_stay)
+        rows_per_block = max(int(most / (design.dtype.itemsize * (design.shape[1] + self.scores))), 1)
+        return DeviceBlocks(data.blocks(rows_per_block), self.device, points_stay=self.points_stay)
 
 
 class DeviceBlocks(LocalBlocks):
@@ -247,7 +247,7 @@ class DeviceBlocks(LocalBlocks):
         if isinstance(value, partial):
             return partial(self._sent(value.func), *self._sent(value.args), **value.keywords)
         if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **{each.name: self._sent(getattr(value, each.name)) for each in fields(value)})
+            return replace(value, **{field.name: self._sent(getattr(value, field.name)) for field in fields(value)})
         return value
 
 
@@ -263,7 +263,7 @@ def stays(function: Function, recover: Function | None) -> bool:
 def brought(total: Any, *, arrays: bool = True) -> Any:
     """Return what was added up on a device as numbers here, and arrays as well, if they are wanted."""
     if isinstance(total, tuple):
-        return tuple([brought(each, arrays=arrays) for each in total])
+        return tuple([brought(part, arrays=arrays) for part in total])
     if not isinstance(total, torch.Tensor):
         return total
     if total.ndim == 0:

@@ -187,8 +187,8 @@ class TensorDesign(Design):
         """Return R times the squares of the entries."""
         S = self.beside(R).to(self.kind)
         total = S.new_zeros(len(S), self.rows.shape[1], dtype=torch.float64)
-        for some in self.chunks():
-            total += multiplied(S[:, some], self.part(some)._matrix() ** 2, fast=False)
+        for rows in self.chunks():
+            total += multiplied(S[:, rows], self.part(rows)._matrix() ** 2, fast=False)
         return self._bordered(total, S)
 
     def times(self, M: Any) -> Any:
@@ -200,12 +200,12 @@ class TensorDesign(Design):
         n, p = len(B), self.shape[1]
         kind = torch.float32 if n == 1 and dtype == np.float32 else torch.float64
         full = torch.zeros((n, p, n, p), dtype=torch.float64, device=self.device)
-        for some in self.chunks():
-            X = replace(self, rows=self.rows[some])._matrix().to(kind)
+        for rows in self.chunks():
+            X = replace(self, rows=self.rows[rows])._matrix().to(kind)
             X = torch.cat([X, X.new_ones(len(X), 1)], dim=1) if self.constant else X
             for c in range(n):
                 for e in range(c, n):
-                    weight = self.beside(B[c, e, some]).to(kind)
+                    weight = self.beside(B[c, e, rows]).to(kind)
                     full[c, :, e] += multiplied((X * weight[:, None]).T, X, fast=False)
         for c in range(n):
             for e in range(c):
@@ -219,7 +219,7 @@ class TensorDesign(Design):
     def column_norms(self) -> Array:
         """Return the norm of each column, less its centre: that is subtracted before anything is multiplied."""
         origin = 0.0 if self.origin is None else self.beside(self.origin)
-        squares = sum(((self._stored(some) - origin).square().sum(dim=0) for some in self.chunks()), torch.zeros(()))
+        squares = sum(((self._stored(rows) - origin).square().sum(dim=0) for rows in self.chunks()), torch.zeros(()))
         norms = squares.sqrt().cpu().numpy()
         return np.append(norms, np.sqrt(self.shape[0])) if self.constant else norms
 
@@ -237,9 +237,9 @@ class TensorDesign(Design):
         """Return the weighted mean and variance of every column."""
         share, weighs = self.beside(weight / weight.sum()), int(np.argmax(weight > 0))
         first = self._stored(slice(weighs, weighs + 1))[0]
-        off = sum((share[some] @ (self._stored(some) - first) for some in self.chunks()), torch.zeros(()))
+        off = sum((share[rows] @ (self._stored(rows) - first) for rows in self.chunks()), torch.zeros(()))
         mean = first + off
-        squares = sum((share[some] @ (self._stored(some) - mean) ** 2 for some in self.chunks()), torch.zeros(()))
+        squares = sum((share[rows] @ (self._stored(rows) - mean) ** 2 for rows in self.chunks()), torch.zeros(()))
         return mean.cpu().numpy(), squares.cpu().numpy()
 
     def _matrix(self) -> torch.Tensor:
@@ -250,8 +250,8 @@ class TensorDesign(Design):
         kind = torch.promote_types(self.rows.dtype, self.kind)
         return (self.rows.to(self.device, kind) - self.beside(self.origin).to(kind)).to(self.kind)
 
-    def _stored(self, some: slice) -> torch.Tensor:
-        return self.rows[some].to(self.device, torch.float64)
+    def _stored(self, rows: slice) -> torch.Tensor:
+        return self.rows[rows].to(self.device, torch.float64)
 
     def _bordered(self, products: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
         if not self.constant:

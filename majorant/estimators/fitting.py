@@ -164,7 +164,7 @@ class Followers:
 
     def __init__(self, callbacks: Iterable[Any], fit: Fit, start: Any = None) -> None:
         self._functions = list(callbacks)
-        self._callbacks = [each for each in self._functions if isinstance(each, Callback)]
+        self._callbacks = [function for function in self._functions if isinstance(function, Callback)]
         self._start, self._is_called = start, False
         self.progress: Callable[[], Progress] | None = None  # how far the run has come, also when it is over
         for callback in self._callbacks:
@@ -182,8 +182,9 @@ class Followers:
         """Let callbacks know how far the fit has come, and what the others remember of it."""
 
         def with_memories() -> Progress:
-            known = ((each, each.memory() if isinstance(each, Callback) else None) for each in self._functions)
-            return replace(progress(), memories=tuple((type(each).__name__, memory) for each, memory in known))
+            memories = (f.memory() if isinstance(f, Callback) else None for f in self._functions)
+            names = (type(f).__name__ for f in self._functions)
+            return replace(progress(), memories=tuple(zip(names, memories, strict=True)))
 
         self.progress = with_memories
         for callback in self._callbacks:
@@ -200,10 +201,10 @@ class Followers:
         """End; an error of a damaged checkpoint is said to be one."""
         is_damage = isinstance(problem, BARE) and not isinstance(problem, AnotherRunError) and not self._is_called
         if isinstance(self._start, Progress) and is_damage:
-            said = f"{type(problem).__name__}: {problem}"[:200]
+            reason = f"{type(problem).__name__}: {problem}"[:200]
             raise ValueError(
-                f"resume_from holds a checkpoint that no fit can go on from ({said}): it is damaged, was made by hand, "
-                "or is of another version of this package; fit without resume_from"
+                f"resume_from holds a checkpoint that no fit can go on from ({reason}): it is damaged, was made by "
+                "hand, or is of another version of this package; fit without resume_from"
             ) from problem
 
     def finish(self, objective: Objective, solution: Solution) -> Fitted:
@@ -334,9 +335,9 @@ def errors_of(
         of_coef = of_coef + np.abs(W[:, :p] - coef)
     if W.shape[1] == p:
         return {"coef_error_": of_coef, "intercept_error_": np.zeros(classes)}
-    far = 0.0 if centre is None else np.abs(W[:, :p]) @ np.abs(centre)
+    shift = 0.0 if centre is None else np.abs(W[:, :p]) @ np.abs(centre)
     exact = W[:, p] - (0.0 if centre is None else W[:, :p] @ centre)
-    off = np.abs(published["intercept_"] - exact) + ROUNDING * p * (np.abs(W[:, p]) + far)
+    off = np.abs(published["intercept_"] - exact) + ROUNDING * p * (np.abs(W[:, p]) + shift)
     return {"coef_error_": of_coef, "intercept_error_": bound[:, p] + off}
 
 
@@ -374,10 +375,10 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
         loss = objective.small_blocks.total(partial(widened, partial(objective.model.loss_at, published)))
         rise = min(rise, max(loss + objective.penalty.value(published) - certificate.value, 0.0) + 2 * off)
     gap = (before * lower + rise) / (lower + rise) if lower > 0 else 1.0
-    said, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))
+    sentence, words = (f"within {number:.1e} of the optimum (relative)" for number in (before, gap))
     if before <= tol < gap:
         words += f", {before:.1e} {BEFORE_ROUNDING}"
-    message = fitted.result.message.replace(said, words)
+    message = fitted.result.message.replace(sentence, words)
     return replace(fitted, result=replace(fitted.result, gap=gap, message=message))
 
 
@@ -404,15 +405,15 @@ def in_double_precision(objective: Objective, fitted: Fitted, published: Callabl
         loss = partial(widened, partial(objective.model.loss_at, rounded))
         return float(objective.small_blocks.total(loss)) + objective.penalty.value(rounded)
 
-    theta, said, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
+    theta, in_single, at_zero = fitted.params, float(fitted.trace["objective"][-1]), objective.value_at_zero()
     F = value(theta)
-    if said + STUCK * max(at_zero - said, 0.0) >= F:
+    if in_single + STUCK * max(at_zero - in_single, 0.0) >= F:
         return fitted
     for _ in range(np.finfo(np.float64).nmant):  # after which nothing would be left of them beside 1
         halved = value(theta / 2)
         if not (halved < F or at_zero < F):
             break
         theta, F = theta / 2, halved
-    words = f"; F is {F:.3g} in double precision, not {said:.3g}: give X in double precision"
+    words = f"; F is {F:.3g} in double precision, not {in_single:.3g}: give X in double precision"
     gap = fitted.result.gap if theta is fitted.params else float("nan")
     return replace(fitted, params=theta, result=replace(fitted.result, message=f"{fitted.result}{words}", gap=gap))

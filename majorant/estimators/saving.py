@@ -244,8 +244,8 @@ def readable(what: str = "saved majorant model") -> Iterator[None]:
     except FileNotFoundError:
         raise
     except Exception as problem:  # zipfile, zlib, struct, NumPy and JSON have some of their own each
-        said = " ".join(str(problem).split()) or type(problem).__name__
-        raise ValueError(f"it is not a {what}, or is incomplete ({said:.200})") from None
+        reason = " ".join(str(problem).split()) or type(problem).__name__
+        raise ValueError(f"it is not a {what}, or is incomplete ({reason:.200})") from None
 
 
 class Archive:
@@ -389,7 +389,7 @@ PAIRS = ("class_weight", "n_latent")
 def storable(value: Any) -> Any:
     """Return a setting as JSON can hold it; a dict as pairs, since its keys may be numbers."""
     if isinstance(value, dict):
-        return [[storable(key), storable(each)] for key, each in value.items()]
+        return [[storable(key), storable(entry)] for key, entry in value.items()]
     if isinstance(value, np.generic):
         return value.item()
     is_array = isinstance(value, list | tuple) or hasattr(value, "__array__")
@@ -425,10 +425,10 @@ def built(cls: Any, facts: dict[str, Any]) -> Any:
     for name in PAIRS:
         value = settings.get(name)
         # Counts of hidden states may be a list with a number for each class.
-        if not isinstance(value, list) or (name == "n_latent" and all(isinstance(each, int) for each in value)):
+        if not isinstance(value, list) or (name == "n_latent" and all(isinstance(entry, int) for entry in value)):
             continue
         if not all(
-            isinstance(each, list) and len(each) == 2 and isinstance(each[0], str | int | float) for each in value
+            isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str | int | float) for entry in value
         ):
             raise ValueError(f"it says that the setting {name!r} is {value!r:.80}, which it cannot be")
         settings[name] = dict(value)
@@ -455,9 +455,9 @@ def check_settings_of(model: Any) -> None:
 
 def packed(names: list[str]) -> dict[str, Array]:
     """Return names of any length as arrays; surrogates, which files may hold, included."""
-    each = [name.encode(errors="surrogatepass") for name in names]
-    lengths = np.array([len(name) for name in each], dtype=np.int64)
-    return {"names": np.frombuffer(b"".join(each), dtype=np.uint8), "name_lengths": lengths}
+    encoded = [name.encode(errors="surrogatepass") for name in names]
+    lengths = np.array([len(name) for name in encoded], dtype=np.int64)
+    return {"names": np.frombuffer(b"".join(encoded), dtype=np.uint8), "name_lengths": lengths}
 
 
 def unpacked(arrays: dict[str, Array]) -> list[str]:
@@ -656,9 +656,9 @@ class Saving:
         model._publish(fitted)
         if progress is not None:
             scores = None if progress.state.point is None else progress.state.point.scores
-            arrays = isinstance(scores, list) and all(isinstance(each, np.ndarray) for each in scores)
+            arrays = isinstance(scores, list) and all(isinstance(array, np.ndarray) for array in scores)
             # Scores that are not in this process, or too many for a file, are computed again.
-            if scores is not None and not (arrays and sum(each.size for each in scores) <= MOST_SCORES):
+            if scores is not None and not (arrays and sum(array.size for array in scores) <= MOST_SCORES):
                 progress = without_scores(progress)
             parts = {PART: {"data": self.fingerprint, "progress": progress}}
         facts, arrays = model._written(None)
@@ -682,8 +682,8 @@ def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
         raise ValueError(f"resume_from={str(path)!r} holds a model, but no checkpoint: only callbacks write those")
     for name, value in settings_of(estimator).items():
         before, now = (
-            ALIKE.get(each, each) if isinstance(each, str) else storable(each)
-            for each in (settings.get(name, value), value)
+            ALIKE.get(setting, setting) if isinstance(setting, str) else storable(setting)
+            for setting in (settings.get(name, value), value)
         )
         if name not in FREE and before != now:
             raise ValueError(
@@ -727,7 +727,7 @@ def _is_whole(part: Any) -> bool:
     if not counted or not isinstance(steps, np.ndarray) or steps.dtype.kind != "f" or not (steps <= most).all():
         return False
     memories = progress.memories
-    if not isinstance(memories, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in memories):
+    if not isinstance(memories, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in memories):
         return False
     has_theta = isinstance(state.theta, np.ndarray) and state.theta.ndim == 1 and state.theta.dtype.kind == "f"
     return has_theta and isinstance(state.point, Point | None)

@@ -130,8 +130,8 @@ def held_on_dask(client: Any, make: Callable[..., Any], pieces: Sequence[Any], s
     if size <= PINNED * memory:
         shares = [make(*share) for share in evenly(pieces, max(len(workers), 1))]
         return ActorBlocks(Actors(client, shares, memory))
-    many = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers.values())
-    return DaskBlocks(client, [make(*share) for share in evenly(pieces, max(many, 1))])
+    count = SHARES_PER_WORKER * sum(worker["nthreads"] for worker in workers.values())
+    return DaskBlocks(client, [make(*share) for share in evenly(pieces, max(count, 1))])
 
 
 def running_client() -> Any:
@@ -160,8 +160,8 @@ def workers_of(executor: Any) -> int:
 
 def shared_out(data: InMemory, executor: Any) -> Placed:
     """Return data that are in memory here as data that the workers of an executor hold."""
-    many = SHARES_PER_WORKER * workers_of(executor)
-    shares = [[part] for part in data.blocks(max(-(-len(data) // many), 1))]
+    count = SHARES_PER_WORKER * workers_of(executor)
+    shares = [[part] for part in data.blocks(max(-(-len(data) // count), 1))]
     pool = executor.get_executor() if hasattr(executor, "scheduler_info") else executor
     like = data.part(0, min(len(data), SHOWN))
     return Placed(RemoteRows(ExecutorBlocks.holding(pool, shares), like, len(data)), Threads())

@@ -23,8 +23,6 @@ from majorant.linear.inference import Posterior
 from majorant.linear.stream import Stream
 from majorant.sources.base import Source
 
-# An intercept so large belongs to columns far from zero, whose scores would be lost in single precision.
-FAR = 100.0
 # posterior_covariance inverts a d×d Hessian.
 LARGEST_POSTERIOR = 5_000
 
@@ -93,7 +91,8 @@ class LinearClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         array([0., 0.])
         """
         check_is_fitted(self, "coef_")
-        wide = bool(np.abs(self.intercept_).max() > FAR)
+        # Large intercepts belong to columns far from zero, whose scores would be lost in single precision.
+        wide = bool(np.abs(self.intercept_).max() > 100.0)
         if is_on_device(X):
             return decision(self, X, offset, wide=wide)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)

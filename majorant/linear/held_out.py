@@ -65,9 +65,9 @@ def take(X: Any, rows: Array | slice) -> Any:
 
 def in_chunks(rows: int, columns: int) -> Iterator[slice]:
     """Yield slices of rows that are computed with at a time."""
-    together = max(TOGETHER // max(columns, 1), 1)
-    for begin in range(0, rows, together):
-        yield slice(begin, min(begin + together, rows))
+    size = max(TOGETHER // max(columns, 1), 1)
+    for begin in range(0, rows, size):
+        yield slice(begin, min(begin + size, rows))
 
 
 def moments(X: Any) -> Moments:

@@ -98,7 +98,7 @@ class SweepTable(Mapping[str, Array]):
     def of(cls, columns: Mapping[str, Array], best: int) -> SweepTable:
         """Return the table of these columns."""
         values = zip(*(columns[name] for name in Row._fields), strict=True)
-        return cls([Row(*map(float, each)) for each in values], best)
+        return cls([Row(*map(float, row)) for row in values], best)
 
     def __getitem__(self, name: str) -> Array:
         if name not in Row._fields:
@@ -139,9 +139,9 @@ class SweepTable(Mapping[str, Array]):
         axis.plot([best.C], [best.score], color="#D55E00", marker="o", ls="")
         axis.set(xscale="log", xlabel=f"C (best: {best.C:.3g}, orange)")
         axis.set_ylabel(f"held-out {metric}", color="#0072B2")
-        beside = axis.twinx()
-        beside.plot(C, self["loss"], color="#707070", ls="--")
-        beside.set_ylabel("held-out loss (dashed)", color="#707070")
+        right = axis.twinx()
+        right.plot(C, self["loss"], color="#707070", ls="--")
+        right.set_ylabel("held-out loss (dashed)", color="#707070")
         return axis
 
 
@@ -307,11 +307,11 @@ class LinearProbe(LinearClassifier):
             # A pair of anything but rows and labels is refused as labels are.
             is_subset = isinstance(given, tuple) and len(given) == 2 and np.ndim(given[1]) == 1
             rows, y = given if is_subset else (None, given)
-            some = X if rows is None else take(X, rows) if is_on_device(X) else _safe_indexing(X, rows)
+            rows_of_X = X if rows is None else take(X, rows) if is_on_device(X) else _safe_indexing(X, rows)
             probe = clone(self)
             probe._common = common
             try:
-                found[name] = probe.fit(some, y)
+                found[name] = probe.fit(rows_of_X, y)
             except ValueError as error:
                 raise ValueError(f"labels[{name!r}]: {error}") from error
             del probe._common
@@ -424,7 +424,7 @@ class LinearProbe(LinearClassifier):
         """
         check_is_fitted(self, "coef_")
         torch = needed("torch", "head()", "torch")
-        weight, bias = (torch.as_tensor(each) for each in self._two_sided())
+        weight, bias = (torch.as_tensor(array) for array in self._two_sided())
         classes, columns = weight.shape
         # No random numbers are drawn for weights that are set.
         layer = torch.nn.utils.skip_init(
@@ -460,8 +460,8 @@ class LinearProbe(LinearClassifier):
             return
         facts, arrays = self._checked(notes)
         weight, bias = self._two_sided()
-        others = {name: each for name, each in arrays.items() if name not in ("coef", "intercept")}
-        header = {"facts": facts, **{name: [each.dtype.str, each.tolist()] for name, each in others.items()}}
+        others = {name: array for name, array in arrays.items() if name not in ("coef", "intercept")}
+        header = {"facts": facts, **{name: [array.dtype.str, array.tolist()] for name, array in others.items()}}
         tensors = {"weight": np.ascontiguousarray(weight), "bias": bias.astype(weight.dtype)}
         with replacing(path) as temporary:
             needed("safetensors.numpy", f"a {ENDING} file", "safetensors").save_file(

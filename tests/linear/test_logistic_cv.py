@@ -305,7 +305,7 @@ def test_a_fit_without_refit_forgets_the_fit_of_all_rows(three):
     )
     model.set_params(refit=False).fit(X, y)
     assert not hasattr(model, "trace_")
-    with pytest.raises(ValueError, match="pass X first"):
+    with pytest.raises(ValueError, match="call posterior_covariance"):
         model.posterior_covariance()
     with pytest.raises(ValueError, match="averages of folds have no posterior"):
         model.posterior_covariance(X)
