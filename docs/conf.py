@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "capture_repr": (),
     "reset_modules": ("matplotlib",),
+    "thumbnail_size": (480, 320),
     "within_subsection_order": "FileNameSortKey",
     "plot_gallery": True,
 }

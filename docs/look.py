@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+SIZES = {"desk": (1400, 900), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 # What generated pages are opened in, which all look alike.
 ENOUGH = (("desk", "light"), ("phone", "dark"))

@@ -2,9 +2,9 @@
 A stream against SGD
 ====================
 
-Rows come in chunks, are learnt from once, and are gone. ``SGDClassifier`` has a learning rate to choose, and what is
-best depends on the data; columns in different units, as here, are its worst case. ``LogisticRegression.partial_fit``
-has none: every chunk adds a quadratic to what is known.
+Rows arrive in chunks, and each chunk is used once. ``SGDClassifier`` needs a learning rate, and the best one depends on
+the data; columns in different units, as in this example, are its worst case. ``LogisticRegression.partial_fit`` has no
+learning rate: every chunk adds a quadratic to the ones before.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ X_test, y_test = X[10_000:], y[10_000:]
 
 
 def losses(model):
-    """Held-out loss a row after each chunk."""
+    """Return the held-out loss of a row after each chunk."""
     found = []
     for rows in chunks:
         model.partial_fit(X[rows], y[rows], classes=[0, 1])
@@ -39,9 +39,9 @@ for rate, colour in zip((1e-2, 1e-3, 1e-4), (VERMILION, ORANGE, GREY), strict=Tr
     axis.plot(seen, losses(sgd), color=colour, ls="--", lw=1.2, label=f"SGD, rate {rate:g}")
 default = SGDClassifier(loss="log_loss", random_state=0)
 axis.plot(seen, losses(default), color=PURPLE, ls=":", lw=1.2, label="SGD, default schedule")
-axis.plot(seen, losses(LogisticRegression()), color=BLUE, lw=2.5, label="majorant, nothing to choose")
+axis.plot(seen, losses(LogisticRegression()), color=BLUE, lw=2.5, label="majorant")
 best = LogisticRegression().fit(X[:10_000], y[:10_000])
 floor = -best.predict_log_proba(X_test)[np.arange(2000), y_test].mean()
 axis.axhline(floor, color="black", lw=0.8, label="all rows at once")
-axis.set(xlabel="rows seen, each once", ylabel="held-out loss a row", yscale="log")
+axis.set(xlabel="rows seen, each once", ylabel="held-out loss per row (log scale)", yscale="log")
 fig.legend(loc="outside right center", frameon=False)

@@ -1,9 +1,9 @@
 """
-How sure is it? Posterior uncertainty
-=====================================
+Posterior uncertainty
+=====================
 
-With few rows the coefficients themselves are uncertain. A Gaussian around them (Laplace's approximation) says how
-much, and probabilities that are averaged over it are less sure of themselves where there were no rows.
+With few rows the coefficients are uncertain. A Gaussian around them (Laplace's approximation) describes how much.
+Probabilities that are averaged over this Gaussian are less extreme far from the rows.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ covariance = model.posterior_covariance(X)
 print(np.sqrt(np.diag(covariance)).round(2), "standard deviations of both coefficients and the intercept")
 
 # %%
-# Left, the probabilities at the optimum: straight lines, and certain far away. Right, averaged over the posterior:
-# the lines fan out, for nobody has been there.
+# Left: the probabilities at the optimum, whose contours are parallel lines. Right: averaged over the posterior, the
+# contours fan out where there are no rows.
 
 x = np.linspace(-6, 6, 200)
 grid = np.column_stack([each.ravel() for each in np.meshgrid(x, x)])
@@ -32,5 +32,6 @@ for axis, posterior, title in zip(axes, (False, True), ("at the optimum", "avera
     axis.contour(x, x, p, [0.1, 0.5, 0.9], colors="black", linewidths=[0.8, 1.6, 0.8])
     axis.plot(*X[y == 0].T, "o", color=BLUE, mec="white")
     axis.plot(*X[y == 1].T, "s", color=ORANGE, mec="white")
-    axis.set(title=title, aspect="equal")
+    axis.set(title=title, aspect="equal", xlabel="x₁")
+axes[0].set_ylabel("x₂")
 fig.colorbar(shades, ax=axes, label="p(orange)", ticks=[0, 0.5, 1])

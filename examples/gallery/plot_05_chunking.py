@@ -2,8 +2,8 @@
 Chunking sentences
 ==================
 
-Which words belong together, on CoNLL-2000: a conditional random field, and how sure it is of every token. Needs
-``conll2000/`` in the folder that ``MAJORANT_DATA`` names.
+A conditional random field finds the phrases of CoNLL-2000, with a probability for each label of each token. The example
+needs ``conll2000/`` in the folder ``MAJORANT_DATA``.
 """
 
 import gzip
@@ -27,7 +27,7 @@ def sentences(name, many):
 
 
 def attributes(tokens):
-    """The words and parts of speech around each token."""
+    """Return the words and parts of speech around each token."""
     padded = [("", "^", ""), *tokens, ("", "$", "")]
     return [
         [f"w={w.lower()}", f"p={p}", f"end={w[-3:]}", f"p-1={before[1]}", f"p+1={after[1]}", f"w-1={before[0].lower()}",
@@ -37,8 +37,8 @@ def attributes(tokens):
 
 
 # %%
-# A thousand sentences are enough for a good chunker, and a second to train it. Below, a sentence that it was not
-# trained on: darker is likelier, and the likeliest labels are written in.
+# A thousand sentences train a good chunker in a second. The picture shows a sentence of the test part: darker labels
+# are likelier, and the text marks the likeliest path.
 
 
 def draw(model, tokens):

@@ -1,9 +1,8 @@
 """
-A model of one's own: Poisson regression
-========================================
+Your own model: Poisson regression
+==================================
 
-A model says how parameters become scores, what scores cost, and how a derivative on scores becomes one on parameters.
-Solvers, penalties, threads and certificates follow.
+A model defines the scores, the loss of the scores, and the gradient. Solvers, penalties and threads then work with it.
 """
 
 import matplotlib.pyplot as plt
@@ -11,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 import majorant
-from majorant.plotting import BLUE, VERMILION
+from majorant.plotting import BLUE, GREY
 
 
 class Poisson(majorant.models.Model):
@@ -43,7 +42,7 @@ solution = majorant.minimize(majorant.Objective(Poisson(), majorant.Labelled(X, 
 print(solution.result)
 
 fig, axis = plt.subplots(figsize=(7.5, 3.8), layout="constrained")
-axis.plot(x, y + rng.uniform(-0.15, 0.15, size=300), "o", color=BLUE, ms=4, alpha=0.5, mew=0, label="counts")
-axis.plot(x, np.exp(X @ solution.params), color=VERMILION, lw=2.5, label="fitted rate")
+axis.plot(x, y + rng.uniform(-0.15, 0.15, size=300), "o", color=GREY, ms=4, alpha=0.6, mew=0, label="counts")
+axis.plot(x, np.exp(X @ solution.params), color=BLUE, lw=2.5, label="fitted rate")
 axis.set(xlabel="x", ylabel="count")
 axis.legend(frameon=False)

@@ -1,10 +1,9 @@
 """
-A solver of one's own
-=====================
+Your own solver
+===============
 
-A solver is settings, a state and a step. Timing, tracing, stopping and certifying belong to ``minimize``. Here is
-gradient descent with a step size that is right for sure, one over Böhning's bound on the curvature, and with the
-momentum of Nesterov.
+A solver has settings, a state and a step. ``minimize`` does the timing, tracing, stopping and certifying. This example
+is gradient descent whose step size is one over Böhning's bound on the curvature, without and with Nesterov's momentum.
 """
 
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from majorant import BatchMajorization, Labelled, Multinomial, Objective, datasets, minimize
-from majorant.plotting import BLUE, GREY, VERMILION
+from majorant.plotting import BLUE, ORANGE, VERMILION
 from majorant.solvers import State, SteppingSolver
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moving(State):
-    """A state that remembers where it came from, and how many steps there were."""
+    """A state with its previous parameters and the number of steps."""
 
     before: np.ndarray
     step: int = 0
@@ -48,7 +47,7 @@ L = 0.5 * np.linalg.eigvalsh(X.T @ X)[-1] + 1.0
 optimum = minimize(F, tol=1e-12).trace["objective"][-1]
 fig, axis = plt.subplots(figsize=(7.5, 4), layout="constrained")
 for name, solver, colour in (
-    ("safe gradient steps", SafeGradient(L), GREY),
+    ("safe gradient steps", SafeGradient(L), ORANGE),
     ("with momentum", SafeGradient(L, momentum=True), VERMILION),
     ("bound majorization", BatchMajorization(), BLUE),
 ):

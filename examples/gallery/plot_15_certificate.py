@@ -1,11 +1,10 @@
 """
-What a certificate says, and the truth
-======================================
+Certificates and the true distance
+==================================
 
-At every step the distance from the optimum is bounded by what is known there: the gradient and the penalty
-(strong convexity), or the Hessian as well (self-concordance). The truth, which only a second fit to the last digit
-knows, is below both. The better of the two is what a fit reports: self-concordance says nothing far away, and is next
-to exact from where it does.
+Two certificates bound the distance from the optimum at every step: strong convexity uses the gradient and the penalty,
+self-concordance also uses the Hessian. The true distance is known from a second, more accurate fit. Self-concordance
+says nothing far from the optimum, and is nearly exact close to it. A fit reports the smaller bound.
 """
 
 import matplotlib.pyplot as plt
@@ -27,6 +26,6 @@ tight = np.array([F.certify(F.point(theta), largest=2_000).gap for theta in path
 fig, axis = plt.subplots(figsize=(7.5, 4), layout="constrained")
 axis.plot(gradients**2 / 2 / values, color=ORANGE, lw=2, label="by strong convexity, ‖∇F‖² / 2λF")
 axis.plot(tight, color=BLUE, lw=2, label="by self-concordance")
-axis.plot((values - optimum) / values, color=BLACK, lw=2, ls="--", label="the truth")
+axis.plot((values - optimum) / values, color=BLACK, lw=2, ls="--", label="true distance")
 axis.set(yscale="log", ylim=(1e-11, 1e4), xlabel="step", ylabel="(F − F*) / F")
 axis.legend(frameon=False)
