@@ -51,7 +51,7 @@ test-lowest: .venv-lowest/ready
 	$(PYTHON) -m venv --clear .venv-lowest
 	$(PYTHON) -m tests.lowest pyproject.toml > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-		--editable '.[cli,files,frames,plot]' hypothesis polars pytest pytest-xdist python-crfsuite 'readme-renderer[md]'
+		--editable '.[cli,files,frames,plot]' hypothesis polars pytest pytest-xdist python-crfsuite pyyaml 'readme-renderer[md]'
 	touch $@
 
 # Random problems for SECONDS, from SEED if it is set; exits with 1 if any goes wrong.

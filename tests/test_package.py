@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import majorant
 
@@ -33,6 +34,31 @@ def test_version_is_that_of_the_project():
     if newest != "Unreleased":
         assert (newest, dated) == (majorant.__version__, cited["date-released"])
     assert cited["version"] == majorant.__version__
+
+
+def test_the_recipe_of_conda_has_the_dependencies_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    recipe = yaml.safe_load((ROOT / "recipe/recipe.yaml").read_text())
+    of_project = project["project"]
+    assert recipe["context"]["version"] == majorant.__version__
+    assert of_project["requires-python"] == f">={recipe['context']['python_min']}"
+    python, *run = recipe["requirements"]["run"]
+    assert python == "python >=${{ python_min }}"
+    needed = [*of_project["dependencies"], *of_project["optional-dependencies"]["cli"]]
+    assert [line.replace(" ", "") for line in run] == needed
+    host = [line.replace(" ", "") for line in recipe["requirements"]["host"]]
+    assert set(project["build-system"]["requires"]) <= set(host)
+    assert recipe["about"]["summary"] == of_project["description"]
+    assert recipe["about"]["license"] == of_project["license"]
+    script, command = recipe["build"]["python"]["entry_points"][0].split(" = ")
+    assert of_project["scripts"] == {script: command}
+
+
+def test_the_commands_that_the_recipe_tests_work():
+    recipe = yaml.safe_load((ROOT / "recipe/recipe.yaml").read_text())
+    version, fit = recipe["tests"][1]["script"]
+    assert majorant.__version__ in run("-m", *version.split())
+    run("-c", re.fullmatch(r'python -c "(.*)"', fit)[1])
 
 
 def test_nothing_outside_the_command_line_knows_a_flag():
