@@ -28,7 +28,7 @@ from scipy.special import chdtrc, ndtr, ndtri
 from majorant.core.checks import Array, needed, one_of
 from majorant.core.curvature import Factor, has_clear_pivots, lower_factor, root_by_eigenvalues
 from majorant.core.model import RowModel
-from majorant.core.result import paragraph, table
+from majorant.core.result import aligned, paragraph, table
 from majorant.core.rounding import CLEAR
 from majorant.core.rows import InMemory
 
@@ -326,11 +326,8 @@ class Summary:
 
     def __str__(self) -> str:
         cells = [("", *self._headings()), *zip(self.names, *zip(*self._cells(), strict=True), strict=True)]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-        lines = [self.title, *(f"{name + ':':<21}{value}" for name, value in self.facts.lines()), ""]
-        for row in cells:
-            lines.append("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip())
-        return "\n".join([*lines, *self.notes])
+        facts = (f"{name + ':':<21}{value}" for name, value in self.facts.lines())
+        return "\n".join([self.title, *facts, "", aligned(cells), *self.notes])
 
     __repr__ = __str__
 

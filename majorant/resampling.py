@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from majorant.core.checks import Array, needed, one_of, whole
-from majorant.core.result import paragraph, table
+from majorant.core.result import aligned, paragraph, table
 from majorant.core.threads import mapped
 
 KINDS = ("multinomial", "bayesian", "jackknife")
@@ -177,9 +177,7 @@ class Bootstrap:
 
     def __str__(self) -> str:
         cells = [("", "estimate", "std. err.", "2.5 %", "97.5 %"), *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(5)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells]
-        return "\n".join([self._sentence(), "", *lines])
+        return "\n".join([self._sentence(), "", aligned(cells)])
 
     __repr__ = __str__
 

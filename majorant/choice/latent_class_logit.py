@@ -37,7 +37,7 @@ from majorant.core.checks import Array, needed, whole
 from majorant.core.curvature import Dense, lower_factor
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
-from majorant.core.result import Fitted, Outcome, Result, counted, table
+from majorant.core.result import Fitted, Outcome, Result, aligned, counted, table
 from majorant.core.run import minimize_from
 from majorant.core.threads import sharing
 from majorant.estimators import saving
@@ -88,9 +88,7 @@ class Comparison:
         return frames.DataFrame(self.rows(), columns=list(COLUMNS)).set_index("classes")
 
     def __str__(self) -> str:
-        cells = [COLUMNS, *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
-        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in cells)
+        return aligned([COLUMNS, *self._cells()], left=0)
 
     def _repr_html_(self) -> str:
         return table(COLUMNS, self._cells(), marked=self.fits.index(self.best))

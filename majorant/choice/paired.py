@@ -36,7 +36,7 @@ from majorant.core import separation
 from majorant.core.checks import Array, needed, new_axes, one_of, row_weights
 from majorant.core.newton import Minimum, SparseChoices, newton
 from majorant.core.objective import Objective
-from majorant.core.result import Outcome, Result, counted, table
+from majorant.core.result import Outcome, Result, aligned, counted, table
 from majorant.core.threads import sharing
 from majorant.estimators import saving
 from majorant.estimators.base import Estimator, check_jobs, check_number, check_strength, fit_threads
@@ -73,9 +73,7 @@ class Ratings:
         return frames.DataFrame(dict(self.columns), index=list(self.players))
 
     def __str__(self) -> str:
-        cells = [("", *self.columns), *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-        return "\n".join("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in cells)
+        return aligned([("", *self.columns), *self._cells()])
 
     __repr__ = __str__
 

@@ -34,7 +34,7 @@ def balance(
     *,
     reading: TableReading,
 ) -> None:
-    """Weigh a sample so that it has given shares and means.
+    """Weigh a sample to given shares and means.
 
     Prints the shares and means before and after. Weights are those nearest to the base weights in relative entropy:
     raking. Targets that no weights reach are named.

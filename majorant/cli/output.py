@@ -61,15 +61,9 @@ def show_json(values: dict[str, Any]) -> None:
 def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print a table: with rich on a terminal, as aligned text otherwise; so many columns are flush left."""
     if not on_terminal():
-        cells = [header, *rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        typer.echo(f"\n{title}")
-        for row in cells:
-            padded = [
-                f"{cell:<{width}}" if i < left else f"{cell:>{width}}"
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            typer.echo("  ".join(padded).rstrip())
+        from majorant.core.result import aligned
+
+        typer.echo(f"\n{title}\n{aligned([header, *rows], left)}")
         return
     from rich.console import Console
     from rich.table import Table

@@ -126,7 +126,13 @@ def rank(
         }
         show_json({"ratings": rows, "coefficients": of_names, "scale": scale.scale, "result": said[0]})
     elif out != "-":
-        show(aligned(found))
+        cells = [
+            [column, *(f"{value:.6g}" if isinstance(value, float) else str(value) for value in values.tolist())]
+            for column, values in found.items()
+        ]
+        from majorant.core.result import aligned
+
+        show(aligned(zip(*cells, strict=True)))
         for name, row in zip(names, others, strict=True):
             show(f"{name}: {row[0]:.6g} log-odds (std. err. {row[1]:.4g})")
         for sentence in said:
@@ -149,23 +155,6 @@ def numbers_in(table: Table, name: str) -> Array:
         row = table.row(int(np.argmin(np.isfinite(values))))
         raise Refusal(f"column {name!r} of {table.origin} lacks a finite number in row {row}")
     return values
-
-
-def aligned(columns: dict[str, Array]) -> str:
-    """Return columns as text, the first one flush left."""
-    cells = [
-        [name, *(f"{each:.6g}" if isinstance(each, float) else str(each) for each in values.tolist())]
-        for name, values in columns.items()
-    ]
-    widths = [max(map(len, column)) for column in cells]
-    rows = zip(*cells, strict=True)
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if not k else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
 
 
 def write_columns(path: str, columns: dict[str, Array]) -> None:

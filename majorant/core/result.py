@@ -7,7 +7,7 @@ What is known of the optimum, in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
@@ -45,6 +45,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, marked: int |
     head = f"<thead>{_row(header, len(header))}</thead>" if header else ""
     body = "".join(_row(row, len(row) if k == marked else int(named)) for k, row in enumerate(rows))
     return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+def aligned(rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Return a table as lines of text: the first ``left`` columns flush left, numbers flush right.
+
+    Examples
+    --------
+    >>> print(aligned([("", "estimate"), ("price", "-1.5")]))
+           estimate
+    price      -1.5
+    """
+    cells = list(rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    flush = [str.ljust] * left + [str.rjust] * (len(widths) - left)
+    lines = ([side(cell, width) for side, cell, width in zip(flush, row, widths, strict=True)] for row in cells)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def _row(cells: Sequence[str], bold: int) -> str:

@@ -20,9 +20,7 @@ from majorant.core.rounding import ClassSpreads, Spreads
 from majorant.core.rows import Blocks, Cached, Data, Function, Gives, LocalBlocks, Recompute, Reducer
 from majorant.core.structured import Kronecker
 from majorant.core.threads import as_array
-
-# Distances of rows that are written out at a time.
-CHUNK = 2**26
+from majorant.device.matrix import CHUNK
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,13 +145,10 @@ class TensorSolve:
         return inverse, along, torch.where(left > 0, 1.0 / left, 0.0)
 
 
-# Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU; and what
-# share of the memory that is free it may be, since there are several at a time.
-BLOCK, BLOCK_SHARE = 2**29, 0.1
+# Bytes of a block, columns and scores of a row together, in the precision of products: large enough for a GPU.
+BLOCK = 2**29
 # What PyTorch says when a device is lost.
 GONE = ("CUDA error", "HIP error", "NCCL error", "CUBLAS_STATUS", "CUSOLVER_STATUS", "device-side")
-# What may be kept with blocks: bytes, and a share of the memory that is free.
-KEPT, KEPT_SHARE = 10.5 * 2**30, 0.4
 # What adds up a gradient.
 GRADIENTS = ("evaluate", "gradient_there", "loss_and_gradient", "unit_step")
 # Parameters of which a copy takes longer than the calls that steps on a device consist of.
@@ -184,7 +179,7 @@ class OnDevice(Reducer):
     def spread(self, data: Data, rows: int) -> Blocks:
         """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
-        most = min(BLOCK, BLOCK_SHARE * free_memory(self.device))
+        most = min(BLOCK, 0.1 * free_memory(self.device))  # several blocks are in memory at a time
         rows_per_block = max(int(most / (design.dtype.itemsize * (design.shape[1] + self.scores))), 1)
         return DeviceBlocks(data.blocks(rows_per_block), self.device, points_stay=self.points_stay)
 
@@ -200,7 +195,7 @@ class DeviceBlocks(LocalBlocks):
 
     def has_room(self, numbers: float) -> bool:
         """Return whether memory is sure to be enough, in double precision."""
-        return 8.0 * numbers <= min(KEPT, KEPT_SHARE * free_memory(self._device))
+        return 8.0 * numbers <= min(10.5 * 2**30, 0.4 * free_memory(self._device))
 
     def run(
         self, function: Function, *cached: Cached, gives: Gives = "both", recover: Function | None = None

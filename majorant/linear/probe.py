@@ -21,7 +21,7 @@ from majorant.core.checks import Array, needed, new_axes, whole
 from majorant.core.files import replacing
 from majorant.core.labelled import CommonGram
 from majorant.core.objective import Objective
-from majorant.core.result import table
+from majorant.core.result import aligned, table
 from majorant.device.estimators import is_on_device
 from majorant.estimators.base import check_labels
 from majorant.estimators.fitting import warn_outside
@@ -54,8 +54,6 @@ from majorant.linear.held_out import (
 from majorant.linear.logistic import LogisticRegression
 from majorant.linear.path import is_count, read_grid, walk
 
-# To compare scores a fit need not be better than this.
-TO_COMPARE = 1e-4
 # What the head that is kept has from its fit.
 ADOPTED = ("coef_", "intercept_", "coef_error_", "intercept_error_", "gap_", "result_", "trace_", "n_iter_")
 OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_")
@@ -120,10 +118,8 @@ class SweepTable(Mapping[str, Array]):
         return [tuple("" if np.isnan(value) else f"{value:.4g}" for value in row) for row in self.rows]
 
     def __str__(self) -> str:
-        cells = [("", *Row._fields), *(("*" if k == self.best else "", *row) for k, row in enumerate(self.cells()))]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = (" ".join([row[0].ljust(1), *map(str.rjust, row[1:], (w + 1 for w in widths[1:]))]) for row in cells)
-        return "\n".join(line.rstrip() for line in lines)
+        rows = (("*" if k == self.best else "", *row) for k, row in enumerate(self.cells()))
+        return aligned([("", *Row._fields), *rows])
 
     __repr__ = __str__
 
@@ -321,8 +317,8 @@ class LinearProbe(LinearClassifier):
         """Return the best fit of the grid, and publish the table; what was split for it is let go of."""
         split = split_rows(self, X, y, validation)
         self.classes_ = split.classes
-        settings = self._settings(split.X, tol=max(self.tol, TO_COMPARE) if self.refit else self.tol)
-        if self.refit:  # none of these is kept
+        settings = self._settings(split.X, tol=max(self.tol, 1e-4) if self.refit else self.tol)
+        if self.refit:  # none of these is kept: they are good enough to compare scores
             settings["callbacks"] = [NearEnough(settings["tol"])]
 
         def fit(model: LogisticRegression) -> None:

@@ -29,12 +29,6 @@ from majorant.core.threads import all_finite
 
 # Fewer rows do not tell where a column is, nor whether labels are sorted; and have taught little that could be lost.
 FEW, ENOUGH = 50, 200
-# Rows per parameter beyond those: of as few as there are parameters any stream makes too much.
-PER_PARAMETER = 10
-# A probability of one label in so many rows in a row at which they look sorted by it.
-UNLIKELY = 1e-6
-# Standard deviations between a column's mean and its centre that are too many.
-TOO_FAR = 10.0
 
 SORTED = (
     "so many rows in a row have had one label that they look sorted by it: a stream forgets most of what it learns "
@@ -147,10 +141,11 @@ class Stream:
             run = (int(data.y[0]), len(data)) if alone else (0, 0)
             counts += 0 if alone else np.bincount(data.y, minlength=len(counts))
         share = (counts[run[0]] + 1) / (counts.sum() + len(counts))
-        sorted_by_label = run[1] >= FEW and share ** run[1] < UNLIKELY
+        sorted_by_label = run[1] >= FEW and share ** run[1] < 1e-6  # the probability of such a run by chance
 
         # Losses before rows were learnt; there was nothing to foresee the first chunk by.
-        enough, foreseen = ENOUGH + PER_PARAMETER * len(self.theta), self.foreseen
+        # Ten rows per parameter beyond those: of as few as there are parameters any stream makes too much.
+        enough, foreseen = ENOUGH + 10 * len(self.theta), self.foreseen
         if self.chunks:
             weight = float(len(data) if data.weight is None else data.weight.sum())
             kept = 0.5 ** (len(data) / (2 * enough))
@@ -168,7 +163,7 @@ class Stream:
 
 def better_centre(moments: Moments, centre: Array) -> Array | None:
     """Return the centre with what is too far away moved to its mean; nothing if all is near."""
-    far = np.abs(moments.mean - centre) > TOO_FAR * np.sqrt(moments.variance)
+    far = np.abs(moments.mean - centre) > 10 * np.sqrt(moments.variance)
     return np.where(far, moments.mean, centre) if far.any() else None
 
 

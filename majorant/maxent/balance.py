@@ -9,7 +9,7 @@ import numpy as np
 
 from majorant.core import kernels
 from majorant.core.checks import Array, finite_array, needed, new_axes, refuse_non_finite, whole
-from majorant.core.result import Outcome, Result, counted, paragraph, table
+from majorant.core.result import Outcome, Result, aligned, counted, paragraph, table
 from majorant.estimators.base import check_number
 from majorant.estimators.fitting import warn
 from majorant.maxent.dual import LARGE, Moments, of_table, responsible, solve
@@ -360,9 +360,7 @@ class Balance:
         return frames.DataFrame(dict(self.columns), index=list(self.names))
 
     def __str__(self) -> str:
-        cells = [("", *self.columns), *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-        return "\n".join("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in cells)
+        return aligned([("", *self.columns), *self._cells()])
 
     __repr__ = __str__
 
