@@ -34,7 +34,7 @@ def battles(n=200_000, players=150, covariates=4, seed=0):
     return a, b, won, C
 
 
-def timed(*functions, repeats=3):
+def timed(*functions, repeats=7):
     """Return the least CPU seconds of each function, called in turn, and what it returned last."""
     seconds, found = [[] for _ in functions], [None] * len(functions)
     for _ in range(repeats):

@@ -164,8 +164,6 @@ class SparseChoices:
 
     def doubt(self, inverse: Array, amount: Array) -> float:
         """Return what rounding of ∇F may add to its norm in an inverse Hessian."""
-        values, columns, rows, _ = self._arrays
-        terms = np.repeat(amount, np.diff(rows)) * np.abs(values)
-        sums = np.bincount(columns, terms, minlength=self.size)
-        counts = np.bincount(columns, minlength=self.size)
+        sums, counts = np.zeros(self.size), np.zeros(self.size)
+        kernel.column_sums(*self._arrays, amount, sums, counts)
         return float(np.finfo(np.float64).eps * ((counts + 20) * sums) @ np.sqrt(np.diagonal(inverse)))

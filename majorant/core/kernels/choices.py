@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorant.core.checks import Array
-from majorant.core.kernels.compiler import compile_strict
+from majorant.core.kernels.compiler import compile_strict, exp_of_negative, log1p_to_one
 
 
 @compile_strict
@@ -48,9 +48,9 @@ def expansion(
                 score += values[k] * theta[columns[k]]
             for k in range(middle, rows[last]):
                 score -= values[k] * theta[columns[k]]
-            e = np.exp(-abs(score))
+            e = exp_of_negative(-abs(score))
             less, more = e / (1.0 + e), 1.0 / (1.0 + e)
-            total += weight * np.log1p(e) + (amount[first + 1] * score if score > 0 else -amount[first] * score)
+            total += weight * log1p_to_one(e) + (amount[first + 1] * score if score > 0 else -amount[first] * score)
             r = weight * (more if score > 0 else less) - amount[first]
             curved = 0.5 * weight * less * more
             for k in range(rows[first], rows[last]):
@@ -139,3 +139,19 @@ def largest_spread(inverse: Array, values: Array, columns: Array, rows: Array, s
                 two = far
         largest = max(largest, one + two)
     return largest
+
+
+@compile_strict
+def column_sums(
+    values: Array, columns: Array, rows: Array, sets: Array, amount: Array, sums: Array, counts: Array
+) -> None:
+    """Add to each column the magnitudes of what was observed of it, and how many terms they are."""
+    for j in range(len(sets) - 1):
+        weight = 0.0
+        for y in range(sets[j], sets[j + 1]):
+            weight += amount[y]
+        if weight == 0.0:
+            continue
+        for k in range(rows[sets[j]], rows[sets[j + 1]]):
+            sums[columns[k]] += weight * abs(values[k])
+            counts[columns[k]] += 1.0
