@@ -17,6 +17,7 @@ is the other choice, sequence by sequence: stiffer, and far more work.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from majorant.chain.feature_index import Universe
 from majorant.chain.sequences import Sequences
 from majorant.chain.tokens import InBlocks
 from majorant.core.checks import Array
+from majorant.core.threads import even_parts, for_each, mapped
 
 if TYPE_CHECKING:
     from majorant.chain.kernels.dual import Marginals, Weights
@@ -39,6 +41,8 @@ FIRST_STEP = 0.3
 PROXIMITY, PATIENCE = 0.1, 5
 # Of θ in a round, at least, where their mean is the centre.
 FEWEST = 10
+# Sequences that a thread visits at a time, and of a round has at least; and how often θ is looked at meanwhile.
+AT_A_TIME, LEAST_EACH, LOOKS = 50, 100, 30
 # Tokens whose curvature is found at a time.
 TOKENS = 2**12
 
@@ -102,10 +106,14 @@ class ChainAscent:
             for few in np.array_split(some, looks):
                 if not kernels.dual.ascend(
                     data.features, data.starts, data.weight, few, self._weights, kept, floor, room,
-                    self._universe.blocks,
+                    self._universe.blocks, True,
                 ):  # fmt: skip
                     return False
                 self._add_snapshot(only=snapshots == 1)
+        return self._finish_round()
+
+    def _finish_round(self) -> bool:
+        """Count a round, and move the centre; return whether all numbers stayed finite."""
         self.rounds += 1
         if self._proximity[0]:
             self._move_centre()
@@ -182,6 +190,94 @@ class ChainAscent:
             _add_curvature(data, kept.nodes, G, table)
             B += transition_curvature(data, kept.nodes)
         return universe.joined_parts(G, table, B)
+
+
+class SharedAscent(ChainAscent):
+    """The same by several threads, which move one θ without locks, and θ anew from the marginals after each round.
+
+    Threads take some sequences at a time, read θ while others move it, and may lose what another one adds at the same
+    moment: that would leave θ for good beside the one that belongs to the marginals. Rounds are not reproducible.
+
+    References
+    ----------
+    Niu, Recht, Ré & Wright, *Hogwild!: a lock-free approach to parallelizing stochastic gradient descent*, NIPS 2011.
+    """
+
+    def __init__(self, data: Sequences, ridge: Array, l1: float, many: int) -> None:
+        super().__init__(data, ridge, l1)
+        self._many = many
+
+    def visit(self, order: Array, snapshots: int = 1) -> bool:
+        """Move these sequences; where θ is to be averaged, it is looked at a few times on the way.
+
+        The first round is that of one thread: it finds how far from independent the tokens of each sequence are. So is
+        the second where λ is small, and sequences move far.
+        """
+        if self.rounds < (2 if self._proximity[0] else 1):
+            return super().visit(order, snapshots)
+        data, kept, width = self._data, self._kept, self._universe.width
+        floor, before, lock, stayed = self._universe.floor.astype(np.float32), kept.totals.copy(), Lock(), True
+        self._sums, self._snapshots = (), 0
+        few = np.array_split(order, max(len(order) // AT_A_TIME, 1))
+        many = LOOKS if snapshots > 1 else FEWEST if self._proximity[0] else 0
+        looks = {len(few) * (k + 1) // many - 1 for k in range(many)}
+
+        def ascend(number: int) -> None:
+            nonlocal stayed
+            own = kept._replace(totals=before.copy())
+            room = kernels.forward_backward.room_for(data.starts, width, np.float32)
+            finite = kernels.dual.ascend(
+                data.features, data.starts, data.weight, few[number], self._weights, own, floor, room,
+                self._universe.blocks, False,
+            )  # fmt: skip
+            with lock:
+                stayed = stayed and finite
+                kept.totals[:] += own.totals - before
+                if number in looks:
+                    self._add_snapshot(only=False)
+
+        for_each(ascend, range(len(few)), min(self._many, max(len(order) // LEAST_EACH, 1)))
+        if not stayed:
+            return False
+        self._renew()
+        if not many:
+            self._add_snapshot(only=True)
+        return self._finish_round()
+
+    def _renew(self) -> None:
+        """Find z anew: (observed − expected by the marginals + κ·centre)/λ."""
+        universe, data, kept, (κ, λ) = self._universe, self._data, self._kept, self._proximity
+        width, weights = universe.width, self._weights
+
+        def observed_less_expected(some: slice) -> tuple[Array, Array, Array]:
+            G, table, tokens = np.zeros(universe.size), universe.table(), slice(*data.starts[[some.start, some.stop]])
+            for begin in range(tokens.start, tokens.stop, TOKENS):
+                end = min(begin + TOKENS, tokens.stop)
+                R = -kept.nodes[begin:end].astype(np.float64)
+                R[np.arange(end - begin), data.y[begin:end]] += 1.0
+                R *= 1.0 if data.weight is None else data.weight[begin:end, None]
+                kernels.forward_backward.lifted(data.features.part(begin, end), R, G, table, universe.blocks)
+            each = kept.pairs.reshape(-1, width * width)[some].astype(np.float64)
+            return G, table, -(self._each[some] @ each).reshape(width, width)
+
+        parts = even_parts(len(data), self._many)
+        found = list(zip(*mapped(observed_less_expected, parts, self._many), strict=True))
+        table, A, places = sum(found[1]), sum(found[2]), even_parts(universe.size, self._many)
+        G = np.concatenate(mapped(lambda some: sum(each[some] for each in found[0]), places, self._many))
+        inner = data.inner_tokens()
+        weight = np.ones(len(inner)) if data.weight is None else data.weight[inner]
+        np.add.at(A, (data.y[inner - 1], data.y[inner]), weight)
+        centre = self._centre or tuple(np.zeros_like(part) for part in weights[:3])
+        each = weights.same if weights.inverse is None else weights.inverse
+        weights.states[:] = (G[: len(universe.label)] + κ * centre[0]) * each
+        there = np.unpackbits(weights.there, axis=1, count=width, bitorder="little")
+        of_table = weights.same * there if weights.inverse_table is None else weights.inverse_table
+        weights.table[:] = (table + κ * centre[1]) * of_table
+        weights.A[:] = (A + κ * centre[2]) * weights.inverse_A
+        now = [shrunk(z, weights.threshold) for z in weights[:3]]
+        weights.shrunk_A[:] = now[2]
+        if weights.inverse is None:
+            kept.totals[0] = λ * sum(float(np.vdot(part, part)) for part in now)
 
 
 def shrunk(z: Array, threshold: Any) -> Array:

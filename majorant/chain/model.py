@@ -15,7 +15,7 @@ from scipy.special import xlogy
 
 from majorant.chain import dual, kernels
 from majorant.chain import kernels as chain_kernels
-from majorant.chain.dual import AscentInBlocks, ChainAscent, transition_curvature
+from majorant.chain.dual import AscentInBlocks, ChainAscent, SharedAscent, transition_curvature
 from majorant.chain.sequences import Sequences
 from majorant.chain.tokens import InBlocks
 from majorant.core.checks import Array
@@ -135,6 +135,12 @@ class Chain(Model[Sequences]):
     linear in θ, and forward–backward turns them into marginals.
     :class:`~majorant.ChainCRF` makes :class:`~majorant.data.Sequences` of what people have.
 
+    Parameters
+    ----------
+    threads : int
+        That share dual ascent. More than one move one θ without locks: the optimum is the same, the steps there differ
+        from run to run.
+
     Examples
     --------
     >>> import numpy as np
@@ -148,6 +154,8 @@ class Chain(Model[Sequences]):
     >>> majorant.minimize(F, majorant.QuasiNewton()).result.converged
     True
     """
+
+    threads: int = 1
 
     # They are as long as the data; loss and gradient are found piece by piece instead.
     keeps_scores: ClassVar[bool] = False
@@ -224,7 +232,9 @@ class Chain(Model[Sequences]):
 
     def dual_ascent(self, data: Any, ridge: Array, l1: float) -> ChainAscent:
         """Return dual ascent, sequence by sequence; block by block, if they are not in memory."""
-        return ChainAscent(data, ridge, l1) if isinstance(data, Sequences) else AscentInBlocks(data, ridge, l1)
+        if not isinstance(data, Sequences):
+            return AscentInBlocks(data, ridge, l1)
+        return ChainAscent(data, ridge, l1) if self.threads == 1 else SharedAscent(data, ridge, l1, self.threads)
 
     def lift(self, residual: Array, batch: Sequences) -> Array:
         """Return the gradient."""

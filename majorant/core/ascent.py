@@ -8,22 +8,9 @@ ones those that promise most: what a visit gained the last time says what anothe
 objective is evaluated on the way; promises tell when to evaluate F. The mean of θ over a round is far better than θ at
 its end. It is taken of the last round before F is evaluated alone, since a good mean takes many snapshots of θ.
 
-Rounds are the work of one thread. Groups of sequences that move copies of θ, added up eight times a round, each settle
-what is frequent for themselves, and together go too far: four diverged on CoNLL-2000. If each expects the others to
-move frequent attributes as it does, that ends, but to 1.001 times the least objective seen, with copies added up ten
-times a round, two groups took 9.5 passes and four 15.9, where one thread took 6.6. Visits to eight sequences at the
-same θ, which then moves by all of them at once, in lock-free tasks of some ten microseconds, took as many passes (6.9),
-and two threads 0.7 of the time of one, eight 0.6; but one thread took a twentieth longer, on another processor half as
-long again, and part-of-speech tags 15 passes instead of 10.6 (CoNLL-2000, c2 = 1, a certified 10⁻³): in seconds, eight
-threads were a tenth quicker than one is here.
-
-**Online**: one pass, with a step after every sequence in a diagonal precision that grows as it goes. No step size.
-
-The precision starts at the penalty, which enters once. It is not a bound; further passes with it only overfit. With
-``curvature="bound"`` the diagonal of the bound over a chain is gathered instead: stiffer, and far more work.
-
-Sequences that are not in memory are visited block by block. Workers each make a pass over what they hold, from the same
-prior, and what they have learnt is multiplied as Gaussians are.
+Several threads may share the rounds of a chain (``chain.dual.SharedAscent``): they move one θ without locks, which is
+made anew from the marginals after each round. Groups of sequences that move copies of θ, added up now and then, were
+worse: each settles what is frequent for itself, and together they go too far. Four diverged on CoNLL-2000.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ MODULES = frozenset(
     }
 )
 # Classes other than dataclasses and named tuples, whose attributes are all that they are.
-PLAIN = ("AscentInBlocks", "ChainAscent", "Cuts", "Growing")
+PLAIN = ("AscentInBlocks", "ChainAscent", "Cuts", "Growing", "SharedAscent")
 # Methods that stand for what they are bound to: curvatures as functions of a ridge.
 METHODS = ("factorized", "nearly_factorized", "steadied")
 

@@ -9,10 +9,11 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from majorant import Chain, Objective, QuasiNewton, minimize
-from majorant.chain.dual import ChainAscent
+from majorant import Chain, ChainCRF, Objective, QuasiNewton, minimize
+from majorant.chain.dual import ChainAscent, SharedAscent
 from majorant.core import ascent
 from majorant.core.ascent import Ascent
+from majorant.core.threads import sharing
 from majorant.data import Sequences
 from majorant.objective import Penalty
 from majorant.solvers import LBFGS
@@ -314,3 +315,45 @@ def test_an_ascent_that_is_over_promises_nothing():
     after = ascent.ascend(F, Ascent(Chain().dual_ascent(data, np.ones(F.size), 0.0), np.zeros(F.size)), 0)
     assert after.promised == 0.0
     assert not after.theta.any()
+
+
+def threaded(data, c2, many=4):
+    """A fit whose dual ascent is shared by threads, and one by a single thread."""
+    with sharing(many):
+        return [
+            minimize(Objective(Chain(k), data, ridge=2 * c2), QuasiNewton(), tol=1e-5, threads=None) for k in (many, 1)
+        ]
+
+
+@pytest.mark.parametrize(("c2", "weighted"), [(1.0, False), (0.05, False), (0.3, True)])
+def test_threads_that_share_one_ascent_end_at_the_same_optimum(monkeypatch, c2, weighted):
+    monkeypatch.setattr("majorant.chain.dual.AT_A_TIME", 5)
+    monkeypatch.setattr("majorant.chain.dual.LEAST_EACH", 5)
+    data = sequences(4, np.random.default_rng(0).integers(0, 9, 120), seed=1, weights=weighted)
+    shared, alone = threaded(data, c2)
+    assert shared.result.converged
+    assert shared.trace["objective"][-1] == pytest.approx(alone.trace["objective"][-1], rel=2e-5)
+
+
+@pytest.mark.parametrize("uneven_penalty", [False, True])
+def test_weights_made_anew_from_marginals_are_those_that_one_thread_moved(uneven_penalty):
+    data = sequences(4, np.random.default_rng(0).integers(0, 9, 60), seed=2, values=True, weights=True)
+    ridge = np.full(data.universe.size, 0.3)
+    if uneven_penalty:
+        ridge *= np.random.default_rng(1).uniform(0.5, 2.0, len(ridge))
+    ascent = SharedAscent(data, ridge, 0.0, 2)
+    for k in range(3):
+        ChainAscent.visit(ascent, np.random.default_rng(k).permutation(60))
+    before = [part.copy() for part in ascent._weights[:3]]
+    total = ascent._kept.totals[0]
+    ascent._renew()
+    for old, new in zip(before, ascent._weights[:3], strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-3, atol=1e-4)
+    assert ascent._kept.totals[0] == pytest.approx(total, rel=1e-3)
+
+
+def test_one_thread_is_the_default_whatever_shares_the_rest():
+    X = [[[f"w{k % 7}", f"v{k % 3}"] for k in range(j, j + 5)] for j in range(200)]
+    y = [["ab"[k % 2] for k in range(j, j + 5)] for j in range(200)]
+    fits = [ChainCRF(n_jobs=n, c2=0.1).fit(X, y) for n in (None, 1)]
+    assert fits[0].state_features_ == fits[1].state_features_

@@ -100,9 +100,12 @@ class Marginals(NamedTuple):
 @compile_in_place
 def ascend(
     x: Features, starts: Array, weight: Array | None, order: Array, θ: Weights, kept: Marginals, floor: Array,
-    space: Array, width: Width,
+    space: Array, width: Width, alone: bool,
 ) -> bool:  # fmt: skip
-    """Visit sequences in order; return whether all numbers stayed finite."""
+    """Visit sequences in order; return whether all numbers stayed finite.
+
+    Where others move θ meanwhile, who is not ``alone`` cannot tell ‖Eᵀd‖² from how ‖θ‖² has changed: r stays as it is.
+    """
     room, many = laid_out(space, width), len(order)
     x, starts, order, θ, kept, floor = bare((x, starts, order, θ, kept, floor), width)
     n = breadth(θ.A)
@@ -131,6 +134,8 @@ def ascend(
             g, left, curve = best_step(begin, m, kept.nodes, room, c, w * r * d2, g)
             added += move(x, begin, m, (gone - g) * w, θ, room)
             gone = g
+            if not alone:
+                break
             Q = (added + 2 * g * w * lin) / (g * w * g * w)
             Q = Q if least < Q else least
             if not (K > VISIBLE and Q * g * w > SEEN * abs(lin) and d2 > 0):
