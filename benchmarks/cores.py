@@ -4,8 +4,8 @@
 
 Data are made up, but for Mnist where ``MAJORANT_DATA`` has it. Every fit is the best of three, all in one process;
 scikit-learn's is one, with as many threads of BLAS as the last of ours. Coefficients are compared with those of one
-thread: chains of strings differ, since threads share dual ascent. What the machine itself has to give comes first: work in the caches of cores, and reading memory, by as many
-threads.
+thread: chains of strings differ, since threads share dual ascent. What the machine itself has to give comes first: work
+in the caches of cores, and reading memory, by as many threads.
 """
 
 from __future__ import annotations
