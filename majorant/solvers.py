@@ -3,6 +3,7 @@
 from majorant.core.ascent import OnlineMajorization
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal import ProximalMajorization
+from majorant.core.proximal_newton import ProximalNewton
 from majorant.core.solver import (
     BFGS,
     LBFGS,
@@ -26,6 +27,7 @@ __all__ = [
     "Newton",
     "OnlineMajorization",
     "ProximalMajorization",
+    "ProximalNewton",
     "QuasiNewton",
     "Solver",
     "State",

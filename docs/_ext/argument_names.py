@@ -33,8 +33,8 @@ PARTS = {
     "data": ("chain.sequences", "chain.tokens", "core.choices", "core.labelled", "core.rows"),
     "objective": ("core.line_search", "core.objective", "core.penalty", "core.remote"),
     "solvers": (
-        *("core.ascent", "core.policy", "core.proximal", "core.quasi_newton", "core.solver"),
-        "core.stochastic",
+        *("core.ascent", "core.policy", "core.proximal", "core.proximal_newton", "core.quasi_newton"),
+        *("core.solver", "core.stochastic"),
     ),
     "curvature": ("core.curvature", "core.structured"),
     "design": ("core.affine", "core.matrix", "device.matrix"),

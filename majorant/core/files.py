@@ -119,6 +119,7 @@ MODULES = frozenset(
         "majorant.core.policy",
         "majorant.core.preconditioners",
         "majorant.core.proximal",
+        "majorant.core.proximal_newton",
         "majorant.core.quasi_newton",
         "majorant.core.result",
         "majorant.core.small",

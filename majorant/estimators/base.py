@@ -109,7 +109,7 @@ def check_settings(estimator: Any) -> None:
     scaling = check_number("intercept_scaling", settings["intercept_scaling"], least=0.0)
     if not scaling > 0:
         raise ValueError("intercept_scaling must be positive, got 0")
-    if solver == "liblinear" and scaling * scaling * min(settings.get("C", 1.0), 1.0) * sys.float_info.max < 1:
+    if solver == "liblinear" and scaling * scaling * float(min(settings.get("C", 1.0), 1.0)) * sys.float_info.max < 1:
         raise ValueError(
             f"intercept_scaling must be large enough for 1/(C intercept_scaling²) to be finite, got {scaling!r}; "
             "fit_intercept=False leaves the intercept out"
@@ -130,17 +130,37 @@ def check_common_settings(settings: Mapping[str, Any], solvers: tuple[str, ...])
     check_callbacks(settings["callbacks"])
 
 
-def check_penalty(penalty: Any, l1_ratio: Any, C: Any) -> None:
-    """Refuse penalties other than ℓ2 and none, as ``penalty`` and ``l1_ratio`` together ask for them."""
+# Solvers that have an ℓ1 penalty, here by proximal Newton; of liblinear it is ℓ1 or ℓ2, not both.
+WITH_L1 = ("auto", "saga", "liblinear")
+
+
+def check_penalty(penalty: Any, l1_ratio: Any, C: Any, solver: str) -> None:
+    """Refuse penalties that mean nothing, as ``penalty`` and ``l1_ratio`` ask for them, or that a solver has not."""
     check_strength(C)
+    if penalty is not None:
+        one_of("penalty", penalty, ("l1", "l2", "elasticnet", "deprecated"))
+    if penalty == "elasticnet" and l1_ratio is None:
+        raise ValueError("l1_ratio must be specified when penalty is elasticnet.")
+    if l1_ratio is not None and not (_is_number(l1_ratio) and 0 <= l1_ratio <= 1):
+        raise ValueError(f"l1_ratio must be a number between 0 and 1, got {l1_ratio!r}")
     if penalty is None and C != 1:
         warn_outside("Setting penalty=None will ignore the C and l1_ratio parameters")
-    elif penalty == "l2" and l1_ratio not in (0, None):
+    if penalty in ("l1", "l2", None) and l1_ratio is not None and 0 < l1_ratio < 1:
+        warn_outside(f"l1_ratio parameter is only used when penalty is 'elasticnet'. Got (penalty={penalty})")
+    elif (penalty == "l2" and l1_ratio not in (0, None)) or (penalty == "l1" and l1_ratio not in (0, 1, None)):
         warn_outside(f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}, which is ignored")
-    elif penalty not in (None, "l2", "deprecated", "elasticnet"):
-        raise ValueError(f"penalty must be 'l2' or None: only the ℓ2 penalty is done here, got {penalty!r}")
-    elif (penalty == "elasticnet" and l1_ratio != 0) or (penalty == "deprecated" and l1_ratio not in (0, None)):
-        raise ValueError(f"only the ℓ2 penalty is done here (l1_ratio=0), got l1_ratio={l1_ratio!r}")
+    share = share_of_l1(penalty, l1_ratio, C)
+    if share and solver not in WITH_L1:
+        raise ValueError(f"Solver {solver} supports only 'l2' or None penalties, got l1_ratio={share:g}; use 'auto'")
+    if 0 < share < 1 and solver == "liblinear":
+        raise ValueError(f"Only 'saga' and 'auto' solvers support elasticnet penalty, got solver={solver}.")
+
+
+def share_of_l1(penalty: Any, l1_ratio: Any, C: Any) -> float:
+    """Return which share of the penalty is ℓ1: zero for ℓ2, and where there is no penalty."""
+    if penalty in (None, "l2", "firth") or np.isinf(float(C)):
+        return 0.0
+    return 1.0 if penalty == "l1" else float(l1_ratio or 0.0)
 
 
 def check_class_count(count: int, solver: str, multi_class: str) -> None:

@@ -26,6 +26,7 @@ from majorant.core.checks import Array, one_of
 from majorant.core.objective import Objective
 from majorant.core.policy import QuasiNewton
 from majorant.core.proximal import ProximalMajorization
+from majorant.core.proximal_newton import ProximalNewton
 from majorant.core.result import AnotherRunError, Fitted, Outcome, Progress, Result, Solution, counted
 from majorant.core.rows import most, widened
 from majorant.core.run import minimize
@@ -72,6 +73,8 @@ def named_solver(
 
     ``seed`` and ``shuffle`` say in which order rows are visited, ``warm`` whether a start other than zero is meant.
     """
+    if not objective.penalty.smooth:
+        return ProximalNewton()
     name = ALIASES.get(one_of("solver", name, ACCEPTED), name)
     return tuned(name, objective, seed).best if name in TUNED else MAKERS[name](seed=seed, shuffle=shuffle, warm=warm)
 
@@ -308,14 +311,23 @@ BEFORE_ROUNDING = "before coef_ was rounded to single precision"
 
 
 def errors_of(
-    fitted: Fitted, ridge: Array, classes: int, centre: Array | None, published: dict[str, Array]
+    fitted: Fitted,
+    ridge: Array,
+    classes: int,
+    centre: Array | None,
+    published: dict[str, Array],
+    *,
+    has_l1: bool = False,
 ) -> dict[str, Any]:
-    """Return ``coef_error_`` and ``intercept_error_``, rounding of what is published included; nothing of a stream."""
+    """Return ``coef_error_`` and ``intercept_error_``, rounding of what is published included; nothing of a stream.
+
+    ``ridge`` is what is strongly convex of the penalty.
+    """
     if fitted.solution is None:
         return {}
     coef, certificate = published["coef_"], fitted.solution.certificate
     W = fitted.params.reshape(classes, -1)
-    W = W - W.mean(axis=0) if classes > 1 else W
+    W = as_told_apart(W, has_l1=has_l1)
     # A certificate says how near its parameters are: by a Hessian, or as F − F* ≥ ½ Σ_i λ_i (θ_i − θ*_i)².
     if certificate is None or not (
         certificate.theta is fitted.params or np.array_equal(certificate.theta, fitted.params)
@@ -341,6 +353,16 @@ def errors_of(
     return {"coef_error_": of_coef, "intercept_error_": bound[:, p] + off}
 
 
+def as_told_apart(W: Array, *, has_l1: bool) -> Array:
+    """Return coefficients of several classes less their mean, which changes no probability.
+
+    An ℓ1 penalty tells classes apart: coefficients of zero stay zero, and a free intercept is the last column.
+    """
+    if len(W) == 1 or has_l1:
+        return W
+    return np.asarray(W - W.mean(axis=0))
+
+
 def judged_as_published(objective: Objective, fitted: Fitted, published: Array, tol: float) -> Fitted:
     """Return the fit with the gap of its ``published`` parameters, which are rounded to single precision.
 
@@ -353,7 +375,7 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
     if certificate is None or sizes is None or not fitted.result.gap < 1 or certificate.theta is not fitted.params:
         return fitted
     W = certificate.theta.reshape(-1, sizes.n_columns)
-    certified = (W - W.mean(axis=0) if len(W) > 1 else W).ravel()
+    certified = as_told_apart(W, has_l1=not objective.penalty.smooth).ravel()
     d, before = published - certified, fitted.result.gap
     if not d.any():
         return fitted

@@ -601,9 +601,9 @@ def arrays_of(model: Any, fields: Mapping[str, Field]) -> dict[str, Array]:
 MOST_SCORES = 2**24
 PART = "checkpoint"
 # Settings that a fit may go on with another value of: the problem, and the way to its solution, are the same.
-FREE = ("tol", "max_iter", "verbose", "n_jobs", "warm_start", "dual", "multi_class", "l1_ratio", "callbacks")
+FREE = ("tol", "max_iter", "verbose", "n_jobs", "warm_start", "dual", "multi_class", "callbacks")
 # What older code writes for the penalty that is meant anyway.
-ALIKE = {"deprecated": "l2", "elasticnet": "l2"}
+ALIKE = {"deprecated": "elasticnet", "l2": "elasticnet"}  # l1_ratio tells the rest
 
 Fingerprint = dict[str, Any]
 

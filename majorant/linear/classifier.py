@@ -18,6 +18,7 @@ from majorant.core.checks import Array
 from majorant.core.objective import Objective
 from majorant.device.estimators import decision, is_on_device, is_tensor, named, probabilities, to_array
 from majorant.estimators.base import Estimator, StepCount, read_feature_penalty
+from majorant.estimators.fitting import as_told_apart
 from majorant.estimators.saving import Field, Notes, Written, linear_fields
 from majorant.linear.inference import Posterior
 from majorant.linear.stream import Stream
@@ -243,8 +244,14 @@ class LinearClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             return float(np.average(predicted == np.asarray(y), weights=weight))
         return float(super().score(X, y, sample_weight))
 
+    @property
+    def n_nonzero_(self) -> int:
+        """How many coefficients are not zero, intercepts apart."""
+        check_is_fitted(self, "coef_")
+        return int(np.count_nonzero(self.coef_.data if sparse.issparse(self.coef_) else self.coef_))
+
     def sparsify(self) -> Self:
-        """Keep ``coef_`` as a sparse CSR matrix; predictions stay as they are. Few coefficients are zero under ℓ2.
+        """Keep ``coef_`` as a sparse CSR matrix; predictions stay as they are. Under ℓ1 most coefficients are zero.
 
         Returns
         -------
@@ -378,10 +385,12 @@ def joined_params(W: Array, intercept: Array | None, centre: Array | None) -> Ar
     return np.column_stack([W, intercept + (0.0 if centre is None else W @ centre)])
 
 
-def split_params(W: Array, dtype: Any, *, constant: bool, centre: Array | None) -> dict[str, Array]:
+def split_params(
+    W: Array, dtype: Any, *, constant: bool, centre: Array | None, has_l1: bool = False
+) -> dict[str, Array]:
     """Return coefficients and intercepts. These stay in double precision: columns far from zero need them so."""
     # Where all scores move together is up to the solver, unless a penalty says so: scikit-learn's sum to zero.
-    W = W - W.mean(axis=0) if len(W) > 1 else W
+    W = as_told_apart(W, has_l1=has_l1)
     if not constant:
         return {"coef_": W.astype(dtype), "intercept_": np.zeros(len(W))}
     coef, intercept = W[:, :-1].astype(dtype), W[:, -1].copy()

@@ -20,6 +20,7 @@ from majorant.core.checks import Array, one_of, refuse_null_ending
 from majorant.core.labelled import CommonGram, Labelled, with_common
 from majorant.core.matrix import FEW, DenseDesign, Design
 from majorant.core.objective import Objective
+from majorant.core.penalty import ElasticNet, Penalty
 from majorant.core.result import Fitted, Outcome, Result, Solution, counted, stream_result
 from majorant.core.rows import Reducer, Threads
 from majorant.core.run import minimize
@@ -40,6 +41,7 @@ from majorant.estimators.base import (
     read_feature_penalty,
     read_offset,
     read_weights,
+    share_of_l1,
     take_rows,
     validated,
     with_class_weight,
@@ -51,6 +53,7 @@ from majorant.estimators.fitting import (
     CallbackSupportMixin,
     Followers,
     StepTasks,
+    as_told_apart,
     errors_of,
     in_double_precision,
     is_unwanted,
@@ -100,7 +103,7 @@ class Sweep:
         self._objective: Objective | None = None
         self._solutions: list[tuple[float, Solution]] = []  # the last two, with log λ of each
 
-    def under(self, ridge: Callable[[], Array], read: Callable[[], Objective]) -> Objective:
+    def under(self, ridge: Callable[[], Array | Penalty], read: Callable[[], Objective]) -> Objective:
         """Return the objective of the rows under a ridge; rows are read once."""
         self._objective = read() if self._objective is None else self._objective.with_ridge(ridge())
         return self._objective
@@ -110,6 +113,8 @@ class Sweep:
         if not self._solutions:
             return None
         (log_before, before), (log_last, last) = self._solutions[0], self._solutions[-1]
+        if self._objective is not None and not self._objective.penalty.smooth:  # zeros stay zero
+            return last
         size = self._log_ridge()
         if not (abs(log_before) < inf and abs(log_last) < inf and abs(size) < inf) or log_last == log_before:
             return last
@@ -120,6 +125,18 @@ class Sweep:
         """Remember a solution, if it is one to go on from."""
         if solution is not None and all_finite(solution.params):
             self._solutions = [*self._solutions[-1:], (self._log_ridge(), solution)]
+
+    def largest_l1(self) -> float:
+        """Return by how much an ℓ1 penalty may be multiplied at most to leave coefficients other than zero.
+
+        That is at the last solution, of which all that are penalised have to be zero.
+        """
+        assert self._objective is not None
+        F, (_, last) = self._objective, self._solutions[-1]
+        assert isinstance(F.penalty, ElasticNet)
+        of_loss = F.blocks.total(partial(F.model.loss_and_gradient, last.params))[1]
+        l1 = F.penalty.l1
+        return float((np.abs(of_loss) / np.where(l1 > 0, l1, np.inf)).max())
 
     def _log_ridge(self) -> float:
         """Return log λ, up to a constant."""
@@ -141,20 +158,23 @@ class Problem(NamedTuple):
 
 
 class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
-    """ℓ2-regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
+    """Regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
-    Minimises C Σ_j w_j (−log p(y_j|x_j)) + ½ Σ_i φ_i θ_i² exactly as scikit-learn's estimator does (the objective
-    reported is that divided by C); the intercept is not penalised unless asked for.
+    Minimises C Σ_j w_j (−log p(y_j|x_j)) + Σ_i φ_i (r |θ_i| + ½ (1 − r) θ_i²), r = ``l1_ratio``, exactly as
+    scikit-learn's estimator does (the objective reported is that divided by C); the intercept is not penalised unless
+    asked for. With r > 0 coefficients are zero where that is best.
 
     Parameters
     ----------
-    penalty : "l2", "firth" or None
-        None for no penalty, whatever C is. Better left out, as scikit-learn has it: ``C=np.inf`` says the same. "firth"
-        is Jeffreys' prior, whatever C is: estimates are less biased, and finite where classes are separated.
+    penalty : "l1", "l2", "elasticnet", "firth" or None
+        None for no penalty, whatever C is. Better left out, as scikit-learn has it: ``l1_ratio`` and C say the same.
+        "firth" is Jeffreys' prior, whatever C is: estimates are less biased, and finite where classes are separated.
     C : float
         Inverse of the penalty; ``np.inf`` for none: maximum likelihood, which then is proved to exist, or not to.
     l1_ratio : float
-        Accepted for scikit-learn's sake; only 0 is done here.
+        Which share of the penalty is ℓ1: 0 for ℓ2, 1 for ℓ1, anything between for an elastic net. More than 0 needs
+        rows in memory, or no more than 2,000 parameters. The solvers "auto", "saga" and "liblinear" are then proximal
+        Newton on working sets. Several classes under ℓ1 alone may have more than one optimum, all with the same F.
     fit_intercept, penalize_intercept : bool
         Whether there is an intercept, and whether it is penalised like a coefficient.
     class_weight : dict, "balanced" or None
@@ -203,7 +223,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     gap_ : float
         Certified bound on (F − F*)/F; NaN where there is none.
     coef_error_, intercept_error_ : arrays like ``coef_`` and ``intercept_``
-        How far each is from the exact optimum at most; infinite where nothing is known.
+        How far each is from the exact optimum at most; infinite where nothing is known, as under ℓ1 alone.
+    n_nonzero_ : int
+        How many coefficients are not zero.
     trace_ : dict of arrays
         Passes, seconds, objective, gradient norm, gap at each step. With a free intercept only the last step is
         certified (``gap_``), and this gap is NaN.
@@ -375,7 +397,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
         # The objective, and where to begin.
         sweep = Sweep() if self._sweep is None else self._sweep
-        objective = sweep.under(self._ridge, problem.read)
+        objective = sweep.under(self._penalty, problem.read)
         centre = objective.model.as_rows().design(objective.like).centre
         checkpoint = Saving(self, objective, self.classes_.tolist)
         before = resumed(resume_from, self, checkpoint)
@@ -408,7 +430,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
         # Publish; coefficients in single precision are judged as they are rounded.
         result = fitted.result
-        unwanted = is_unwanted(result, max(self.tol, STUCK if objective.narrow else 0.0))
+        # Under ℓ1 rounding errors of a gradient count by themselves, and not by their squares.
+        rounded = objective.narrow or not objective.penalty.smooth
+        unwanted = is_unwanted(result, max(self.tol, STUCK if rounded else 0.0))
         if unwanted and objective.narrow and result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
             fitted = in_double_precision(objective, fitted, self._as_published)
         if self._dtype != np.float64:
@@ -499,9 +523,16 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                 rows = rows.toarray()  # sparse products take longer to be called than these take
             # What was validated need not be looked through again.
             design = rows if isinstance(rows, Design) else read_csr(rows) if issparse(rows) else DenseDesign(rows)
+            if self._share_of_l1 and design.place is None:  # columns are worked on in double precision
+                design = design.widened() if design.dtype != np.float64 else design
             rows_here = Labelled(design, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
             data: Any = with_common(rows_here, self._common)
             reducer: Reducer = Threads(threads())
+            if design.place is not None and self._share_of_l1:
+                raise ValueError(
+                    f"l1_ratio must be 0 for tensors, whose columns are not at hand, got {self.l1_ratio!r}; "
+                    "fit X.cpu().numpy()"
+                )
             if design.place is not None and executor is not None:
                 raise ValueError("executor must be left out: tensors stay on their device")
             if design.place is not None:
@@ -512,7 +543,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                 from majorant.estimators.source import shared_out
 
                 data, reducer = shared_out(data, executor)
-            return Objective(model, data, ridge=self._ridge(), reducer=reducer)
+            return Objective(model, data, ridge=self._penalty(), reducer=reducer)
 
         def names() -> Array:
             return self.classes_[labels if labels.ndim == 1 else labels.argmax(axis=1)]
@@ -549,7 +580,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
         def read() -> Objective:
             data, reducer = known.place(self._encoding(known))
-            return Objective(self._model(), data, ridge=self._ridge(), reducer=reducer)
+            return Objective(self._model(), data, ridge=self._penalty(), reducer=reducer)
 
         return self._problem_of(known, read)._replace(line=line if line is not None and line.is_seen else None)
 
@@ -628,6 +659,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         with all_or_nothing(self):
             # Settings, which a stream keeps.
             self._check_settings()
+            if self._share_of_l1:
+                raise ValueError(f"partial_fit has no ℓ1 penalty: set l1_ratio=0, got {self.l1_ratio!r}, or use fit")
             if np.isinf(self._strength):
                 raise ValueError("partial_fit needs a penalty to start from, got C=np.inf; use a large C")
             if self.class_weight == "balanced":
@@ -994,6 +1027,11 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         """Return the objective of the rows of a fit, its parameters, and their names as in :meth:`summary`."""
         check_is_fitted(self, "coef_")
         self._check_posterior_size()
+        if self._share_of_l1:
+            raise ValueError(
+                "an ℓ1 penalty leaves estimates no standard errors: they are biased, and the same rows selected the "
+                "zeros; refit the columns that were selected, X[:, coef_.any(axis=0)], with C=np.inf on other rows"
+            )
         if not (penalised or np.isinf(self._strength)):
             raise ValueError(f"standard errors are those of maximum likelihood: fit with C=np.inf, got C={self.C!r}")
         X, y = self._validate(X, y, reset=False)
@@ -1022,7 +1060,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         """Return the objective of rows other than those of a fit, or of those again."""
         offset = read_offset(offset, X.shape[0], len(self.classes_))
         data = Labelled(X, labels, weight, offset, constant=self.fit_intercept, center=self._is_free)
-        return Objective(self._model(), data, ridge=self._ridge())
+        return Objective(self._model(), data, ridge=self._penalty())
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
@@ -1038,7 +1076,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
                 raise ValueError("penalty='firth' is Jeffreys' prior alone: leave l1_ratio and feature_penalty out")
             check_strength(self.C)
         else:
-            check_penalty(self.penalty, self.l1_ratio, self.C)
+            check_penalty(self.penalty, self.l1_ratio, self.C, self.solver)
         check_settings(self)
         if self.solver in ("sbm", "sbm-lowrank") and self.fit_intercept and not self.penalize_intercept:
             raise ValueError(f"solver={self.solver!r} penalises every parameter: set penalize_intercept=True")
@@ -1076,7 +1114,26 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     def _model(self) -> Binary | Multinomial:
         return Binary() if len(self.classes_) == 2 else Multinomial(len(self.classes_))
 
+    def _penalty(self) -> Array | ElasticNet:
+        share, ridge = self._share_of_l1, self._factors()
+        if not share:
+            return ridge
+        l1 = share * ridge
+        if self.solver == "liblinear" and self.fit_intercept:  # λ |b / intercept_scaling|
+            l1 = l1.reshape(self._model().coefficient_rows, -1).copy()
+            l1[:, -1] = share / self._strength / float(self.intercept_scaling)
+        return ElasticNet(l1.ravel(), (1.0 - share) * ridge, len(ridge))
+
     def _ridge(self) -> Array:
+        """Return what is strongly convex of the penalty."""
+        share = self._share_of_l1
+        return (1.0 - share) * self._factors() if share else self._factors()
+
+    @property
+    def _share_of_l1(self) -> float:
+        return share_of_l1(self.penalty, self.l1_ratio, self.C)
+
+    def _factors(self) -> Array:
         rows, columns = self._model().coefficient_rows, self.n_features_in_ + bool(self.fit_intercept)
         if self.feature_penalty is None and not self._is_free and self.solver != "liblinear":  # one number for all
             return np.broadcast_to(1.0 / self._strength, (rows * columns,))
@@ -1110,26 +1167,29 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         if not np.isfinite(W).all():
             return zero
         # Softmax scores may all move together: the solver stays where they sum to zero.
-        start = objective.with_best_intercept((W - W.mean(axis=0) if len(W) > 1 else W).ravel())
+        start = objective.with_best_intercept(as_told_apart(W, has_l1=bool(self._share_of_l1)).ravel())
         better = objective.value(start) < (objective.value_at_zero() if zero is None else objective.value(zero))
         return start if better else zero
 
     def _attributes(self, theta: Array) -> dict[str, Array]:
         """Return coefficients and intercepts."""
         W = theta.reshape(self._model().coefficient_rows, -1)
-        return split_params(W, self._dtype, constant=bool(self.fit_intercept), centre=self._centre)
+        return split_params(
+            W, self._dtype, constant=bool(self.fit_intercept), centre=self._centre, has_l1=bool(self._share_of_l1)
+        )
 
     def _as_published(self, theta: Array) -> Array:
         """Return the parameters that published coefficients stand for."""
         W = theta.reshape(self._model().coefficient_rows, -1)
-        W = W - W.mean(axis=0) if len(W) > 1 else W.copy()
+        W = as_told_apart(W, has_l1=bool(self._share_of_l1)).copy()
         W[:, : self.n_features_in_] = W[:, : self.n_features_in_].astype(self._dtype)
         return W.ravel()
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
         attributes = self._attributes(fitted.params)
-        errors = errors_of(fitted, self._ridge(), self._model().coefficient_rows, self._centre, attributes)
+        rows, has_l1 = self._model().coefficient_rows, bool(self._share_of_l1)
+        errors = errors_of(fitted, self._ridge(), rows, self._centre, attributes, has_l1=has_l1)
         self.__dict__.update(attributes, **errors)
 
     def _forget_fit(self) -> None:

@@ -43,39 +43,35 @@ OF_A_FIT = ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_
 
 @dataclass(frozen=True)
 class Folds:
-    """Coefficients (folds, Cs, rows, columns), scores (folds, Cs) and steps (folds, Cs).
-
-    All of scikit-learn's ℓ1 ratios are zeros here, so each of them has the same.
-    """
+    """Coefficients (folds, ratios, Cs, rows, columns), scores (folds, ratios, Cs) and steps (folds, ratios, Cs)."""
 
     paths: Array
     scores: Array
     steps: Array
 
     @property
-    def best(self) -> int:
-        """The C with the best mean score."""
-        return int(np.argmax(self.scores.mean(axis=0)))
+    def best(self) -> tuple[int, int]:
+        """The ratio and the C with the best mean score."""
+        means = self.scores.mean(axis=0)
+        ratio, C = np.unravel_index(int(np.argmax(means)), means.shape)
+        return int(ratio), int(C)
 
-    def attributes(self, classes: Array, C: float, l1_ratios: Any, *, legacy: bool) -> dict[str, Any]:
+    def attributes(self, classes: Array, C: float, l1_ratio: float, l1_ratios: Any, *, legacy: bool) -> dict[str, Any]:
         """Return the attributes of scikit-learn's ``LogisticRegressionCV``."""
         ratios = np.asarray([None] if l1_ratios is None else l1_ratios)
         if not legacy:
-            paths, scores, steps = (
-                np.repeat(values[:, None], len(ratios), axis=1) for values in (self.paths, self.scores, self.steps)
-            )
-            shown = {"C_": C, "l1_ratio_": 0.0, "coefs_paths_": paths, "scores_": scores, "n_iter_": steps}
-            return shown | {"l1_ratios_": ratios}
+            shown = {"coefs_paths_": self.paths, "scores_": self.scores, "n_iter_": self.steps}
+            return {"C_": C, "l1_ratio_": l1_ratio, "l1_ratios_": ratios} | shown
 
         def by_ratio(values: Array) -> Array:
             """Return values with an axis for the ℓ1 ratios, if any were named."""
-            return values if l1_ratios is None else np.repeat(values[:, :, None], len(ratios), axis=2)
+            return values[:, 0] if l1_ratios is None else values.swapaxes(1, 2)
 
         keys = classes[1:] if len(classes) == 2 else classes
         return {
             "C_": np.full(len(keys), C),
-            "l1_ratio_": np.full(len(keys), None if l1_ratios is None else 0.0),
-            "coefs_paths_": {key: by_ratio(self.paths[:, :, k]) for k, key in enumerate(keys)},
+            "l1_ratio_": np.full(len(keys), None if l1_ratios is None else l1_ratio),
+            "coefs_paths_": {key: by_ratio(self.paths[:, :, :, k]) for k, key in enumerate(keys)},
             "scores_": dict.fromkeys(keys, by_ratio(self.scores)),
             "n_iter_": by_ratio(self.steps)[None],
             "l1_ratios_": ratios,
@@ -85,12 +81,12 @@ class Folds:
     def of(cls, model: Any) -> Self:
         """Read them from the attributes of a model."""
         if not isinstance(model.scores_, dict):
-            return cls(model.coefs_paths_[:, 0], model.scores_[:, 0], model.n_iter_[:, 0])
-        paths = np.stack(list(model.coefs_paths_.values()), axis=2)
+            return cls(model.coefs_paths_, model.scores_, model.n_iter_)
+        paths = np.stack(list(model.coefs_paths_.values()), axis=-2)
         scores, steps = next(iter(model.scores_.values())), model.n_iter_[0]
-        if model.l1_ratios is not None:
-            paths, scores, steps = paths[..., 0, :], scores[..., 0], steps[..., 0]
-        return cls(paths, scores, steps)
+        if model.l1_ratios is None:
+            return cls(*(values[:, None] for values in (paths, scores, steps)))
+        return cls(*(values.swapaxes(1, 2) for values in (paths, scores, steps)))
 
 
 class Scored(LogisticRegression):
@@ -186,7 +182,7 @@ def mean_scores(models: Sequence[LogisticRegression], source: Source, scoring: s
 
 
 class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
-    """:class:`LogisticRegression` with C chosen by cross-validation.
+    """:class:`LogisticRegression` with C, and the share of an ℓ1 penalty, chosen by cross-validation.
 
     Classes are those of all rows: a fold whose rows lack one gives it (next to) no chance, as in scikit-learn, and
     ``class_weight="balanced"`` balances all rows.
@@ -195,8 +191,8 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
     ----------
     Cs : int or list
         The grid, or how many points of it between 10⁻⁴ and 10⁴.
-    l1_ratios : list of zeros, optional
-        Accepted for scikit-learn's sake; only the ℓ2 penalty is done here.
+    l1_ratios : list of numbers, optional
+        Values of ``l1_ratio`` to choose from; ℓ2 alone if not given.
     cv : int or splitter, optional
         Stratified folds, five by default.
     scoring : str or callable, optional
@@ -222,11 +218,11 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
     Cs_ : array of shape (n_cs,)
         The grid, as given.
     l1_ratio_, l1_ratios_
-        Nothing but zeros (``[None]`` for ``l1_ratios=None``).
-    scores_ : array of shape (n_folds, 1, n_cs)
-    coefs_paths_ : array of shape (n_folds, 1, n_cs, rows of ``coef_``, n_features + 1)
+        The ratio that was chosen, and all of them (``[None]`` for ``l1_ratios=None``).
+    scores_ : array of shape (n_folds, n_ratios, n_cs)
+    coefs_paths_ : array of shape (n_folds, n_ratios, n_cs, rows of ``coef_``, n_features + 1)
         Coefficients, with the intercept at the end if there is one.
-    n_iter_ : array of shape (n_folds, 1, n_cs)
+    n_iter_ : array of shape (n_folds, n_ratios, n_cs)
         Steps of the fits of the folds.
     gap_, trace_, result_
         Of the fit of all rows.
@@ -330,17 +326,18 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
                 routed = self._route("fit", params, sample_weight)
                 grid, scorer = self._read_settings(), self._get_scorer()
                 folds = self._folds(grid, scorer, routed, X, y, sample_weight, offset)
-            self.Cs_, C = grid, float(grid[folds.best])
+            ratio, best = folds.best
+            self.Cs_, C, l1_ratio = grid, float(grid[best]), self._ratios()[ratio]
             if self.refit or isinstance(X, Source):
-                model = LogisticRegression(**self._settings(), C=C, callbacks=self.callbacks)
+                model = LogisticRegression(**self._settings(), C=C, l1_ratio=l1_ratio, callbacks=self.callbacks)
                 hand_over(self, model)
                 model.fit(X, y, sample_weight, offset)
                 if isinstance(X, Source):
                     self.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNT})
                 self._adopt(model.__dict__)
             else:
-                C = self._adopt_average(folds, grid)
-            self._show(folds, C)
+                C, l1_ratio = self._adopt_average(folds, grid)
+            self._show(folds, C, l1_ratio)
         return self
 
     @property
@@ -390,13 +387,14 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
                     model.fit_soft(X, one_hot, weight, offset, classes)
 
             rows = (X_train, y_train, weight_train, offset_train)
-            scores, fits = np.empty(len(grid)), {}
-            for k, model in walk(grid, settings, partial(fit, rows=rows, present=present)):
-                fits[k] = self._path_of(model), model.n_iter_[0]
-                scored = model if offset is None and not is_tensor(X) else Scored.of(model, offset_test)
-                scores[k] = float(scorer(scored, X_test, y_test, **params))
-            paths, steps = zip(*(fits[k] for k in range(len(grid))), strict=True)
-            folds.append((np.stack(paths), scores, np.array(steps, dtype=np.int32)))
+            ratios, fits = self._ratios(), {}
+            for number, ratio in enumerate(ratios):
+                of_ratio = settings | {"l1_ratio": ratio}
+                for k, model in walk(grid, of_ratio, partial(fit, rows=rows, present=present)):
+                    scored = model if offset is None and not is_tensor(X) else Scored.of(model, offset_test)
+                    score = float(scorer(scored, X_test, y_test, **params))
+                    fits[number, k] = self._path_of(model), score, model.n_iter_[0]
+            folds.append(self._gathered(fits, grid))
         return Folds(*(np.stack(values) for values in zip(*folds, strict=True)))
 
     def _folds_of_source(self, source: Source, grid: Array) -> Folds:
@@ -412,26 +410,42 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         count, folds = int(check_cv(self.cv).get_n_splits()), []
         for fold in range(count):
             train, test = (FoldOf(source, count, fold, held_out) for held_out in (False, True))
-            fits = dict(walk_rows(grid, self._settings(), train, None))
-            models = [fits[k] for k in range(len(grid))]
-            steps = np.array([model.n_iter_[0] for model in models], dtype=np.int32)
-            paths = np.stack([self._path_of(model) for model in models])
-            folds.append((paths, mean_scores(models, test, scoring), steps))
+            fits = {}
+            for number, ratio in enumerate(self._ratios()):
+                models = dict(walk_rows(grid, self._settings() | {"l1_ratio": ratio}, train, None))
+                scores = mean_scores([models[k] for k in range(len(grid))], test, scoring)
+                for k, model in models.items():
+                    fits[number, k] = self._path_of(model), float(scores[k]), model.n_iter_[0]
+            folds.append(self._gathered(fits, grid))
         return Folds(*(np.stack(values) for values in zip(*folds, strict=True)))
+
+    def _ratios(self) -> list[float]:
+        """Return the ℓ1 ratios to choose from."""
+        if self.l1_ratios is None or self.penalty in ("l1", "l2"):
+            return [1.0 if self.penalty == "l1" else 0.0]
+        return [float(ratio) for ratio in self.l1_ratios]
+
+    def _gathered(self, fits: dict[tuple[int, int], Any], grid: Array) -> tuple[Array, Array, Array]:
+        """Return coefficients, scores and steps of a fold, which are known by the numbers of a ratio and a C."""
+        shape = (len(self._ratios()), len(grid))
+        paths, scores, steps = zip(*(fits[at] for at in np.ndindex(shape)), strict=True)
+        scored, counted = np.reshape(scores, shape), np.reshape(np.array(steps, dtype=np.int32), shape)
+        return np.reshape(np.stack(paths), (*shape, *paths[0].shape)), scored, counted
 
     def _path_of(self, model: LogisticRegression) -> Array:
         return np.hstack([model.coef_, model.intercept_[:, None]] if self.fit_intercept else [model.coef_])
 
-    def _adopt_average(self, folds: Folds, grid: Array) -> float:
-        """Take the mean of the coefficients of the best C of each fold; return the mean of these C."""
+    def _adopt_average(self, folds: Folds, grid: Array) -> tuple[float, float]:
+        """Take the mean of the coefficients of the best C and ratio of each fold; return the means of both."""
         if self.callbacks or getattr(self, "_skl_callbacks", None):
             warn_outside("refit=False leaves no fit of all rows for the callbacks to follow")
-        best = np.argmax(folds.scores, axis=1)
-        W = folds.paths[np.arange(len(best)), best].mean(axis=0)
+        count = len(folds.scores)
+        ratio, best = np.unravel_index(folds.scores.reshape(count, -1).argmax(axis=1), folds.scores.shape[1:])
+        W = folds.paths[np.arange(count), ratio, best].mean(axis=0)
         coef, intercept = (W[:, :-1], W[:, -1]) if self.fit_intercept else (W, np.zeros(len(W)))
         result = Result(Outcome.STOPPED, "the average of the folds; nothing certifies it", float("nan"))
         self._adopt({"coef_": coef, "intercept_": intercept, "gap_": result.gap, "result_": result})
-        return float(np.mean(grid[best]))
+        return float(np.mean(grid[best])), float(np.mean(np.array(self._ratios())[ratio]))
 
     def _adopt(self, learnt: Mapping[str, Any]) -> None:
         """Take over what a fit has learnt, in the place of what one before had."""
@@ -441,14 +455,20 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         theirs = {k: v for k, v in learnt.items() if k not in settings and k not in LEARNT and "_skl_" not in k}
         self.__dict__.update(theirs, _adopted=list(theirs))
 
-    def _show(self, folds: Folds, C: float) -> None:
+    def _show(self, folds: Folds, C: float, l1_ratio: float) -> None:
         legacy = self.use_legacy_attributes
-        self.__dict__.update(folds.attributes(self.classes_, C, self.l1_ratios, legacy=legacy))
+        self.__dict__.update(folds.attributes(self.classes_, C, l1_ratio, self.l1_ratios, legacy=legacy))
+
+    @property
+    def _chosen_ratio(self) -> float:
+        """The ℓ1 ratio of the fit of all rows, whichever way it is shown."""
+        ratio = np.ravel(self.l1_ratio_)[0]
+        return self._ratios()[0] if ratio is None else float(ratio)
 
     def _objective_on(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Objective:
         if not self.refit:
             raise ValueError("averages of folds have no posterior; set refit=True")
-        model = LogisticRegression(**self._settings(), C=float(np.ravel(self.C_)[0]))
+        model = LogisticRegression(**self._settings(), C=float(np.ravel(self.C_)[0]), l1_ratio=self._chosen_ratio)
         model.__dict__.update({name: value for name, value in self.__dict__.items() if name in OF_A_FIT})
         return model._objective_on(X, y, sample_weight, offset)
 
@@ -517,9 +537,10 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         **saving.linear_fields(),
         "Cs": Field("f", ("Cs",), are_positive),
         "C": Field("f", (1,), are_positive),
-        "paths": Field("f", ("folds", "Cs", saving.coefficient_rows, "parameters"), are_any),
-        "scores": Field("fiu", ("folds", "Cs"), are_any),
-        "steps": Field("iu", ("folds", "Cs"), are_counts),
+        "l1_ratio": Field("f", (1,), are_any),
+        "paths": Field("f", ("folds", "ratios", "Cs", saving.coefficient_rows, "parameters"), are_any),
+        "scores": Field("fiu", ("folds", "ratios", "Cs"), are_any),
+        "steps": Field("iu", ("folds", "ratios", "Cs"), are_counts),
     }
 
     def _written(self, notes: Notes) -> Written:
@@ -528,16 +549,18 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
             **arrays,
             "Cs": self.Cs_,
             "C": np.atleast_1d(self.C_)[:1],
+            "l1_ratio": np.array([self._chosen_ratio]),
             **vars(Folds.of(self)),
         }
 
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(path, facts, {name: arrays[name] for name in saving.linear_fields() if name in arrays})
-        # Each ℓ1 ratio is shown with a copy of all paths.
-        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or np.size(self.l1_ratios) > 100:
+        folds = Folds(*(arrays[name] for name in ("paths", "scores", "steps")))
+        ratios = folds.paths.shape[1] == (1 if self.l1_ratios is None else np.size(self.l1_ratios))
+        if folds.paths.shape[4] - self.n_features_in_ not in (0, 1) or not ratios:
             raise ValueError(f"the array 'paths' does not go with {self.n_features_in_} columns, or with l1_ratios")
         self.Cs_ = arrays["Cs"]
-        self._show(Folds(*(arrays[name] for name in ("paths", "scores", "steps"))), float(arrays["C"][0]))
+        self._show(folds, float(arrays["C"][0]), float(arrays["l1_ratio"][0]))
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
@@ -550,20 +573,19 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         check_settings(self)
         if self.penalty is None:
             raise ValueError("penalty=None leaves no C to choose; Cs=[np.inf] is a grid without a penalty")
-        if self.l1_ratios is not None and (
-            np.ndim(self.l1_ratios) != 1 or np.size(self.l1_ratios) == 0 or np.any(np.asarray(self.l1_ratios) != 0)
-        ):
-            raise ValueError(f"only the ℓ2 penalty is done here (l1_ratios=(0,)), got l1_ratios={self.l1_ratios!r}")
+        if self.l1_ratios is not None and (np.ndim(self.l1_ratios) != 1 or np.size(self.l1_ratios) == 0):
+            raise ValueError(f"l1_ratios must be a list of numbers between 0 and 1, got {self.l1_ratios!r}")
         if self.penalty == "elasticnet" and self.l1_ratios is None:
-            raise ValueError("l1_ratios must be zeros if penalty='elasticnet', got None; leave both out for ℓ2")
+            raise ValueError("l1_ratios must be given if penalty='elasticnet', got None; leave both out for ℓ2")
         if not is_count(self.Cs):
             read_grid(self.Cs)
-        LogisticRegression(**self._settings())._check_settings()
+        for ratio in self._ratios():
+            LogisticRegression(**self._settings(), l1_ratio=ratio)._check_settings()
 
     def _read_settings(self) -> Array:
         """Return the grid, if all settings are in order."""
         self._check_settings()
         grid = read_grid(self.Cs)
         for C in grid:
-            LogisticRegression(**self._settings(), C=float(C))._check_settings()
+            LogisticRegression(**self._settings(), C=float(C), l1_ratio=self._ratios()[0])._check_settings()
         return grid

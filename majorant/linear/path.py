@@ -13,7 +13,7 @@ from majorant.core.checks import Array
 from majorant.core.objective import Objective
 from majorant.core.result import table
 from majorant.core.threads import sharing
-from majorant.estimators.base import fit_threads
+from majorant.estimators.base import fit_threads, share_of_l1
 from majorant.estimators.fitting import ONE_AFTER_THE_OTHER
 from majorant.linear.logistic import LogisticRegression, Sweep
 from majorant.sources.base import Source
@@ -35,9 +35,15 @@ class RegularizationPath(NamedTuple):
     gaps: Array
     classes: Array
 
+    @property
+    def n_nonzero(self) -> Array:
+        """How many coefficients are not zero at each point (k,)."""
+        return np.count_nonzero(self.coefs, axis=(1, 2))
+
     def _repr_html_(self) -> str:
-        rows = zip(self.Cs, self.n_iter, self.gaps, strict=True)
-        return table(("C", "steps", "gap"), [(f"{C:.4g}", str(int(n)), f"{gap:.2g}") for C, n, gap in rows])
+        rows = zip(self.Cs, self.n_iter, self.n_nonzero, self.gaps, strict=True)
+        lines = [(f"{C:.4g}", str(int(n)), str(int(nonzero)), f"{gap:.2g}") for C, n, nonzero, gap in rows]
+        return table(("C", "steps", "not zero", "gap"), lines)
 
 
 def read_grid(Cs: Any) -> Array:
@@ -68,9 +74,11 @@ def logistic_regression_path(
     X, y, sample_weight, offset
         As in :meth:`LogisticRegression.fit`.
     Cs : int or list
-        The grid, or how many points of it between 10⁻⁴ and 10⁴.
+        The grid, or how many points of it: between 10⁻⁴ and 10⁴, or, with an ℓ1 penalty, from where all coefficients
+        are zero to a thousand times as much.
     **settings
-        Those of :class:`LogisticRegression`, other than C and ``warm_start``.
+        Those of :class:`LogisticRegression`, other than C and ``warm_start``; with ``l1_ratio`` above zero each point
+        goes on from the one before by the strong rule, and is checked on all columns.
 
     Returns
     -------
@@ -89,6 +97,9 @@ def logistic_regression_path(
     for name in {"C", "warm_start"} & set(settings):
         raise ValueError(f"{name} is what a path sets itself, got {name}={settings[name]!r}; pass Cs")
     grid = read_grid(Cs)
+    if is_count(Cs) and share_of_l1(settings.get("penalty", "deprecated"), settings.get("l1_ratio", 0.0), 1.0):
+        first = least_C(settings, X, y, sample_weight, offset)
+        grid = first * np.logspace(0, 3, len(grid)) if len(grid) > 1 else np.array([first])
     fits: dict[int, tuple[Any, ...]] = {}
     for k, model in walk_rows(grid, settings, X, y, sample_weight, offset):
         fits[k] = (model.coef_, model.intercept_, model.n_iter_[0], model.gap_)
@@ -96,6 +107,16 @@ def logistic_regression_path(
     return RegularizationPath(
         grid, np.stack(coefs), np.stack(intercepts), np.array(steps), np.array(gaps), model.classes_
     )
+
+
+def least_C(settings: dict[str, Any], X: Any, y: Any, sample_weight: Any, offset: Any) -> float:
+    """Return the largest C at which an ℓ1 penalty leaves all coefficients zero."""
+    sweep, tiny = Sweep(), 1e-100  # at which no data leave a coefficient other than zero
+    model = LogisticRegression(**{**settings, "C": tiny})
+    model._sweep = sweep
+    model.fit(X, y, sample_weight, offset)
+    most = sweep.largest_l1()  # as a multiple of λ1, which is 1/C times the ratio and factors
+    return tiny / most if most > 0 else 1.0
 
 
 def walk_rows(
@@ -126,7 +147,9 @@ def fit_together(source: Source, models: Sequence[LogisticRegression]) -> Iterat
             data, reducer = known.place(group[0]._encoding(known))
             reads = SharedReads(reducer)
             problems = [
-                model._problem_of(known, partial(Objective, model._model(), data, ridge=model._ridge(), reducer=reads))
+                model._problem_of(
+                    known, partial(Objective, model._model(), data, ridge=model._penalty(), reducer=reads)
+                )
                 for model in group
             ]
             reads.run_all([partial(model._fit, problem) for model, problem in zip(group, problems, strict=True)])

@@ -79,7 +79,7 @@ def test_no_penalty_is_an_infinite_C(two):
     np.testing.assert_allclose(none.coef_, reference(C=np.inf).fit(*two).coef_, atol=1e-4)
     with pytest.warns(UserWarning, match="penalty=None will ignore the C"):
         LogisticRegression(penalty=None, C=3.0).fit(*two)
-    with pytest.warns(UserWarning, match="penalty=l2 with l1_ratio=0.5, which is ignored"):
+    with pytest.warns(UserWarning, match="only used when penalty is 'elasticnet'"):
         LogisticRegression(penalty="l2", l1_ratio=0.5).fit(*two)
     with pytest.raises(ValueError, match="needs a penalty"):
         LogisticRegression(penalty=None).partial_fit(*two, classes=[False, True])
@@ -141,10 +141,10 @@ def test_sparse_coefficients_predict_the_same(three, tmp_path):
         (dict(C=True), "C must be positive"),
         (dict(C=np.nan), "C must be positive"),
         (dict(C=5e-324), "C must be large enough for 1/C to be finite, got 5e-324"),
-        (dict(penalty="l1"), "penalty must be 'l2' or None: only the ℓ2 penalty is done here, got 'l1'"),
-        (dict(penalty="elasticnet", l1_ratio=0.5), "only the ℓ2 penalty is done here"),
-        (dict(penalty="elasticnet", l1_ratio=None), "got l1_ratio=None"),
-        (dict(l1_ratio="0"), "only the ℓ2 penalty"),
+        (dict(penalty="l0"), "penalty must be one of"),
+        (dict(l1_ratio=0.5, solver="lbfgs"), "Solver lbfgs supports only"),
+        (dict(penalty="elasticnet", l1_ratio=None), "l1_ratio must be specified"),
+        (dict(l1_ratio="0"), "l1_ratio must be a number between 0 and 1"),
         (dict(dual=True), "Solver auto supports only dual=False, got dual=True"),
         (dict(intercept_scaling=0), "intercept_scaling must be positive"),
         (dict(intercept_scaling="1"), "intercept_scaling must be a number"),

@@ -450,7 +450,7 @@ def test_cross_validation_chooses_like_a_grid_search(three):
     [
         (dict(C=0), "C must be positive"),
         (dict(C=-1), "C must be positive"),
-        (dict(l1_ratio=0.5), "only the ℓ2 penalty is done here"),
+        (dict(l1_ratio=1.5), "l1_ratio must be a number between 0 and 1, got 1.5"),
         (dict(solver="sagas"), "solver must be one of 'auto', 'bbm'.*got 'sagas'"),
         (dict(C=np.inf, solver="proximal"), "needs a penalty"),
         (dict(solver="sbm"), "set penalize_intercept=True"),

@@ -26,7 +26,6 @@ if not parse_version(KNOWN[0]) <= parse_version(sklearn.__version__) < parse_ver
 if not INSTALLED.exists():
     pytest.skip("scikit-learn is installed without its tests", allow_module_level=True)
 
-L1 = "only the ℓ2 penalty is done here"
 DEPRECATION = "about a deprecation of scikit-learn's own"
 LIBLINEAR = "about what LIBLINEAR does or cannot do"
 PRIVATE = "calls a private function of scikit-learn with the settings of the estimator, or one that is a method there"
@@ -42,17 +41,6 @@ NEVER = {
     "test_max_iter": TEXT,
     "test_liblinear_dual_random_state": LIBLINEAR,
     "test_liblinear_with_large_values": LIBLINEAR,
-    "test_sample_and_class_weight_equivalence_liblinear": L1,
-    "test_liblinear_not_stuck": L1,
-    "test_logreg_l1": L1,
-    "test_elastic_net_coeffs": L1,
-    "test_elastic_net_vs_l1_l2": L1,
-    "test_elastic_net_versus_sgd": L1,
-    "test_LogisticRegression_elastic_net_objective": L1,
-    "test_LogisticRegressionCV_GridSearchCV_elastic_net": L1,
-    "test_LogisticRegressionCV_elasticnet_attribute_shapes": L1,
-    "test_scores_attribute_layout_elasticnet": L1,
-    "test_l1_ratio_non_elasticnet": L1,
     "test_logistic_cv_multinomial_score": PRIVATE,
     "test_logreg_predict_proba_multinomial": PRIVATE,
     "test_logistic_regression_path_convergence_fail": PRIVATE,
@@ -70,14 +58,7 @@ NEVER = {
 }
 # Cases of tests that otherwise apply: the parameters that all have to match, and the reason.
 NOT_WITH = {
-    "test_logistic_regression_cv_refit": [({"l1_ratio": 1}, L1)],
-    "test_saga_vs_liblinear": [({"l1_ratio": 1}, L1)],
-    "test_elastic_net_l1_l2_equivalence": [({"penalty": "l1"}, L1)],
-    "test_lr_penalty_l1ratio_incompatible": [({"penalty": "l1"}, L1)],
-    "test_LogisticRegressionCV_no_refit": [({"l1_ratios": [0.0, 1.0]}, L1)],
-    "test_logisticregression_liblinear_sample_weight": [
-        ({"params": {"l1_ratio": 1, "dual": False, "tol": 1e-6, "max_iter": 1000}}, L1)
-    ],
+    "test_lr_penalty_l1ratio_incompatible": [({"penalty": "l1"}, "an l1_ratio that was left out contradicts nothing")],
     "test_dtype_match": [({"solver": "liblinear"}, LIBLINEAR)],
     "test_large_sparse_matrix": [
         ({"solver": solver}, "indices of 64 bits are taken whatever the solver")
@@ -95,7 +76,7 @@ NOT_WITH = {
 }
 
 
-EXPECTED = {"tests": 80, "tests that do not apply": 29, "cases": 214, "cases that do not apply": 36}
+EXPECTED = {"tests": 80, "tests that do not apply": 18, "cases": 253, "cases that do not apply": 23}
 
 
 def as_strict(cls):
