@@ -1,13 +1,14 @@
 """What every mechanism of ``solver="auto"`` is worth: fits with it switched off against fits as they are.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.ablate [--shapes 44] [--seed 0] [--tol 1e-6] [--jobs 1] [--limit 3600]
-        [--most 1.0] [--only NAME ...] [--out FILE]
+    OMP_NUM_THREADS=1 python -m benchmarks.ablate [--shapes 28] [--seed 0] [--tol 1e-6] [--jobs 1] [--limit 600]
+        [--most 0.4] [--only NAME ...] [--out FILE]
 
-Shapes are those of ``benchmarks.shapes``, and of four more families: paths of penalties, probes of several targets,
-chains, and choices among alternatives with coefficients of their own. Variants take turns in one process, and the least
-CPU seconds of a few fits count; ``--jobs`` spreads shapes over processes. Shapes that take more than ``--most`` seconds
-with everything on are left out; a fit with a mechanism switched off may take ten times as long as that with it, or half
-a second, and counts as that long if it takes longer. After ``--limit`` seconds the table is that of what was measured.
+Shapes are those of ``benchmarks.shapes``, and of seven more families: paths of penalties, probes of several targets,
+chains, choices among alternatives with coefficients of their own, wide dense rows, wide sparse text, and tall data of
+few columns and many classes. Variants take turns in one process, and the least CPU seconds of a few fits count;
+``--jobs`` spreads shapes over processes. Shapes that take more than ``--most`` seconds with everything on are left out;
+a fit with a mechanism switched off may take ten times as long as that with it, or half a second, and counts as that
+long if it takes longer. After ``--limit`` seconds the table is that of what was measured.
 
 A line is printed for every shape as it is done, and in the end a row for every mechanism: the geometric mean of off /
 on over all shapes (above 1: the mechanism helps), how many fits it changes at all and by a tenth or more, how many it
@@ -34,7 +35,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from benchmarks import report
-from benchmarks.shapes import FAMILIES, draw, make
+from benchmarks.shapes import FAMILIES, Shape, draw, make
 from majorant import (
     ChainCRF,
     Choices,
@@ -47,6 +48,7 @@ from majorant import (
     minimize,
 )
 from majorant.core import ascent, dual, policy, preconditioners, row_space
+from majorant.core import small as small_data
 from majorant.core.line_search import Ray
 from majorant.core.preconditioners import LADDERS, DiagonalBetweenClasses, GramOfColumns, HessianOfAll
 from majorant.core.quasi_newton import HessianProducts
@@ -93,6 +95,7 @@ OFF = {
     "that space from the start": lambda: set_to(row_space, "is_next_to_free", never),
     "factors in that space": lambda: set_to(row_space, "LARGEST_COPY", 0),
     "dual sweeps": lambda: set_to(dual, "suits", never),
+    "Newton's method on small data": lambda: set_to(small_data, "suits", never),
     "Newton steps on a sample": lambda: set_to(policy, "sample_size", never),
     "steps in single precision": lambda: set_to(policy, "pays_in_single_precision", never),
     "Gram matrices in single precision": lambda: set_to(preconditioners, "SINGLE", math.inf),
@@ -111,21 +114,23 @@ KEEPS_BITS = ("a unit step and its gradient at once",)
 
 # --- fits -----------------------------------------------------------------------------------------------------
 
-OTHERS = ("path", "probes", "chain", "choice")
+OTHERS = ("path", "probes", "chain", "choice", "wide", "text", "tall")
 
 
 def problem(seed, k, tol):
     """Return the family of the k-th shape, what it is, and a function that fits it: one of ``OTHERS`` every third."""
     if k % 4 < 3:
         shape = draw(seed, k - k // 4)
-        X, y = make(shape, seed)
-        return (
-            shape.family,
-            str(shape),
-            lambda: LogisticRegression(C=shape.C, tol=tol, n_jobs=1, max_iter=5_000).fit(X, y),
-        )
+        return shape.family, *of_shape(shape, seed, tol)
     rng, family = np.random.default_rng([seed, k, 2]), OTHERS[k // 4 % len(OTHERS)]
-    return family, *{"path": path, "probes": probes, "chain": chain, "choice": choice}[family](rng, seed, k, tol)
+    kinds = {"path": path, "probes": probes, "chain": chain, "choice": choice, "wide": wide, "text": text, "tall": tall}
+    return family, *kinds[family](rng, seed, k, tol)
+
+
+def of_shape(shape, seed, tol):
+    X, y = make(shape, seed)
+    fit = LogisticRegression(C=shape.C, tol=tol, n_jobs=1, max_iter=5_000).fit
+    return str(shape), lambda: fit(X, y)
 
 
 def small(seed, k, most):
@@ -146,6 +151,24 @@ def probes(rng, seed, k, tol):
     scores = X @ rng.normal(size=(columns, 4)) / np.sqrt(np.square(X).mean() * columns)
     targets = {t: np.argmax(scores[:, : t + 2] + rng.gumbel(size=(rows, t + 2)), axis=1) for t in range(3)}
     return f"{rows}×{columns}, 3 targets", lambda: LinearProbe(Cs=4, tol=tol, n_jobs=1).fit_many(X, targets)
+
+
+def wide(rng, seed, k, tol):
+    """Fewer dense rows than columns, as of embeddings with a weak penalty."""
+    rows, C = round(10 ** rng.uniform(2.3, 2.8)), float(10 ** rng.uniform(0, 2))
+    return of_shape(Shape("embeddings", rows, round(rows * rng.uniform(2, 5)), 2, C, 1.0, k), seed, tol)
+
+
+def text(rng, seed, k, tol):
+    """Sparse rows with more than twice as many columns."""
+    rows, C = round(10 ** rng.uniform(3, 3.7)), float(10 ** rng.uniform(-1, 1))
+    return of_shape(Shape("tf-idf", rows, round(rows * rng.uniform(2.5, 6)), 2, C, 0.005, k), seed, tol)
+
+
+def tall(rng, seed, k, tol):
+    """Many rows of few columns and tens of classes."""
+    rows, classes = round(10 ** rng.uniform(4.5, 4.8)), int(rng.integers(5, 20))
+    return of_shape(Shape("unstandardised", rows, 5, classes, 10.0, 1.0, k), seed, tol)
 
 
 def chain(rng, seed, k, tol):
@@ -296,7 +319,7 @@ def mean(ratios):
 
 def compile_everything(seed, tol):
     """Fit a small shape of every kind, so that processes that are forked find compiled code."""
-    for k in (*range(0, 2 * len(FAMILIES), 2), 3, 7, 11, 15):
+    for k in (*range(0, 2 * len(FAMILIES), 2), *range(3, 4 * len(OTHERS), 4)):
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             seconds_of(problem(seed + 1, k, tol)[2], 10.0)
@@ -304,12 +327,12 @@ def compile_everything(seed, tol):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", type=int, default=44, help="how many are drawn")
+    parser.add_argument("--shapes", type=int, default=28, help="how many are drawn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tol", type=float, default=1e-6)
     parser.add_argument("--jobs", type=int, default=1, help="processes, each with shapes of its own")
-    parser.add_argument("--limit", type=float, default=3_600.0, help="seconds for everything")
-    parser.add_argument("--most", type=float, default=1.0, help="CPU seconds of a shape with everything on")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for everything")
+    parser.add_argument("--most", type=float, default=0.4, help="CPU seconds of a shape with everything on")
     names = ", ".join(OFF)
     parser.add_argument("--only", choices=OFF, nargs="*", default=list(OFF), metavar="NAME", help=f"of {names}")
     parser.add_argument("--out", type=Path, help="a JSON file for all seconds, and the table")
