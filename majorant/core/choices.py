@@ -74,16 +74,62 @@ class Choices(InMemory):
         log_measure: ArrayLike | None = None,
         consistent: ArrayLike | None = None,
     ) -> None:
-        F = read_design("features", features)
-        indptr = _read_sizes(sizes, F.shape[0])
+        F, counts, log_h = read_design("features", features), np.asarray(sizes), None
+        outcomes = F.shape[0]
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or len(counts) == 0:
+            raise ValueError(f"sizes must be a non-empty list of integers, got {counts!r:.80}")
+        if counts.min() < 1:
+            where = int(np.argmin(counts))
+            raise ValueError(f"sizes must be at least 1: outcome set {where} is empty (size {counts[where]})")
+        if counts.sum() != outcomes:
+            raise ValueError(f"sizes must sum to the rows of features ({outcomes}), got {counts.sum()}")
+        indptr = np.concatenate(([0], np.cumsum(counts)))
         if sum(given is not None for given in (chosen, target, consistent)) != 1:
             raise ValueError(
                 "give either chosen (an outcome number per set) or target (frequencies), not both; "
                 "or neither, and consistent (a mask), if parts of outcomes are hidden"
             )
-        log_h = _read_measure(log_measure, indptr)
-        observed = _read_observed(chosen, target, consistent, indptr, log_h)
-        weights = row_weights("weight", weight, len(indptr) - 1)
+        if log_measure is not None:
+            log_h = finite_array("log_measure", log_measure, ndim=1, allow="-inf").astype(np.float64)
+            if len(log_h) != outcomes:
+                raise ValueError(f"log_measure must have one entry per outcome ({outcomes}), got {len(log_h)}")
+            impossible = np.flatnonzero(np.isneginf(np.maximum.reduceat(log_h, indptr[:-1])))
+            if len(impossible):
+                raise ValueError(
+                    f"log_measure must leave an outcome possible: set {impossible[0]} has h(y) = 0 for all"
+                )
+
+        # What was observed: an outcome of each set, frequencies, or a mask of what it may have been.
+        if consistent is not None:
+            mask = np.asarray(consistent)
+            if mask.shape != (outcomes,) or mask.dtype != bool:
+                raise ValueError(f"consistent must be True or False for each outcome ({outcomes}), got {mask!r:.80}")
+            possible = mask if log_h is None else mask & ~np.isneginf(log_h)
+            left = np.add.reduceat(possible.astype(np.float64), indptr[:-1])
+            if not left.all():
+                raise ValueError(f"consistent must leave an outcome that can happen: set {np.argmin(left)} has none")
+            observed = possible / np.repeat(left, counts)
+        elif chosen is not None:
+            picks = np.asarray(chosen)
+            if picks.shape != counts.shape or picks.dtype.kind not in "iu":
+                raise ValueError(f"chosen must be one integer per set ({len(counts)}), got {picks!r:.80}")
+            wrong = np.flatnonzero((picks < 0) | (picks >= counts))
+            if len(wrong):
+                j = wrong[0]
+                raise ValueError(f"chosen must lie in 0 … size−1: set {j} has {counts[j]} outcomes, got {picks[j]}")
+            observed = np.zeros(outcomes)
+            observed[indptr[:-1] + picks] = 1.0
+        else:
+            values = finite_array("target", np.asarray(target), ndim=1).astype(np.float64)
+            if len(values) != outcomes:
+                raise ValueError(f"target must have one entry per outcome ({outcomes}), got {len(values)}")
+            sums = np.add.reduceat(values, indptr[:-1])
+            if (values < 0).any() or np.abs(sums - 1.0).max() > 1e-6:
+                raise ValueError("target must be non-negative and sum to one within each set")
+            observed = values / np.repeat(sums, counts)
+        if consistent is None and log_h is not None and (observed[np.isneginf(log_h)] > 0).any():
+            raise ValueError("log_measure is −inf (h(y) = 0) for an outcome that was observed")
+        weights = row_weights("weight", weight, len(counts))
         self._store(F, indptr, observed, weights, log_h, consistent is not None)
 
     def _store(self, *values: Any) -> None:
@@ -202,76 +248,6 @@ class Choices(InMemory):
             self.hidden,
         )
         return part
-
-
-def _read_sizes(sizes: ArrayLike, outcomes: int) -> Array:
-    counts = np.asarray(sizes)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or len(counts) == 0:
-        raise ValueError(f"sizes must be a non-empty list of integers, got {counts!r:.80}")
-    if counts.min() < 1:
-        where = int(np.argmin(counts))
-        raise ValueError(f"sizes must be at least 1: outcome set {where} is empty (size {counts[where]})")
-    if counts.sum() != outcomes:
-        raise ValueError(f"sizes must sum to the rows of features ({outcomes}), got {counts.sum()}")
-    return np.concatenate(([0], np.cumsum(counts)))
-
-
-def _mark_chosen(chosen: ArrayLike, indptr: Array) -> Array:
-    picks = np.asarray(chosen)
-    sizes = np.diff(indptr)
-    if picks.shape != sizes.shape or picks.dtype.kind not in "iu":
-        raise ValueError(f"chosen must be one integer per set ({len(sizes)}), got {picks!r:.80}")
-    wrong = np.flatnonzero((picks < 0) | (picks >= sizes))
-    if len(wrong):
-        j = wrong[0]
-        raise ValueError(f"chosen must lie in 0 … size−1: set {j} has {sizes[j]} outcomes, got {picks[j]}")
-    target = np.zeros(indptr[-1])
-    target[indptr[:-1] + picks] = 1.0
-    return target
-
-
-def _read_target(target: ArrayLike | None, indptr: Array) -> Array:
-    values = finite_array("target", np.asarray(target), ndim=1).astype(np.float64)
-    if len(values) != indptr[-1]:
-        raise ValueError(f"target must have one entry per outcome ({indptr[-1]}), got {len(values)}")
-    sums = np.add.reduceat(values, indptr[:-1])
-    if (values < 0).any() or np.abs(sums - 1.0).max() > 1e-6:
-        raise ValueError("target must be non-negative and sum to one within each set")
-    return values / np.repeat(sums, np.diff(indptr))
-
-
-def _read_consistent(consistent: ArrayLike | None, indptr: Array, log_h: Array | None) -> Array:
-    mask = np.asarray(consistent)
-    if mask.shape != (indptr[-1],) or mask.dtype != bool:
-        raise ValueError(f"consistent must be True or False for each outcome ({indptr[-1]}), got {mask!r:.80}")
-    possible = mask if log_h is None else mask & ~np.isneginf(log_h)
-    counts = np.add.reduceat(possible.astype(np.float64), indptr[:-1])
-    if not counts.all():
-        raise ValueError(f"consistent must leave an outcome that can happen: set {np.argmin(counts)} has none")
-    return possible / np.repeat(counts, np.diff(indptr))
-
-
-def _read_observed(
-    chosen: ArrayLike | None, target: ArrayLike | None, consistent: ArrayLike | None, indptr: Array, log_h: Array | None
-) -> Array:
-    if consistent is not None:
-        return _read_consistent(consistent, indptr, log_h)
-    observed = _mark_chosen(chosen, indptr) if chosen is not None else _read_target(target, indptr)
-    if log_h is not None and (observed[np.isneginf(log_h)] > 0).any():
-        raise ValueError("log_measure is −inf (h(y) = 0) for an outcome that was observed")
-    return observed
-
-
-def _read_measure(log_measure: ArrayLike | None, indptr: Array) -> Array | None:
-    if log_measure is None:
-        return None
-    log_h = finite_array("log_measure", log_measure, ndim=1, allow="-inf").astype(np.float64)
-    if len(log_h) != indptr[-1]:
-        raise ValueError(f"log_measure must have one entry per outcome ({indptr[-1]}), got {len(log_h)}")
-    impossible = np.flatnonzero(np.isneginf(np.maximum.reduceat(log_h, indptr[:-1])))
-    if len(impossible):
-        raise ValueError(f"log_measure must leave an outcome possible: set {impossible[0]} has h(y) = 0 for all")
-    return log_h
 
 
 # Fewer sets than this share of all are worth a copy.

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -156,17 +156,21 @@ class ClassSpreads(Spreads):
         """Return the sum of the two largest ‖R_cᵀx‖ of a row, or the largest where there is one."""
         stored, roots = int(batch.design.density * batch.n_features), self.triangles
         width = max(max(root.shape[1] for root in roots), stored, 1)
-        largest = 0.0
-        for some in _slices(len(batch), CHUNK // width):
+        largest, step = 0.0, max(CHUNK // width, 128)
+        for some in (slice(start, start + step) for start in range(0, len(batch), step)):
             design = batch.design.part(some)
-            squares = np.stack([_squared_norms(design.project(root.T)) for root in roots])
+            projected = (design.project(root.T) for root in roots)
+            squares = np.stack([np.einsum("ij,ij->j", each, each) for each in projected])
             largest = max(largest, _largest(np.sqrt(squares), None if batch.weight is None else batch.weight[some]))
         return largest
 
     @cached_property
     def triangles(self) -> tuple[Array, ...]:
         """T_c of R_cᵀ = QT_c, with ‖R_cᵀx‖ = ‖T_c x‖: no more than p columns, and not np."""
-        return self.roots if len(self.roots) == 1 else tuple(_triangle(each) for each in self.roots)
+        if len(self.roots) == 1 or not self.roots[0].shape[1]:
+            return self.roots
+        factors: list[Any] = [np.linalg.qr(root.T, mode="r") for root in self.roots]
+        return tuple(factor.T for factor in factors)
 
     def coarse(self, batch: Labelled) -> float:  # type: ignore[override]
         """Return the same of Σ_i |x_i| ‖R_ci‖."""
@@ -182,34 +186,29 @@ class ChoiceSpreads(Spreads):
 
     def exact(self, batch: Choices) -> float:  # type: ignore[override]
         """Return the sum of the two largest distances from the mean of a set."""
-        return max((self._exact(part) for part in self._parts(batch, self.root.shape[1])), default=0.0)
+        largest = 0.0
+        for part in self._parts(batch, self.root.shape[1]):
+            V, possible, weight = part.design.times(self.root), _possible(part), part.weight
+            counts = np.maximum(np.add.reduceat(possible.astype(np.float64), part.indptr[:-1]), 1.0)
+            means = np.add.reduceat(np.where(possible[:, None], V, 0.0), part.indptr[:-1]) / counts[:, None]
+            off = np.sqrt(np.square(V - np.repeat(means, part.sizes, axis=0)).sum(axis=1))
+            off[~possible] = 0.0
+            for sets, at in part.by_size:
+                of_sets = _largest(off[at], None if weight is None else weight[sets], against_zero=False)
+                largest = max(largest, of_sets)
+        return largest
 
     def coarse(self, batch: Choices) -> float:  # type: ignore[override]
         """Return the largest Σ_i (max_y f_i − min_y f_i) ‖R_i‖."""
-        return max((self._coarse(part) for part in self._parts(batch, self.root.shape[0])), default=0.0)
-
-    def _exact(self, batch: Choices) -> float:
-        V, possible = batch.design.times(self.root), _possible(batch)
-        counts = np.maximum(np.add.reduceat(possible.astype(np.float64), batch.indptr[:-1]), 1.0)
-        means = np.add.reduceat(np.where(possible[:, None], V, 0.0), batch.indptr[:-1]) / counts[:, None]
-        off = np.sqrt(np.square(V - np.repeat(means, batch.sizes, axis=0)).sum(axis=1))
-        off[~possible] = 0.0
-        weight = batch.weight
-        return max(
-            _largest(off[at], None if weight is None else weight[sets], against_zero=False)
-            for sets, at in batch.by_size
-        )
-
-    def _coarse(self, batch: Choices) -> float:
-        X, sizes, whole = batch.design.dense(), np.linalg.norm(self.root, axis=1), batch.log_measure is None
-        possible = _possible(batch)
-        largest = 0.0
-        for sets, at in batch.by_size:  # which is faster than reductions over sets of any size
-            F, closed = X[at], None if whole else ~possible[at][:, :, None]
-            highest = (F if closed is None else np.where(closed, -np.inf, F)).max(axis=0)
-            lowest = (F if closed is None else np.where(closed, np.inf, F)).min(axis=0)
-            weight = None if batch.weight is None else batch.weight[sets]
-            largest = max(largest, _largest(((highest - lowest) @ sizes)[None], weight))
+        largest, sizes = 0.0, np.linalg.norm(self.root, axis=1)
+        for part in self._parts(batch, self.root.shape[0]):
+            X, whole, possible = part.design.dense(), part.log_measure is None, _possible(part)
+            for sets, at in part.by_size:  # which is faster than reductions over sets of any size
+                F, closed = X[at], None if whole else ~possible[at][:, :, None]
+                highest = (F if closed is None else np.where(closed, -np.inf, F)).max(axis=0)
+                lowest = (F if closed is None else np.where(closed, np.inf, F)).min(axis=0)
+                weight = None if part.weight is None else part.weight[sets]
+                largest = max(largest, _largest(((highest - lowest) @ sizes)[None], weight))
         return largest
 
     @staticmethod
@@ -231,19 +230,3 @@ def _largest(distances: Array, weight: Array | None, *, against_zero: bool = Tru
     else:
         each = np.partition(distances, -2, axis=0)[-2:].sum(axis=0)
     return float((each if weight is None else each[weight > 0]).max(initial=0.0))
-
-
-def _slices(rows: int, step: int) -> Iterator[slice]:
-    step = max(step, 128)
-    return (slice(start, start + step) for start in range(0, rows, step))
-
-
-def _squared_norms(columns: Array) -> Array:
-    return np.einsum("ij,ij->j", columns, columns)
-
-
-def _triangle(root: Array) -> Array:
-    if not root.shape[1]:
-        return root
-    R: Array = np.linalg.qr(root.T, mode="r")  # type: ignore[assignment]
-    return R.T

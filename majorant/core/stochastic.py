@@ -120,16 +120,13 @@ class StochasticSolver(SteppingSolver[S]):
         if position == 0:
             state = self.begin_pass(objective, state)
         order = Order(self.seed, self.shuffle, self.replacement)
-        end = min(position + self._rows_per_report(t, m), t)
+        per_report = max(round(self.report_every * t / m), 1) * m if self.report_every < 1 else t
+        end = min(position + per_report, t)
         for rows in objective.data.visits(order, passes, position, end, m):
             state = self.visit(objective, state, rows)
             state = replace(state, visited=state.visited + len(rows), point=None)
             objective.spend(passes=len(rows) / t)
         return state
-
-    def _rows_per_report(self, t: int, m: int) -> int:
-        batches = round(self.report_every * t / m)
-        return max(batches, 1) * m if self.report_every < 1 else t
 
 
 SCHEDULES = ("constant", "adaptive", "inverse")
@@ -195,35 +192,28 @@ class SGD(StochasticSolver[SGDState]):
 
 
 def _descend(objective: Objective, theta: Array, rows: Any, gains: Array, m: int) -> Array:
-    """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not."""
+    """Descend by compiled loops where rows and penalty have the form for it, through the model's surface if not.
+
+    All classes need the same penalty, and of sparse rows all columns that are not free of it: those are scaled as one.
+    The sparse kernel costs as much as there are non-zeros.
+    """
     model, penalty, hard = objective.model, objective.penalty, objective.model.single_label_rows(rows)
-    λ = penalty.prior
-    if hard is not None and λ is not None and _is_of_columns(λ.reshape(-1, hard.shape[1]), sparse=hard.is_sparse):
-        return _descend_compiled(theta, hard, gains, m, λ[: hard.shape[1]] / objective.rows)
+    prior = penalty.prior
+    if hard is not None and prior is not None:
+        λ, W = prior.reshape(-1, hard.shape[1]), theta.reshape(-1, hard.shape[1])
+        decay, of_rows = λ[0] / objective.rows, (hard.y, hard.weight, hard.offset)
+        if (λ == λ[0]).all() and not hard.is_sparse:
+            W = W.copy()
+            kernels.stochastic.dense_pass(hard.dense(), *of_rows, W, gains, m, decay)
+            return W.ravel()
+        if (λ == λ[0]).all() and np.isin(λ[0], (0.0, λ[0].max())).all():
+            U, most = W.T.copy(), float(decay.max())
+            kernels.stochastic.csr_pass(hard.csr(), *of_rows, U, gains, m, most, decay < most)
+            return U.T.ravel()
     for gain, batch in zip(gains, rows.batches(m), strict=True):
         of_loss = model.lift(model.loss_and_residual(model.scores(theta, batch), batch)[1], batch)
         theta = theta - gain * (of_loss + len(batch) / objective.rows * penalty.gradient(theta))
     return theta
-
-
-def _is_of_columns(λ: Array, *, sparse: bool) -> bool:
-    """Return whether all classes have the same penalty, and of sparse rows all columns that are not free of it.
-
-    Those are scaled as one.
-    """
-    return bool((λ == λ[0]).all() and (not sparse or np.isin(λ[0], (0.0, λ[0].max())).all()))
-
-
-def _descend_compiled(theta: Array, rows: Any, gains: Array, m: int, decay: Array) -> Array:
-    """Descend on a class model; the sparse kernel costs as much as there are non-zeros."""
-    W = theta.reshape(-1, rows.shape[1])
-    if not rows.is_sparse:
-        W = W.copy()
-        kernels.stochastic.dense_pass(rows.dense(), rows.y, rows.weight, rows.offset, W, gains, m, decay)
-        return W.ravel()
-    U, most = W.T.copy(), float(decay.max())
-    kernels.stochastic.csr_pass(rows.csr(), rows.y, rows.weight, rows.offset, U, gains, m, most, decay < most)
-    return U.T.ravel()
 
 
 # Pending rows of W before they are flushed into M: as few as keep the flush a real matrix product.
@@ -286,54 +276,42 @@ class StochasticMajorization(StochasticSolver[MajorizationState]):
 
     def visit(self, objective: Objective, state: MajorizationState, rows: Any) -> MajorizationState:
         """Return the state after the mini-batches of ``rows``."""
-        visit = self._visit_rows if self.rows_per_batch(objective) == 1 else self._visit_batches
-        theta, M, mu = visit(objective, state.theta.copy(), state.M.copy(), state.mu.copy(), rows)
-        return replace(state, theta=theta, M=M, mu=mu)
-
-    def _visit_batches(
-        self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any
-    ) -> tuple[Array, Array, Array]:
-        model, t = objective.model, objective.rows
-        for batch in rows.batches(self.rows_per_batch(objective)):
+        model, t, m = objective.model, objective.rows, self.rows_per_batch(objective)
+        θ, M, μ = state.theta.copy(), state.M.copy(), state.mu.copy()
+        if m == 1:
+            self._visit_rows(objective, θ, M, μ, rows)
+            return replace(state, theta=θ, M=M, mu=μ)
+        for batch in rows.batches(m):
             scores = model.scores(θ, batch)
             μ += model.lift(model.loss_and_residual(scores, batch)[1], batch)
             μ += len(batch) / t * objective.ridge * θ
             for Q in model.bound_factors(scores, batch).rows():
                 W = whiten(Q, Q @ M)
                 M -= W.T @ W
-            θ -= self._step_size(len(batch), t) * (M @ μ)
-        return θ, M, μ
+            θ -= (len(batch) / t if self.step_size is None else self.step_size) * (M @ μ)
+        return replace(state, theta=θ, M=M, mu=μ)
 
-    def _visit_rows(self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any) -> tuple[Array, Array, Array]:
-        n = objective.model.as_rows().scores_per_row(rows)
+    def _visit_rows(self, objective: Objective, θ: Array, M: Array, μ: Array, rows: Any) -> None:
+        """Visit rows one at a time, updating θ, M and μ in place; rows of W are left pending on M within a block."""
+        model, shrink = objective.model.as_rows(), objective.ridge / objective.rows
+        n, η = model.scores_per_row(rows), 1 / objective.rows if self.step_size is None else self.step_size
         W, update = np.empty((max(PENDING, 2 * n), objective.size)), np.empty_like(M)
         for block in rows.batches(max(PENDING // max(n - 1, 1), 1)):
-            pending = _visit_block(objective, θ, M, μ, block, W, self._step_size(1, objective.rows))
-            M -= np.matmul(pending.T, pending, out=update)
-        return θ, M, μ
-
-    def _step_size(self, rows: int, t: int) -> float:
-        return rows / t if self.step_size is None else self.step_size
-
-
-def _visit_block(objective: Objective, θ: Array, M: Array, μ: Array, block: Any, W: Array, η: float) -> Array:
-    """Visit the rows of a block one at a time, updating θ and μ in place; return the rows of W then pending on M."""
-    model, shrink = objective.model.as_rows(), objective.ridge / objective.rows
-    Φ, ΦM, target = model.score_rows(block), model.through(M, block), model.targets(block)
-    log_h = model.add_measure(np.zeros_like(model.potentials(θ, block)), block).ravel()
-    weights, descending, k = model.score_weights(block), model.order == "descending", 0
-    for at in model.row_slices(block):
-        Φ_j, w = Φ[at], weights[at.start]
-        scores = Φ_j @ θ + log_h[at]
-        L, p = kernels.stochastic.row_bound(scores, descending, model.against_zero)
-        L *= np.sqrt(w)
-        V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
-        W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)
-        k += len(L)
-        μ += w * ((p - model.row_target(target[at], scores)) @ Φ_j) + shrink * θ
-        pending = W[:k]
-        θ -= η * (dsymv(1.0, M.T, μ) - (pending @ μ) @ pending)
-    return W[:k]
+            Φ, ΦM, target = model.score_rows(block), model.through(M, block), model.targets(block)
+            log_h = model.add_measure(np.zeros_like(model.potentials(θ, block)), block).ravel()
+            weights, descending, k = model.score_weights(block), model.order == "descending", 0
+            for at in model.row_slices(block):
+                Φ_j, w = Φ[at], weights[at.start]
+                scores = Φ_j @ θ + log_h[at]
+                L, p = kernels.stochastic.row_bound(scores, descending, model.against_zero)
+                L *= np.sqrt(w)
+                V = ΦM[at] - (Φ_j @ W[:k].T) @ W[:k]
+                W[k : k + len(L)] = whiten(L @ Φ_j, L @ V)
+                k += len(L)
+                μ += w * ((p - model.row_target(target[at], scores)) @ Φ_j) + shrink * θ
+                pending = W[:k]
+                θ -= η * (dsymv(1.0, M.T, μ) - (pending @ μ) @ pending)
+            M -= np.matmul(W[:k].T, W[:k], out=update)
 
 
 def refuse_zero_ridge(objective: Objective) -> None:

@@ -246,7 +246,8 @@ class Kronecker(Curvature):
     @classmethod
     def of(cls, factors: Factors) -> Kronecker:
         """Return I ⊗ Σ_j w_j λmax(B_j) x_j x_jᵀ, which dominates the factors of a batch."""
-        return cls(*factors.kronecker(largest_eigenvalues), factors.majorizes)
+        largest = lambda B: np.linalg.eigvalsh(np.moveaxis(B, 2, 0))[:, -1]  # noqa: E731
+        return cls(*factors.kronecker(largest), factors.majorizes)
 
     @classmethod
     def boehning(cls, factors: Factors) -> Kronecker:
@@ -272,7 +273,7 @@ class Kronecker(Curvature):
         penalty = self._by_class(ridge_vector(ridge, self.size))
         if not (penalty == penalty[0]).all():
             raise ValueError("a Kronecker curvature needs the same ridge in every class; use curvature='dense'")
-        if self._classes_are_apart():
+        if np.array_equal(self.classes, np.eye(len(self.classes))):
             whole = np.ones(len(self.classes), dtype=bool)
             return KroneckerSolve(None, ((whole, self._feature_solve(1.0, penalty[0])),))
         values, basis = eigh(self.classes)
@@ -308,9 +309,6 @@ class Kronecker(Curvature):
 
     def _by_class(self, v: Array) -> Array:
         return v.reshape(len(self.classes), len(self.features))
-
-    def _classes_are_apart(self) -> bool:
-        return np.array_equal(self.classes, np.eye(len(self.classes)))
 
     def _feature_solve(self, value: float, ridge: Array) -> Solve:
         return Dense(self.features if value == 1.0 else value * self.features, self.majorizes).factorized(ridge)
@@ -349,11 +347,6 @@ class KroneckerSolve:
         if self.basis is not None:
             R = (self.basis @ R.reshape(n, -1)).reshape(n, k, p)
         return R.swapaxes(0, 1).reshape(k, -1)
-
-
-def largest_eigenvalues(B: Array) -> Array:
-    """Return λmax of each B[:, :, j]."""
-    return np.linalg.eigvalsh(np.moveaxis(B, 2, 0))[:, -1]
 
 
 def balanced(C: Array, features: Array) -> tuple[Array, Array]:
