@@ -47,9 +47,9 @@ coverage: .venv/ready
 test-lowest: .venv-lowest/ready
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba .venv-lowest/bin/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
 
-.venv-lowest/ready: pyproject.toml tests/lowest.py
+.venv-lowest/ready: pyproject.toml tests/lowest_versions.py
 	$(PYTHON) -m venv --clear .venv-lowest
-	$(PYTHON) -m tests.lowest pyproject.toml > .venv-lowest/lowest.txt
+	$(PYTHON) -m tests.lowest_versions pyproject.toml > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
 		--editable '.[cli,files,frames,plot]' hypothesis polars pytest pytest-xdist python-crfsuite pyyaml 'readme-renderer[md]'
 	touch $@
@@ -58,8 +58,8 @@ test-lowest: .venv-lowest/ready
 SECONDS ?= 600
 SEED ?=
 fuzz: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.certified
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rescaled
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz_certificates
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz_units
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz_estimators
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
@@ -71,11 +71,11 @@ dist: .venv/ready
 	rm -rf dist $(CLEAN) out/dist-test
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python -m tests.dist dist
+	$(BIN)/python -m tests.release_contents dist
 	$(PYTHON) -m venv $(CLEAN)
 	$(CLEAN)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[cli]"
-	mkdir -p out/dist-test && cp tests/installed.py tests/typed_user.py out/dist-test
-	cd out/dist-test && env -u PYTHONPATH ../dist-venv/bin/python installed.py
+	mkdir -p out/dist-test && cp tests/installed_package.py tests/typed_user.py out/dist-test
+	cd out/dist-test && env -u PYTHONPATH ../dist-venv/bin/python installed_package.py
 	cd out/dist-test && env -u PYTHONPATH ../../$(BIN)/mypy --strict --python-executable ../dist-venv/bin/python \
 		--cache-dir .mypy_cache typed_user.py
 

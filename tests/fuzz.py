@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
 
-from tests.sweep import KINDS, SECONDS, Problem, draw, judge
+from tests.random_fits import KINDS, SECONDS, Problem, draw, judge
 
 SHOWN = 10
 # Seconds that one failure may take to shrink, and one fit of a smaller problem.
@@ -90,7 +90,7 @@ def snippet(problem: Problem) -> str:
         for each in fields(Problem)
         if each.name == "seed" or getattr(problem, each.name) != getattr(SIMPLEST, each.name)
     )
-    return f"from tests.sweep import Problem, judge; print(judge(Problem({given})))"
+    return f"from tests.random_fits import Problem, judge; print(judge(Problem({given})))"
 
 
 # --- running ----------------------------------------------------------------------------------------------

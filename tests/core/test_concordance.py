@@ -27,7 +27,7 @@ from majorant.core.certificates import KnownHessian
 from majorant.core.curvature import root_by_eigenvalues, root_by_pivots
 from majorant.core.rounding import ChoiceSpreads, ClassSpreads
 from majorant.objective import Point
-from tests import certified, oracles, problems
+from tests import fuzz_certificates, oracles, problems
 from tests.truth import Truth, centred, drawn
 
 # --- the truth ----------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_long_fits_are_certified_by_some_of_the_rows():
 
 @pytest.mark.parametrize("part", range(3))
 def test_small_problems_stopped_anywhere_are_never_certified_below_the_truth(part):
-    kinds = {certified.judge(seed) for seed in range(40 * part, 40 * (part + 1))}
+    kinds = {fuzz_certificates.judge(seed) for seed in range(40 * part, 40 * (part + 1))}
     assert kinds >= {"separated", "certified"}
 
 
@@ -257,13 +257,13 @@ def test_a_model_that_is_not_known_to_be_self_concordant_gets_no_such_certificat
 @pytest.mark.parametrize("seed", [50631, 52056])
 def test_hessians_near_the_least_numbers_say_nothing_and_warn_of_nothing(seed):
     """Offsets of ±700 leave curvatures of 1e-310, whose inverses have no squares."""
-    assert certified.judge(seed) == "stalled, not certified"
+    assert fuzz_certificates.judge(seed) == "stalled, not certified"
 
 
 @pytest.mark.parametrize("seed", [190632, 301839])
 def test_the_reference_knows_how_far_it_can_be_relied_on(seed):
     """Columns that vary in their last digits depend on the intercept; and last digits of F hide where it is least."""
-    assert certified.judge(seed) == "certified"
+    assert fuzz_certificates.judge(seed) == "certified"
 
 
 @pytest.mark.parametrize("curvature", [1e-300, 1e-310, 5e-324])

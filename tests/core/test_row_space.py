@@ -10,7 +10,7 @@ from majorant import Binary, Labelled, LogisticRegression, Multinomial, Objectiv
 from majorant.core import row_space
 from majorant.core.quasi_newton import HessianProducts
 from majorant.core.row_space import RowSpace, WithinClasses, newton, suits
-from tests.sweep import Problem, fitted, make
+from tests.random_fits import Problem, fitted, make
 
 # The price of factors, in products: none, or more than anybody spends. And of a solve with them.
 FREE, NEVER, SOLVE = 0.0, np.inf, 0.1

@@ -10,13 +10,13 @@ from sklearn.metrics import log_loss
 
 from majorant import Chunks, ConditionalLogit, LogisticRegression, Outcome
 from majorant.design import CsrDesign, read_design, with_constant
-from tests import rescaled
+from tests import fuzz_units
 
 
 @pytest.mark.unwatched
 @pytest.mark.parametrize("batch", range(4))
 def test_columns_in_other_units_change_no_verdict(batch):
-    found = {seed: rescaled.judge(seed)[0] for seed in range(25 * batch, 25 * (batch + 1))}
+    found = {seed: fuzz_units.judge(seed)[0] for seed in range(25 * batch, 25 * (batch + 1))}
     assert not any(found.values()), {seed: each for seed, each in found.items() if each}
 
 

@@ -1,6 +1,6 @@
 """Thousands of small problems, stopped anywhere and gone on with: no certificate may be below the truth.
 
-    python -m tests.certified [--problems 3000] [--first 0]
+    python -m tests.fuzz_certificates [--problems 3000] [--first 0]
 
 ``make fuzz`` runs it; a few hundred are a test.
 """

@@ -1,4 +1,4 @@
-"""What is in a release: ``python -m tests.dist dist`` exits with 1 if anything is there that should not be.
+"""What is in a release: ``python -m tests.release_contents dist`` exits with 1 if anything is there that should not be.
 
 The wheel holds the package and nothing else: no tests, no experiments, no results, nothing compiled. The source
 distribution holds the experiments (``reproduction/``), but not what they found.

@@ -1,6 +1,6 @@
 """Random problems, and the same with columns in other units: verdicts, estimates and their errors must not change.
 
-    python -m tests.rescaled [--problems 500] [--first 0]
+    python -m tests.fuzz_units [--problems 500] [--first 0]
 
 ``make fuzz`` runs it; a few dozen are a test. X·diag(s) with s over 10^±12 has the coefficients θ/s; a feature penalty
 of f becomes f·s².

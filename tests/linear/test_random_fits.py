@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression as Reference
 
 from majorant import Checkpoint, LogisticRegression
 from majorant.estimators.fitting import BEFORE_ROUNDING
-from tests import sweep
+from tests import random_fits
 from tests.fuzz import shrink, snippet
 from tests.optimum import Task, least
-from tests.sweep import Problem, draw, judge, truth
+from tests.random_fits import Problem, draw, judge, truth
 
 BATCHES, IN_A_BATCH = 16, 32
 
@@ -61,14 +61,14 @@ def test_a_penalised_intercept_is_a_column_of_ones_like_any_other(p):
 
 def spoil(monkeypatch, change):
     """Let every fit end in a model that was changed after it was certified."""
-    honest = sweep.fitted
+    honest = random_fits.fitted
 
     def spoilt(problem, arrays):
         model, heard = honest(problem, arrays)
         change(model)
         return model, heard
 
-    monkeypatch.setattr(sweep, "fitted", spoilt)
+    monkeypatch.setattr(random_fits, "fitted", spoilt)
 
 
 def claims_rounding(model, before):
@@ -110,7 +110,7 @@ def test_the_judge_stops_what_takes_too_long(monkeypatch, does):
         while True:
             does()
 
-    monkeypatch.setattr(sweep, "fitted", endless)
+    monkeypatch.setattr(random_fits, "fitted", endless)
     assert judge(Problem(seed=0), seconds=0.05) == ["slow: still running after 0.05 s"]
 
 
@@ -156,17 +156,17 @@ def test_round_shapes(t, p, n):
 def test_rounding_to_single_precision_is_not_made_out_to_be_more_than_it_is(problem):
     """Losses of 0.03, 5,000 times less than at zero: norms of columns say much less of what rounding adds."""
     problem = replace(problem, dtype="float32")
-    arrays = sweep.make(problem)
-    model, _ = sweep.fitted(problem, arrays)
+    arrays = random_fits.make(problem)
+    model, _ = random_fits.fitted(problem, arrays)
     assert judge(problem) == []
-    assert model.gap_ <= sweep.TOL
+    assert model.gap_ <= random_fits.TOL
 
 
 def test_without_a_certificate_a_fit_has_to_be_stationary():
     """Weights of 10¹² put an intercept out of bounds: strong convexity says nothing then, of whatever θ."""
     problem = Problem(seed=9300090, t=16, p=14, n=6, C=8250.0, weights="extreme")
     assert judge(problem) == []
-    model, heard = sweep.fitted(problem, sweep.make(problem))
+    model, heard = random_fits.fitted(problem, random_fits.make(problem))
     assert np.isnan(model.gap_)
     assert not model.result_.converged
     assert [warning.category for warning in heard] == [ConvergenceWarning]
@@ -177,7 +177,7 @@ def test_rows_of_timestamps_one_by_one_lead_no_stream_to_infinity(dtype):
     """A step of 10¹⁴ units left the last digits of a probability to decide, and then of an inverse."""
     settings = dict(data="timestamp", magnitude=23200000.0, C=9800.0, class_weight="uneven", mode="rows")
     problem = Problem(seed=9101493, t=40, p=1, dtype=dtype, **settings)
-    model, _ = sweep.fitted(problem, sweep.make(problem))
+    model, _ = random_fits.fitted(problem, random_fits.make(problem))
     assert np.abs(model.coef_).max() < 1e-6
     assert judge(problem) == []
 
@@ -225,12 +225,12 @@ def test_calls_that_hold_one_class_each_are_warned_of(stream):
 def test_a_stream_led_astray_says_so_and_others_how_well_they_foresee(stream):
     model = feed(LogisticRegression(), *stream)
     assert "foreseen with a log loss of 0.4" in str(model.result_)
-    wild = sweep.make(Problem(seed=50030, t=1240, p=51, data="pareto"))
+    wild = random_fits.make(Problem(seed=50030, t=1240, p=51, data="pareto"))
     with pytest.warns(UserWarning, match=r"foreseen worse than by even odds.*heavy tails"):
         feed(LogisticRegression(), wild.X, wild.y, calls=8)
 
 
-@pytest.mark.parametrize("solver", sweep.SOLVERS)
+@pytest.mark.parametrize("solver", random_fits.SOLVERS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_certificates_hold_where_columns_have_large_means(solver, dtype):
     r = np.random.default_rng(11)
